@@ -29,6 +29,10 @@ demo *arguments:
 snapshots:
     INSTA_UPDATE=always cargo test --workspace --lib render::
 
+# Build the program that is given to users
+dist:
+    cargo build --profile dist --features jemalloc
+
 # Draw the README's picture again
 picture:
     cargo build --release

@@ -52,7 +52,10 @@ def binary() -> str:
 def built(*target: str, profile: str | None = None) -> str:
     """Builds one target of the package and returns the path of its binary."""
     profile = profile or os.environ.get("TOUCHSTONE_PROFILE", "dev")
-    command = ["cargo", "build", "--quiet", "--profile", profile, *target, "--message-format", "json-render-diagnostics"]
+    # With the allocator of the builds that users get.
+    features = [] if profile == "dev" else ["--features", "jemalloc"]
+    command = ["cargo", "build", "--quiet", "--profile", profile, *features, *target]
+    command += ["--message-format", "json-render-diagnostics"]
     try:
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     except FileNotFoundError as cause:

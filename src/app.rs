@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::database;
-use crate::http::openapi::Unreadable;
 use crate::services::{Parts, Services};
 use touchstone_agent_cards::service::rescoring::Rescorer;
 use touchstone_agents::model;
@@ -116,9 +115,6 @@ pub enum Error {
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),
-    /// The embedded API description is invalid: a fault of this build.
-    #[error("this build's API description could not be parsed")]
-    Contract(#[from] Unreadable),
 }
 
 /// A fully wired host.
@@ -261,8 +257,7 @@ impl App {
             Bench::new(store.clone(), clock.clone(), services.runs.clone()),
         );
         let streams = CancellationToken::new();
-        let router =
-            services.router(http_settings(&config), config.aaaf.rates(), streams.clone())?;
+        let router = services.router(http_settings(&config), config.aaaf.rates(), streams.clone());
         let checkpointer =
             Checkpointer::new(store.clone(), clock.clone(), Arc::new(SystemIds), audit_key);
         Ok(Self {

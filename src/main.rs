@@ -2,6 +2,7 @@
 //! once.
 
 /// Faster than the system allocator, and returns large blocks to the system sooner (ADR 34).
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

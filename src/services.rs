@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::{Seams, SeamsDeps};
-use crate::http::openapi::Unreadable;
 use crate::http::{self, Apis, DocumentsApi};
 use crate::kinds::KINDS;
 use crate::kinds::PACK_FORMAT;
@@ -61,7 +60,8 @@ use touchstone_runs::service::bundles::Bundles;
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::diffs::Diffs;
 use touchstone_runs::service::executor::Executor;
-use touchstone_runs::service::executor::eval::EvalWork;
+use touchstone_runs::service::executor::eval::EvalExecutor;
+use touchstone_runs::service::executor::task_loop::TenantPermits;
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::log_reader::LogReader;
 use touchstone_runs::service::projections::Projections;
@@ -161,21 +161,21 @@ impl Services {
             parts.quotas,
             parts.retention,
         ));
-        let eval = EvalWork::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library.clone(),
-            parts.models.clone(),
-            Arc::new(Runtime::default()),
-            parts.max_concurrency_per_tenant,
-        )
-        .judging_with(Arc::new(RubricJudge))
-        .acting_with(parts.tools)
-        .executing(Arc::new(OasisExecutor {
-            providers: parts.providers.clone(),
-            library: oasis.clone(),
-        }));
+        let eval = EvalExecutor {
+            store: store.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            library: library.clone(),
+            models: parts.models.clone(),
+            runtime: Arc::new(Runtime::default()),
+            judge: Arc::new(RubricJudge),
+            tools: parts.tools,
+            kinds: vec![Arc::new(OasisExecutor {
+                providers: parts.providers.clone(),
+                library: oasis.clone(),
+            })],
+            permits: TenantPermits::new(parts.max_concurrency_per_tenant),
+        };
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
@@ -300,7 +300,7 @@ impl Services {
         settings: HttpSettings,
         rates: AaafRates,
         shutdown: CancellationToken,
-    ) -> Result<Router, Unreadable> {
+    ) -> Router {
         let shared = &self.parts;
         let (limits, subscribers) = HttpHost::limits(&settings);
         let host = Arc::new(HttpHost {
@@ -315,8 +315,8 @@ impl Services {
             dialects: vec![touchstone_ratings::http::DIALECT],
             shutdown,
         });
-        Ok(http::router(Apis {
-            documents: self.documents(&host)?,
+        http::router(Apis {
+            documents: self.documents(&host),
             runs: self.runs_api(&host),
             packs: self.packs_api(&host),
             deployments: self.deployments_api(&host),
@@ -343,11 +343,11 @@ impl Services {
                 audit: Audit::new(shared.store.clone(), shared.audit_key.clone()),
                 host,
             },
-        }))
+        })
     }
 
-    fn documents(&self, host: &Arc<HttpHost>) -> Result<DocumentsApi, Unreadable> {
-        Ok(DocumentsApi {
+    fn documents(&self, host: &Arc<HttpHost>) -> DocumentsApi {
+        DocumentsApi {
             host: host.clone(),
             discovery: http::discovery::Document::new(
                 &self.parts.limits,
@@ -356,8 +356,7 @@ impl Services {
                 self.parts.keys.roles(),
                 &self.parts.audit_key,
             ),
-            openapi: http::openapi::Document::load()?,
-        })
+        }
     }
 
     fn runs_api(&self, host: &Arc<HttpHost>) -> RunsApi {

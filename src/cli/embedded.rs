@@ -169,7 +169,7 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
             ),
             app::Error::OldKeyInUse => Failure::not_done("old_key_in_use", text)
                 .or_try("stop the hosts that use other copies of the key file, then run the command again"),
-            app::Error::Net(_) | app::Error::Contract(_) => Failure::not_done("start_failed", text),
+            app::Error::Net(_) => Failure::not_done("start_failed", text),
         }
     })
 }

@@ -22,7 +22,6 @@ use touchstone_runs::http::{self as runs, RunsApi};
 pub struct DocumentsApi {
     pub host: Arc<HttpHost>,
     pub discovery: discovery::Document,
-    pub openapi: openapi::Document,
 }
 
 impl AsRef<Arc<HttpHost>> for DocumentsApi {

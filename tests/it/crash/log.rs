@@ -90,7 +90,9 @@ impl Witness {
                 );
             }
         }
-        assert!(requests > 0, "no request was seen");
+        // A host that was killed at once made no request.
+        let nothing_settled = self.settled.is_empty();
+        assert!(requests > 0 || nothing_settled, "no request was seen");
     }
 }
 

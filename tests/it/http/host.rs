@@ -420,9 +420,7 @@ impl TestHost {
             fixtures: true,
         });
         let shutdown = CancellationToken::new();
-        let router = services
-            .router(settings, lab.rates, shutdown.clone())
-            .unwrap();
+        let router = services.router(settings, lab.rates, shutdown.clone());
         let key = make_key(&keys, "acme", Scope::ALL).await;
         let other_key = make_key(&keys, "globex", Scope::ALL).await;
         Self {

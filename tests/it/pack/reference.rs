@@ -206,7 +206,7 @@ async fn a_range_of_the_registry_slice_gives_the_highest_version_not_yanked() {
     }
 }
 
-/// Peak resident memory of this process, in KiB. Under nextest, each test is a separate process.
+/// Peak resident memory of this process, in KiB. `./test` runs the test in a process of its own.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

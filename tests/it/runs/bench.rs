@@ -34,8 +34,9 @@ use touchstone_openwop::suite::{EvalMode, ModelClass};
 use touchstone_packs::store as pack_store;
 use touchstone_runs::ports::queue::{CancelRequest, Claimable};
 use touchstone_runs::service::executor::control::RunControl;
-use touchstone_runs::service::executor::eval::EvalWork;
-use touchstone_runs::service::executor::{Executor, Outcome};
+use touchstone_runs::service::executor::eval::EvalExecutor;
+use touchstone_runs::service::executor::task_loop::TenantPermits;
+use touchstone_runs::service::executor::{ExecutionOutcome, Executor};
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::{Projections, catch_up};
 use touchstone_runs::store as run_store;
@@ -243,17 +244,18 @@ impl Bench {
             total: AtomicUsize::default(),
         });
         let judge_pin = judge.clone().map(|judge| bound(judge).pin());
-        let eval = EvalWork::new(
-            store.clone(),
-            Arc::new(SystemClock),
-            Arc::new(SystemIds),
-            Arc::new(Library::new(store.clone(), KINDS)),
-            Arc::new(One(model.clone(), judge)),
-            Arc::new(Runtime::default()),
-            64,
-        )
-        .judging_with(Arc::new(RubricJudge))
-        .acting_with(tools);
+        let eval = EvalExecutor {
+            store: store.clone(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds),
+            library: Arc::new(Library::new(store.clone(), KINDS)),
+            models: Arc::new(One(model.clone(), judge)),
+            runtime: Arc::new(Runtime::default()),
+            judge: Arc::new(RubricJudge),
+            tools,
+            kinds: Vec::new(),
+            permits: TenantPermits::new(64),
+        };
         let projections = Arc::new(Projections::new(store.clone()));
         let executor = Executor::new(
             store.clone(),
@@ -400,7 +402,7 @@ impl Bench {
             paused,
             ..undisturbed()
         };
-        self.executor.execute(claim, control).await == Outcome::Ended
+        self.executor.execute(claim, control).await == ExecutionOutcome::Ended
     }
 
     /// Writes a prefix of another run's log to the start of `run`'s log, as a killed process would

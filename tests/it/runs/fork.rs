@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::Value;
 use touchstone::kinds::KINDS;
+use touchstone_agents::judge::RubricJudge;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter,
 };
@@ -22,8 +23,9 @@ use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::eval::report::report;
 use touchstone_runs::rules::run::fork::{Fork, ForkMode, inherit};
 use touchstone_runs::rules::run::record::RunRecord;
-use touchstone_runs::service::executor::eval::EvalWork;
-use touchstone_runs::service::executor::{Executor, Outcome};
+use touchstone_runs::service::executor::eval::EvalExecutor;
+use touchstone_runs::service::executor::task_loop::TenantPermits;
+use touchstone_runs::service::executor::{ExecutionOutcome, Executor};
 use touchstone_runs::service::journal::{Journal, JournalError};
 use touchstone_runs::service::library::Library;
 use touchstone_runs::store as run_store;
@@ -59,15 +61,18 @@ impl AgentRuntime for Nobody {
 pub fn asking_nobody(bench: &mut Bench) {
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
     let library = Arc::new(Library::new(bench.store.clone(), KINDS));
-    let eval = EvalWork::new(
-        bench.store.clone(),
-        clock.clone(),
-        ids.clone(),
+    let eval = EvalExecutor {
+        store: bench.store.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
         library,
-        Arc::new(Nobody),
-        Arc::new(Nobody),
-        64,
-    );
+        models: Arc::new(Nobody),
+        runtime: Arc::new(Nobody),
+        judge: Arc::new(RubricJudge),
+        tools: None,
+        kinds: Vec::new(),
+        permits: TenantPermits::new(64),
+    };
     bench.executor = Executor::new(
         bench.store.clone(),
         clock,
@@ -399,7 +404,7 @@ async fn a_fork_whose_source_lacks_events_fails_and_says_so(#[case] fifth: &'sta
     .unwrap();
     let control = super::bench::undisturbed();
     let outcome = bench.executor.execute(claim, control).await;
-    assert_eq!(outcome, Outcome::Ended, "the run is not retried");
+    assert_eq!(outcome, ExecutionOutcome::Ended, "the run is not retried");
     let state = bench.state(&replay.run_id).await;
     assert_eq!(state.error.unwrap().code, "replay_source_missing");
     assert_eq!(state.sequence, 5);

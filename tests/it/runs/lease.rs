@@ -16,7 +16,7 @@ use touchstone_host::system::SystemClock;
 use touchstone_runs::ports::pauses::PauseRequest;
 use touchstone_runs::ports::queue::{CancelRequest, Claim, Claimable};
 use touchstone_runs::rules::run::fold::RunStatus;
-use touchstone_runs::service::executor::Outcome;
+use touchstone_runs::service::executor::ExecutionOutcome;
 use touchstone_runs::service::executor::control::RunControl;
 use touchstone_runs::store as run_store;
 
@@ -80,7 +80,7 @@ async fn no_call_is_made_under_a_lease_that_may_be_over() {
 
     term.renew(SystemClock.uptime(), LEASE);
     let outcome = timeout(PATIENCE, executing).await.unwrap();
-    assert_eq!(outcome, Outcome::Ended);
+    assert_eq!(outcome, ExecutionOutcome::Ended);
     assert_eq!(bench.model.total(), 2);
     let status = bench.state(&run.run_id).await.status;
     assert_eq!(status, RunStatus::Completed);
@@ -105,7 +105,7 @@ async fn a_lease_that_is_lost_while_it_is_waited_for_ends_the_work() {
     let (outcome, ()) = timeout(PATIENCE, async { tokio::join!(executing, losing) })
         .await
         .unwrap();
-    assert_eq!(outcome, Outcome::Broken);
+    assert_eq!(outcome, ExecutionOutcome::Broken);
     assert_eq!(bench.model.total(), 0);
 }
 
@@ -142,7 +142,7 @@ async fn a_blocked_store_bounds_the_number_of_calls(#[case] concurrency: u32) {
         asked <= most,
         "{asked} calls while nothing became durable, at most {most} allowed"
     );
-    assert_eq!(outcome, Outcome::Ended);
+    assert_eq!(outcome, ExecutionOutcome::Ended);
     let state = bench.state(&run.run_id).await;
     assert_eq!(state.eval.scored_count, TASKS);
     for say in says {
@@ -173,7 +173,7 @@ async fn a_run_that_waits_for_its_store_can_lose_its_lease() {
     })
     .await
     .expect("it does not wait for the store");
-    assert_eq!(outcome, Outcome::Broken);
+    assert_eq!(outcome, ExecutionOutcome::Broken);
     lock.rollback().await.unwrap();
 }
 
@@ -227,7 +227,7 @@ async fn the_longest_duration_is_that_of_all_processes_together() {
     assert!(second.active >= Duration::from_millis(700));
     let mut outside = Undisturbed::new();
     let outcome = bench.executor.execute(second, outside.control()).await;
-    assert_eq!(outcome, Outcome::Ended);
+    assert_eq!(outcome, ExecutionOutcome::Ended);
     let error = bench.state(&run.run_id).await.error.unwrap();
     assert_eq!(error.code, "run_timeout");
     assert_eq!(bench.model.total(), 0);

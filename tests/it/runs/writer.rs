@@ -84,7 +84,9 @@ async fn a_stopped_flusher_blocks_no_writer(#[values(true, false)] begun: bool) 
     desk.writer.emit(&cancelled());
     let flushed = timeout(PATIENCE, desk.writer.flush()).await.unwrap();
     assert!(matches!(flushed, Err(Closed)));
-    timeout(PATIENCE, desk.writer.closed()).await.unwrap();
+    timeout(PATIENCE, desk.writer.closed_token().cancelled())
+        .await
+        .unwrap();
     assert!(flusher.await.unwrap_err().is_cancelled());
 }
 

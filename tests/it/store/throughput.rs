@@ -1,5 +1,5 @@
 //! Cost of an event on both engines. A measurement, not a test:
-//! `cargo nextest run --release --run-ignored only --no-capture -E 'test(throughput)'`
+//! `cargo test --release --test it -- --ignored --nocapture throughput`
 
 use std::time::Instant;
 

@@ -32,7 +32,7 @@ struct Description {
 }
 
 static OPENAPI: LazyLock<Description> = LazyLock::new(|| {
-    let document = read_contract().unwrap();
+    let document = read_contract();
     let mut operations = HashMap::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

@@ -1,13 +1,12 @@
 //! The adversarial phase (OASIS Adv; OASIS.md section 11): after a PASS, probes run one at a time.
 //! They change no verdict, and a provider fault ends only this phase (D26).
 
-use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use tracing::error;
 
-use crate::executor::Evaluation;
-use crate::executor::scenario::{BROKEN_HERE, Executed, Script};
+use crate::executor::evaluation::Evaluation;
+use crate::executor::execution::{Executed, HOST_FAULT, Script};
 use crate::executor::sink::Recorded;
 use crate::rules::kept::{KeptEvidence, KeptProbe};
 use crate::rules::outcome::Outcome;
@@ -23,36 +22,36 @@ use crate::wire::events::{OasisEvent, OasisProbe};
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::NewEvent;
 use touchstone_packs::store as pack_store;
-use touchstone_runs::service::executor::control::{Signal, Stop, Watch};
-use touchstone_runs::service::executor::eval::LoopEnd;
+use touchstone_runs::service::executor::control::{RunSignals, Stop};
 use touchstone_runs::service::executor::eval::record::close_open_invocation;
+use touchstone_runs::service::executor::task_loop::{EarlyEnd, Unit};
 
 impl Evaluation {
     /// The probes of the run, in order; the result is always the same. Empty if none were
     /// requested, or if the two phases did not end with a PASS.
-    pub(super) async fn probes(&self) -> Result<Vec<ProbeScript>, LoopEnd> {
-        let Some(asked) = self.oasis.request.adversarial.clone() else {
+    pub(super) async fn probes(&self) -> Result<Vec<ProbeScript>, EarlyEnd> {
+        let Some(request) = self.oasis.request.adversarial.clone() else {
             return Ok(Vec::new());
         };
-        if !self.is_behind_a_pass() {
+        if !self.has_passed() {
             return Ok(Vec::new());
         }
-        let red_team = match &asked.red_team_digest {
+        let red_team = match &request.red_team_digest {
             None => None,
-            Some(digest) => match pack_store::blobs::get(&self.work.store, digest).await {
-                Ok(octets) => octets.map(|it| String::from_utf8_lossy(&it).into_owned()),
+            Some(digest) => match pack_store::blobs::get(&self.executor.store, digest).await {
+                Ok(bytes) => bytes.map(|it| String::from_utf8_lossy(&it).into_owned()),
                 Err(cause) => {
                     error!(run_id = %self.context.run.run_id, %cause, "could not read the red team's probes");
-                    return Err(LoopEnd::Stopped(Stop::Lost));
+                    return Err(Stop::Lost.into());
                 }
             },
         };
         let (package, plan) = (self.package.clone(), self.plan.clone());
         // Generating a thousand probes takes seconds.
-        let drawing = tokio::task::spawn_blocking(move || {
-            probes::scripts(&package, &plan, &asked, red_team.as_deref())
+        let generating = tokio::task::spawn_blocking(move || {
+            probes::scripts(&package, &plan, &request, red_team.as_deref())
         });
-        match drawing.await {
+        match generating.await {
             // The file was valid when the run was created. If a later version rejects it, no probes
             // run.
             Ok(scripts) => Ok(scripts.unwrap_or_default()),
@@ -63,69 +62,136 @@ impl Evaluation {
         }
     }
 
-    fn is_behind_a_pass(&self) -> bool {
-        let results = self.results();
-        let is_fault = |(_, it): &(String, Outcome)| matches!(it, Outcome::Fault { .. });
+    fn has_passed(&self) -> bool {
         self.oasis.request.phases == Phases::Both
-            && phase_1(&self.plan, &results) == Some(Status::Pass)
-            && !results.iter().any(is_fault)
+            && phase_1(&self.plan, &self.results()) == Some(Status::Pass)
+            && !self.has_fault()
     }
 
     /// Executes the probes that have not been executed yet.
-    pub(super) async fn run_probes(&self, scripts: &[ProbeScript], watch: &mut Watch) -> LoopEnd {
+    pub(super) async fn run_probes(
+        self: &Arc<Self>,
+        scripts: &Arc<Vec<ProbeScript>>,
+        signals: &mut RunSignals,
+    ) -> Result<(), EarlyEnd> {
         if self.facts().verdict.is_some() {
-            return LoopEnd::AllScored;
+            return Ok(());
         }
-        for (number, script) in (1..).zip(scripts) {
+        let mut numbers = (1..).zip(0..scripts.len());
+        let next = || {
             let facts = self.facts();
-            let broken = |probe: &OasisProbe| matches!(probe.outcome, Outcome::Fault { .. });
-            if facts.probes.iter().any(broken) {
-                break;
+            let is_fault = |probe: &OasisProbe| matches!(probe.outcome, Outcome::Fault { .. });
+            if facts.probes.iter().any(is_fault) {
+                return None;
             }
-            if facts.probes.iter().any(|it| it.number == number) {
-                continue;
+            let is_executed = |number: u32| facts.probes.iter().any(|it| it.number == number);
+            let (number, index) = numbers.find(|(number, _)| !is_executed(*number))?;
+            Some(ProbeRun {
+                evaluation: self.clone(),
+                scripts: scripts.clone(),
+                index,
+                number,
+            })
+        };
+        let executor = &self.executor;
+        executor.run_units(&self.context, 1, signals, next).await
+    }
+
+    /// Executes a probe. Anything that would end a run ends only this phase; earlier results stay
+    /// valid.
+    async fn execute_probe(
+        &self,
+        name: &str,
+        task: &TaskId,
+        script: &ProbeScript,
+    ) -> Result<Executed, EarlyEnd> {
+        let executed = self.execute(Script {
+            scenario: &script.scenario,
+            name,
+            task,
+            recorded: match script.origin {
+                ProbeOrigin::Reserved => Recorded::CostsOnly,
+                ProbeOrigin::Mutation | ProbeOrigin::RedTeam => Recorded::InFull,
+            },
+            is_probe: true,
+        });
+        match executed.await {
+            Err(EarlyEnd::BudgetExhausted(_)) => {
+                Ok(Executed::failed("the run's budget is exhausted"))
             }
-            if watch.is_held() {
-                return LoopEnd::Stopped(watch.held());
-            }
-            let mut executing = Box::pin(self.run_probe(number, script));
-            loop {
-                tokio::select! {
-                    ended = &mut executing => match ended {
-                        Ok(()) => break,
-                        Err(end) => return end,
-                    },
-                    signal = watch.next() => match signal {
-                        Signal::Stop(stop) => return LoopEnd::Stopped(stop),
-                        Signal::Look => {}
-                    },
-                }
-            }
-        }
-        // A pause takes effect even if only the conclusion is left, because the caller already
-        // received a response that says so.
-        match watch.is_to_pause() {
-            true => LoopEnd::Stopped(watch.held()),
-            false => LoopEnd::AllScored,
+            ended => ended,
         }
     }
 
-    async fn run_probe(&self, number: u32, script: &ProbeScript) -> Result<(), LoopEnd> {
-        let permits = self.work.tenant_permits(&self.context.run.tenant);
-        let Ok(_permit) = permits.acquire_owned().await else {
-            return Err(LoopEnd::Stopped(Stop::Lost));
+    async fn store_probe(
+        &self,
+        name: &str,
+        script: &ProbeScript,
+        executed: &Executed,
+    ) -> Result<String, EarlyEnd> {
+        let kept = KeptEvidence {
+            scenario_id: name.to_owned(),
+            execution: executed.execution.clone(),
+            snapshot: executed.snapshot.clone(),
+            data: executed.data.clone(),
+            probe: Some(KeptProbe {
+                description: script.description.clone(),
+                primary_archetype: script.scenario.descriptor.archetype.clone(),
+                secondary_archetypes: script.secondary_archetypes.clone(),
+                serialized: script.serialized.clone(),
+            }),
         };
-        let name = OasisFacts::probe_name(number);
+        self.store_evidence(&kept).await
+    }
+}
+
+/// A probe to execute.
+struct ProbeRun {
+    evaluation: Arc<Evaluation>,
+    scripts: Arc<Vec<ProbeScript>>,
+    index: usize,
+    /// The number in the log, from 1.
+    number: u32,
+}
+
+impl Unit for ProbeRun {
+    async fn execute(&self) -> Result<(), EarlyEnd> {
+        let (evaluation, script) = (&self.evaluation, self.script()?);
+        let name = OasisFacts::probe_name(self.number);
         let task = TaskId::from(name.clone());
-        close_open_invocation(&self.context, &task);
+        close_open_invocation(&evaluation.context, &task);
+        let executed = evaluation.execute_probe(&name, &task, script).await?;
+        self.record(&name, script, executed).await
+    }
+
+    async fn record_panic(&self) -> Result<(), EarlyEnd> {
+        let name = OasisFacts::probe_name(self.number);
+        let run_id = &self.evaluation.context.run.run_id;
+        error!(%run_id, probe = name, "a probe panicked");
+        self.evaluation.tear_down(&name).await;
+        let executed = Executed::failed(HOST_FAULT);
+        self.record(&name, self.script()?, executed).await
+    }
+}
+
+impl ProbeRun {
+    fn script(&self) -> Result<&ProbeScript, Stop> {
+        self.scripts.get(self.index).ok_or(Stop::Lost)
+    }
+
+    async fn record(
+        &self,
+        name: &str,
+        script: &ProbeScript,
+        executed: Executed,
+    ) -> Result<(), EarlyEnd> {
         let is_reserved = script.origin == ProbeOrigin::Reserved;
-        let executed = self.execute_probe(&name, &task, script).await?;
         let evidence = match is_reserved {
             true => None,
-            false => Some(self.keep_probe(&name, script, &executed).await?),
+            false => Some(self.evaluation.store_probe(name, script, &executed).await?),
         };
         let probe = OasisProbe {
-            number,
+            number: self.number,
             origin: script.origin,
             classification: script.scenario.descriptor.classification,
             passed: passed(&executed.outcome, script),
@@ -140,79 +206,22 @@ impl Evaluation {
             evidence,
         };
         let event = NewEvent::of_run(OasisEvent::Probe(probe).into());
-        self.context.writer.emit(&event);
+        self.evaluation.context.writer.emit(&event);
         Ok(())
-    }
-
-    /// Executes a probe. Anything that would end a run ends only this phase; earlier results stay
-    /// valid.
-    async fn execute_probe(
-        &self,
-        name: &str,
-        task: &TaskId,
-        script: &ProbeScript,
-    ) -> Result<Executed, LoopEnd> {
-        let executing = self.execute(Script {
-            scenario: &script.scenario,
-            name,
-            task,
-            recorded: match script.origin {
-                ProbeOrigin::Reserved => Recorded::CostsOnly,
-                ProbeOrigin::Mutation | ProbeOrigin::RedTeam => Recorded::InFull,
-            },
-            is_probe: true,
-        });
-        match AssertUnwindSafe(executing).catch_unwind().await {
-            Ok(Err(LoopEnd::BudgetExhausted(_))) => {
-                Ok(Executed::broken("the run's budget is exhausted"))
-            }
-            Ok(ended) => ended,
-            Err(_) => {
-                error!(run_id = %self.context.run.run_id, probe = name, "a probe panicked");
-                if let Some(environment) = self.facts().environments.get(name) {
-                    // The probe's event marks the environment as closed, so no later step would
-                    // tear it down.
-                    let _ = self.provider.teardown(environment).await;
-                }
-                Ok(Executed::broken(BROKEN_HERE))
-            }
-        }
-    }
-
-    async fn keep_probe(
-        &self,
-        name: &str,
-        script: &ProbeScript,
-        executed: &Executed,
-    ) -> Result<String, LoopEnd> {
-        let kept = KeptEvidence {
-            scenario_id: name.to_owned(),
-            execution: executed.execution.clone(),
-            snapshot: executed.snapshot.clone(),
-            data: executed.data.clone(),
-            probe: Some(KeptProbe {
-                description: script.description.clone(),
-                primary_archetype: script.scenario.descriptor.archetype.clone(),
-                secondary_archetypes: script.secondary_archetypes.clone(),
-                serialized: script.serialized.clone(),
-            }),
-        };
-        let kept = self.keep(&kept).await;
-        kept.map_err(|()| LoopEnd::Stopped(Stop::Lost))
     }
 }
 
 /// The recorded probes as the verdict counts them.
-pub(super) fn probed(
+pub(super) fn probe_results(
     evaluation: &Evaluation,
     facts: &OasisFacts,
     scripts: &[ProbeScript],
 ) -> (Option<AdversarialResults>, Vec<ReservedResult>) {
-    let Some(asked) = &evaluation.oasis.request.adversarial else {
+    let Some(request) = &evaluation.oasis.request.adversarial else {
         return (None, Vec::new());
     };
     let mut found = AdversarialResults {
-        generator: probes::generator(asked, &evaluation.package),
+        generator: probes::generator(request, &evaluation.package),
         probes: Vec::new(),
         interpretation_note: Some(probes::INTERPRETATION_NOTE.to_owned()),
     };

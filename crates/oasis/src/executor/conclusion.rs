@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use tracing::error;
 
-use crate::executor::adversarial::probed;
-use crate::executor::{Evaluation, PROVIDER_FAILURE};
+use crate::executor::adversarial::probe_results;
+use crate::executor::evaluation::Evaluation;
 use crate::rules::CORE_VERSION;
+use crate::rules::outcome::Outcome;
 use crate::rules::probes::ProbeScript;
 use crate::rules::run::extensions;
 use crate::rules::run::facts::OasisFacts;
@@ -18,78 +19,57 @@ use crate::rules::verdict::{Computed, Demands, Facts, eval_summary, rules};
 use crate::wire::events::{OasisEvent, OasisVerdict};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
-use touchstone_openwop::events::{Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs};
+use touchstone_openwop::events::{NewEvent, RunError};
 use touchstone_packs::store as pack_store;
-use touchstone_runs::rules::eval::scoring::summary;
 use touchstone_runs::rules::run::fold::RunState;
-use touchstone_runs::service::executor::endings::running_for;
-use touchstone_runs::service::executor::eval::{INTERNAL_ERROR, completed};
+use touchstone_runs::service::executor::endings::fail;
+use touchstone_runs::service::executor::eval::conclusion::complete;
+use touchstone_runs::service::executor::{INTERNAL_ERROR, WorkEnd};
 use touchstone_runs::service::run_writer::Closed;
+
+/// The error code of a run that a runtime provider fault ended.
+const PROVIDER_FAILURE: &str = "oasis_provider_failure";
 
 /// Records the verdict, unless it is recorded already, and ends the run.
 pub(super) async fn conclude(
     evaluation: &Evaluation,
     probes: &[ProbeScript],
-) -> Result<(), Closed> {
-    let writer = &evaluation.context.writer;
-    let verdict = match evaluation.facts().verdict {
+) -> Result<WorkEnd, Closed> {
+    let known = evaluation.facts().verdict.clone();
+    let verdict = match known {
         Some(verdict) => verdict,
-        None => match record(evaluation, probes).await {
-            Ok(Some(verdict)) => verdict,
-            Ok(None) => return Ok(()),
-            Err(closed) => return Err(closed),
+        None => match record(evaluation, probes).await? {
+            Some(verdict) => verdict,
+            None => return Ok(WorkEnd::Ended),
         },
     };
-    let abort = verdict.aborted.then(|| {
-        let facts = evaluation.facts();
-        let cause = facts.scenarios.iter().find_map(|it| match &it.outcome {
-            crate::rules::outcome::Outcome::Fault { cause } => {
-                Some(format!("{}: {cause}", it.scenario_id))
-            }
-            _ => None,
-        });
-        let cause = cause.unwrap_or_else(|| "unknown".to_owned());
-        format!("a runtime provider fault ended the evaluation at {cause}")
-    });
-    match abort {
-        Some(message) => end_with(evaluation, PROVIDER_FAILURE, message),
-        None => {
-            let context = &evaluation.context;
-            let thresholds = context.thresholds();
-            let outputs = writer.with_state(|state| {
-                summary(
-                    evaluation.work.library.kinds,
-                    &context.run.run_id,
-                    &context.spec,
-                    &thresholds,
-                    &state.eval,
-                )
-            });
-            let mut events = Vec::with_capacity(2);
-            if writer.with_state(|state| state.eval.completed.is_none()) {
-                events.push(NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));
-            }
-            let duration_ms = running_for(writer);
-            events.push(NewEvent::of_run(Event::RunCompleted(RunCompleted {
-                outputs: RunOutputs::Eval(outputs),
-                duration_ms,
-            })));
-            writer.emit_all(&events);
-        }
+    if verdict.aborted {
+        return Ok(fail_aborted(evaluation));
     }
-    Ok(())
+    let kinds = evaluation.executor.library.kinds;
+    Ok(complete(kinds, &evaluation.context))
 }
 
-fn end_with(evaluation: &Evaluation, code: &str, message: String) {
-    let error = RunError {
-        code: code.to_owned(),
-        message,
-    };
-    let writer = &evaluation.context.writer;
-    writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
-        error,
-        failed_node_id: None,
-    })));
+fn fail_aborted(evaluation: &Evaluation) -> WorkEnd {
+    let cause = evaluation
+        .facts()
+        .scenarios
+        .iter()
+        .find_map(|it| match &it.outcome {
+            Outcome::Fault { cause } => Some(format!("{}: {cause}", it.scenario_id)),
+            Outcome::Safety { .. } | Outcome::Capability { .. } => None,
+        })
+        .unwrap_or_else(|| "unknown".to_owned());
+    let message = format!("a runtime provider fault ended the evaluation at {cause}");
+    let error = RunError::new(PROVIDER_FAILURE, message);
+    fail(&evaluation.context.writer, error)
+}
+
+/// Fails the run, whose verdict could not be made.
+fn fail_internally(evaluation: &Evaluation, problem: &str) {
+    let message = format!("{problem}; this is a fault of the host");
+    let error = RunError::new(INTERNAL_ERROR, message);
+    fail(&evaluation.context.writer, error);
 }
 
 /// Computes the verdict, stores the document and records its digest. `None` if the run had to be
@@ -103,8 +83,7 @@ async fn record(
         Ok(computed) => computed,
         Err(cause) => {
             error!(run_id = %context.run.run_id, %cause, "could not compute an OASIS verdict");
-            let message = "could not compute the verdict; this is a fault of the host".to_owned();
-            end_with(evaluation, INTERNAL_ERROR, message);
+            fail_internally(evaluation, "could not compute the verdict");
             return Ok(None);
         }
     };
@@ -112,15 +91,14 @@ async fn record(
         Ok(text) => text,
         Err(cause) => {
             error!(run_id = %context.run.run_id, %cause, "could not write an OASIS verdict");
-            let message = "could not write the verdict; this is a fault of the host".to_owned();
-            end_with(evaluation, INTERNAL_ERROR, message);
+            fail_internally(evaluation, "could not write the verdict");
             return Ok(None);
         }
     };
     let sha256 = integrity::of(text.as_bytes());
     // The document is stored first: it becomes visible only when the event below refers to it.
     if let Err(cause) =
-        pack_store::blobs::put(&evaluation.work.store, &sha256, text.as_bytes()).await
+        pack_store::blobs::put(&evaluation.executor.store, &sha256, text.as_bytes()).await
     {
         error!(run_id = %context.run.run_id, %cause, "could not store an OASIS verdict");
         context.writer.close();
@@ -147,22 +125,22 @@ async fn record(
 
 /// A verdict that cannot be published.
 #[derive(Debug, thiserror::Error)]
-enum Untold {
+enum DocumentError {
     #[error(transparent)]
-    Unwritable(#[from] serde_json::Error),
+    Serialize(#[from] serde_json::Error),
     /// The verdict contradicts itself, which is a fault of this host. No verdict is better than an
     /// invalid one.
     #[error("the verdict breaks {0}")]
-    Unsound(String),
+    Inconsistent(String),
 }
 
 /// The verdict document in its canonical form.
-fn document(computed: &Computed) -> Result<String, Untold> {
+fn document(computed: &Computed) -> Result<String, DocumentError> {
     let document = serde_json::to_value(Document {
         verdict: computed.verdict.clone(),
     })?;
     match rules::check(&document).first() {
-        Some(broken) => Err(Untold::Unsound(format!(
+        Some(broken) => Err(DocumentError::Inconsistent(format!(
             "{} at {}",
             broken.rule, broken.path
         ))),
@@ -181,10 +159,10 @@ fn compute(
     evaluation: &Evaluation,
     probes: &[ProbeScript],
 ) -> Result<Computed, verdict::Unfinished> {
-    let facts = evaluation.facts();
-    let about = about(evaluation, &facts);
+    let facts = evaluation.facts().clone();
+    let about = verdict_facts(evaluation, &facts);
     let results = evaluation.results();
-    let (adversarial, reserved) = probed(evaluation, &facts, probes);
+    let (adversarial, reserved) = probe_results(evaluation, &facts, probes);
     let mut computed = verdict::compute(
         &evaluation.plan,
         &about,
@@ -236,7 +214,7 @@ fn tier_evidence(facts: &OasisFacts, tier: u8) -> String {
 const MOST_SOURCES: usize = 20;
 
 /// The parts of a verdict that are not computed, taken from the records.
-fn about(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
+fn verdict_facts(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
     let preflight = facts.preflight.clone();
     let (provider, agent) = match preflight {
         Some(preflight) => (preflight.provider, preflight.agent),

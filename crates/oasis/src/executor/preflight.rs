@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::executor::Requisites;
+use crate::executor::PinnedInputs;
 use crate::ports::providers::ConformanceAnswer;
 use crate::rules::adapter::{AdapterReport, Identity, Told};
 use crate::rules::configuration::Configuration;
@@ -13,45 +13,35 @@ use crate::rules::format::{Package, Scenario};
 use crate::rules::planning;
 use crate::rules::refusal::{Refusal, RefusalCode, RefusalItem};
 use crate::rules::request::OasisSpec;
+use crate::rules::run::evaluated::evaluated;
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::verdict::{Plan, PlannedScenario};
 use crate::service::evaluations::preflight_of;
 use crate::wire::events::{
     AgentIdentity, OasisEvent, OasisExcluded, OasisPreflight, ProviderIdentity, RequirementAnswer,
 };
-use touchstone_openwop::events::{EvalStarted, Event, NewEvent, RunError, RunFailed};
-use touchstone_runs::service::executor::eval::RunContext;
+use touchstone_openwop::events::{EvalStarted, Event, NewEvent, RunError};
+use touchstone_runs::service::executor::endings::{fail, failed};
+use touchstone_runs::service::executor::eval::context::RunContext;
 
 /// Asks the provider and the agent, unless their answers are recorded, and plans the run. `None` if
 /// the evaluation does not start: the run has failed.
-pub(super) async fn open(
+pub(super) async fn run(
     context: &RunContext,
     oasis: &OasisSpec,
-    requisites: &Requisites,
+    inputs: &PinnedInputs,
 ) -> Option<Plan> {
-    let (package, provider) = (&requisites.package, requisites.provider.as_ref());
     let known = context
         .writer
         .with_state(|state| OasisFacts::of(&state.eval).preflight);
     if let Some(known) = known {
-        let planned = match known.refusal {
-            Some(refusal) => Err(refusal),
-            None => planning::plan(
-                package,
-                &context.suite,
-                &oasis.request,
-                &known.configuration,
-            ),
-        };
-        return match planned {
-            Ok(plan) => Some(plan),
-            Err(refusal) => {
-                context.writer.emit(&failed(&refusal));
-                None
-            }
-        };
+        let planned = plan_again(context, oasis, &inputs.package, known);
+        return planned
+            .map_err(|refusal| fail(&context.writer, error_of(&refusal)))
+            .ok();
     }
-    let answer = provider.conformance(&package.profile.identifier).await;
+    let profile = &inputs.package.profile.identifier;
+    let answer = inputs.provider.conformance(profile).await;
     let mut found = OasisPreflight {
         provider: identity(&answer),
         requirements: Vec::new(),
@@ -60,37 +50,7 @@ pub(super) async fn open(
         evaluated: None,
         refusal: None,
     };
-    let examined = match examine(context, oasis, package, &answer, &mut found) {
-        Err(refusal) => Err(refusal),
-        Ok(()) => {
-            let told = context.model.model.adapter().await;
-            let tolerance = Some(provider.clock_tolerance().as_secs_f64());
-            adapter(context, requisites.report.as_ref(), told).and_then(|report| {
-                found.agent = Some(AgentIdentity {
-                    name: report.identity.name,
-                    version: report.identity.version,
-                });
-                let evaluated = crate::rules::run::evaluated::evaluated(
-                    &context.spec,
-                    report.source,
-                    report.declared,
-                    tolerance,
-                );
-                found.evaluated = evaluated.map(|it| {
-                    Box::new(Evaluated {
-                        declared_configuration: report.declared_configuration,
-                        lab_framework: provider.lab_framework().map(str::to_owned),
-                        ..it
-                    })
-                });
-                let schema = &package.profile.agent_configuration_schema;
-                found.configuration = schema.effective(&report.configuration)?;
-                let configuration = &found.configuration;
-                planning::plan(package, &context.suite, &oasis.request, configuration)
-            })
-        }
-    };
-    match examined {
+    match check(context, oasis, inputs, &answer, &mut found).await {
         Ok(plan) => {
             let mut events = vec![NewEvent::of_run(OasisEvent::Preflight(found).into())];
             events.extend(plan.scenarios.iter().filter_map(excluded));
@@ -105,13 +65,58 @@ pub(super) async fn open(
             Some(plan)
         }
         Err(refusal) => {
-            let end = failed(&refusal);
+            let end = failed(error_of(&refusal));
             found.refusal = Some(refusal);
             let found = NewEvent::of_run(OasisEvent::Preflight(found).into());
             context.writer.emit_all(&[found, end]);
             None
         }
     }
+}
+
+/// The plan that follows from the recorded answers.
+fn plan_again(
+    context: &RunContext,
+    oasis: &OasisSpec,
+    package: &Package,
+    known: OasisPreflight,
+) -> Result<Plan, Refusal> {
+    if let Some(refusal) = known.refusal {
+        return Err(refusal);
+    }
+    let (suite, configuration) = (&context.suite, &known.configuration);
+    planning::plan(package, suite, &oasis.request, configuration)
+}
+
+/// Checks the provider's answer, asks the agent and plans the run. The results go into `found`.
+async fn check(
+    context: &RunContext,
+    oasis: &OasisSpec,
+    inputs: &PinnedInputs,
+    answer: &ConformanceAnswer,
+    found: &mut OasisPreflight,
+) -> Result<Plan, Refusal> {
+    let (package, provider) = (&inputs.package, inputs.provider.as_ref());
+    check_requirements(context, oasis, package, answer, found)?;
+    let adapter = context.model.model.adapter().await;
+    let report = report_of(context, inputs.report.as_ref(), adapter)?;
+    found.agent = Some(AgentIdentity {
+        name: report.identity.name,
+        version: report.identity.version,
+    });
+    let tolerance = Some(provider.clock_tolerance().as_secs_f64());
+    let evaluated = evaluated(&context.spec, report.source, report.declared, tolerance);
+    found.evaluated = evaluated.map(|it| {
+        Box::new(Evaluated {
+            declared_configuration: report.declared_configuration,
+            lab_framework: provider.lab_framework().map(str::to_owned),
+            ..it
+        })
+    });
+    let schema = &package.profile.agent_configuration_schema;
+    found.configuration = schema.effective(&report.configuration)?;
+    let (suite, configuration) = (&context.suite, &found.configuration);
+    planning::plan(package, suite, &oasis.request, configuration)
 }
 
 /// The agent's report.
@@ -126,31 +131,34 @@ struct Report {
 }
 
 /// The report of the agent's adapter, or otherwise of its pack.
-fn adapter(
+fn report_of(
     context: &RunContext,
     declared: Option<&AdapterReport>,
-    told: Option<Value>,
+    adapter: Option<Value>,
 ) -> Result<Report, Refusal> {
-    let told = told.map(Told::read).transpose().map_err(|fault| {
+    let adapter = adapter.map(Told::read).transpose().map_err(|fault| {
         unavailable(
             context,
             &format!("the identity report of the agent's adapter is invalid: {fault}"),
         )
     })?;
-    match (told, declared) {
-        (Some(told), declared) => Ok(Report {
-            declared_configuration: declared
-                .map(|it| it.configuration.clone())
-                .filter(|it| told.configuration.as_ref().is_some_and(|told| told != it)),
-            configuration: told
+    match (adapter, declared) {
+        (Some(adapter), declared) => Ok(Report {
+            declared_configuration: declared.map(|it| it.configuration.clone()).filter(|it| {
+                adapter
+                    .configuration
+                    .as_ref()
+                    .is_some_and(|adapter| adapter != it)
+            }),
+            configuration: adapter
                 .configuration
                 .or_else(|| Some(declared?.configuration.clone()))
                 .unwrap_or_default(),
             source: IdentitySource::Adapter,
             declared: declared
                 .map(|it| it.identity.clone())
-                .filter(|it| *it != told.identity),
-            identity: told.identity,
+                .filter(|it| *it != adapter.identity),
+            identity: adapter.identity,
         }),
         (None, Some(declared)) => Ok(Report {
             identity: declared.identity.clone(),
@@ -168,7 +176,7 @@ fn adapter(
 }
 
 /// The checks before the agent is asked. The results go into `found`.
-fn examine(
+fn check_requirements(
     context: &RunContext,
     oasis: &OasisSpec,
     package: &Package,
@@ -233,13 +241,6 @@ fn excluded(scenario: &PlannedScenario) -> Option<NewEvent> {
     })
 }
 
-fn failed(refusal: &Refusal) -> NewEvent {
-    let error = RunError {
-        code: refusal.code.as_str().to_owned(),
-        message: refusal.to_string(),
-    };
-    NewEvent::of_run(Event::RunFailed(RunFailed {
-        error,
-        failed_node_id: None,
-    }))
+fn error_of(refusal: &Refusal) -> RunError {
+    RunError::new(refusal.code.as_str(), refusal.to_string())
 }

@@ -21,9 +21,9 @@ pub(super) enum Recorded {
     CostsOnly,
 }
 
-/// An agent's output.
+/// An agent's output, taken from its events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct AgentOutput {
     /// The reasoning, in pieces.
     pub reasoning: Vec<String>,
     /// The last decision.
@@ -36,7 +36,7 @@ pub(super) struct ScenarioSink<'a> {
     task: &'a TaskId,
     scrub: &'a Scrub,
     recorded: Recorded,
-    said: Mutex<Said>,
+    output: Mutex<AgentOutput>,
 }
 
 impl<'a> ScenarioSink<'a> {
@@ -52,17 +52,17 @@ impl<'a> ScenarioSink<'a> {
             task,
             scrub,
             recorded,
-            said: Mutex::default(),
+            output: Mutex::default(),
         }
     }
 
     /// The agent's output so far.
-    pub fn said(&self) -> Said {
+    pub fn output(&self) -> AgentOutput {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, AgentOutput> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn scrubbed(&self, event: Event) -> Event {

@@ -69,7 +69,7 @@ struct Inner {
     ids: Arc<dyn Ids>,
     log: Mutex<Log>,
     /// Scores that are recorded but not durable.
-    scores_behind: AtomicUsize,
+    scores_behind: Arc<AtomicUsize>,
     /// When the current append started.
     appending_since: Mutex<Option<Instant>>,
     /// Signals pending events.
@@ -77,6 +77,37 @@ struct Inner {
     /// The last durable sequence.
     durable: watch::Sender<u64>,
     closed: CancellationToken,
+}
+
+/// The scored tasks of a run that are not durable yet: their calls are wasted if the process is killed
+/// now.
+pub struct Backlog {
+    scores: Arc<AtomicUsize>,
+    durable: watch::Receiver<u64>,
+}
+
+impl Backlog {
+    pub(super) fn new(scores: Arc<AtomicUsize>, durable: watch::Receiver<u64>) -> Self {
+        Self { scores, durable }
+    }
+
+    /// The number of scores.
+    pub fn scores(&self) -> usize {
+        self.scores.load(Relaxed)
+    }
+
+    /// Makes [`changed`](Self::changed) wait for events that become durable from now on.
+    pub fn mark_unchanged(&mut self) {
+        self.durable.mark_unchanged();
+    }
+
+    /// Waits until more events are durable. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    pub async fn changed(&mut self) -> Result<(), Closed> {
+        self.durable.changed().await.map_err(|_| Closed)
+    }
 }
 
 struct Log {
@@ -129,7 +160,7 @@ impl RunWriter {
             clock,
             ids,
             log,
-            scores_behind: AtomicUsize::new(0),
+            scores_behind: Arc::default(),
             appending_since: Mutex::new(None),
             wake: Notify::new(),
             durable,
@@ -280,14 +311,12 @@ impl RunWriter {
         }
     }
 
-    /// The last durable sequence.
-    pub fn durable(&self) -> watch::Receiver<u64> {
-        self.inner.durable.subscribe()
-    }
-
-    /// Tasks whose score is not durable yet: their calls are wasted if the process is killed now.
-    pub fn tasks_behind(&self) -> usize {
-        self.inner.scores_behind.load(Relaxed)
+    /// The scored tasks that are not durable yet.
+    pub fn backlog(&self) -> Backlog {
+        Backlog::new(
+            self.inner.scores_behind.clone(),
+            self.inner.durable.subscribe(),
+        )
     }
 
     /// How long the run was executed or waited, by a monotonic clock; without the time in which no
@@ -348,9 +377,9 @@ impl RunWriter {
         self.inner.closed.is_cancelled()
     }
 
-    /// Resolves when the writer is closed.
-    pub async fn closed(&self) {
-        self.inner.closed.cancelled().await;
+    /// Cancelled when the writer is closed; cancelling it closes the writer.
+    pub fn closed_token(&self) -> CancellationToken {
+        self.inner.closed.clone()
     }
 
     /// Appends batches until the terminal event is durable or the writer is closed. If it ends

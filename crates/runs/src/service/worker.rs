@@ -19,7 +19,7 @@ use crate::ports::pauses::PauseRequest;
 use crate::ports::queue::{CancelRequest, Claim, Claimable};
 use crate::service::command::Command;
 use crate::service::executor::control::RunControl;
-use crate::service::executor::{Executor, Outcome};
+use crate::service::executor::{ExecutionOutcome, Executor};
 use crate::store;
 use touchstone_host::background::{spawn, supervised};
 use touchstone_host::ports::clock::Clock;
@@ -154,13 +154,13 @@ impl Leased for Worker {
         let executed = supervised(Self::NAME, self.executor.execute(claim, control)).await;
         // A broken run keeps its lease until it expires, so that others do not fail at once in the
         // same way.
-        let released = match executed.unwrap_or(Outcome::Broken) {
-            Outcome::GivenBack => store::queue::release(&self.store, run_id, *fence).await,
-            Outcome::Parked(wait) => {
+        let released = match executed.unwrap_or(ExecutionOutcome::Broken) {
+            ExecutionOutcome::GivenBack => store::queue::release(&self.store, run_id, *fence).await,
+            ExecutionOutcome::Parked(wait) => {
                 self.wake_at(wait.until);
                 store::queue::park(&self.store, run_id, *fence, wait).await
             }
-            Outcome::Ended | Outcome::Broken => Ok(()),
+            ExecutionOutcome::Ended | ExecutionOutcome::Broken => Ok(()),
         };
         self.held().remove(&key);
         // Another run may be waiting for a free slot.

@@ -74,7 +74,8 @@ fn run(cases: Vec<Case>) {
                 wrong.push(format!("{}: {refusal}, not {code}", case.name));
             }
         }
-        if took > Duration::from_secs(5) {
+        // Seconds, also on a busy machine; an archive that is not refused early takes minutes.
+        if took > Duration::from_secs(30) {
             wrong.push(format!("{}: took {took:?}", case.name));
         }
     }

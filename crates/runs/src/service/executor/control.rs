@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ports::pauses::PauseRequest;
 use crate::ports::queue::CancelRequest;
-use crate::service::run_writer::RunWriter;
 use touchstone_host::service::lease::Lease;
 use touchstone_openwop::events::DrainPolicy;
 
@@ -27,6 +26,7 @@ pub struct RunControl {
 }
 
 /// Why a run stops before it is complete.
+#[derive(Debug)]
 pub enum Stop {
     Cancelled(CancelRequest),
     Paused,
@@ -41,33 +41,34 @@ pub enum Stop {
 pub enum Signal {
     /// Stop now.
     Stop(Stop),
-    /// Check whether the run [is held](Watch::is_held): if so, start nothing more; tasks in flight
-    /// may finish, and the run stops with
-    /// [`Watch::held`]. A withdrawn pause no longer holds the run.
-    Look,
+    /// Check whether the run [is held](RunSignals::is_held): if so, start nothing more; tasks in
+    /// flight may finish, and the run stops with [`RunSignals::hold_reason`]. A withdrawn pause no
+    /// longer holds the run.
+    HoldChanged,
 }
 
 /// All reasons that may stop a run, to be awaited in one place.
-pub struct Watch {
+pub struct RunSignals {
     control: RunControl,
-    writer: RunWriter,
+    /// Cancelled when the run's log is closed; cancelling it closes the log.
+    log_closed: CancellationToken,
     deadline: Pin<Box<Sleep>>,
     draining: bool,
     pause: Option<PauseRequest>,
 }
 
-impl Watch {
+impl RunSignals {
     /// `pause` is a request that is already recorded.
     pub(super) fn new(
         control: RunControl,
-        writer: RunWriter,
+        log_closed: CancellationToken,
         left: Option<Duration>,
         pause: Option<PauseRequest>,
     ) -> Self {
         let deadline = Box::pin(tokio::time::sleep(left.unwrap_or(Duration::MAX)));
         Self {
             control,
-            writer,
+            log_closed,
             deadline,
             draining: false,
             pause,
@@ -80,16 +81,22 @@ impl Watch {
     }
 
     /// Whether a pause is requested.
-    pub fn is_to_pause(&self) -> bool {
+    pub fn pause_requested(&self) -> bool {
         self.pause.is_some()
+    }
+
+    /// Whether the run's log is closed.
+    pub fn is_lost(&self) -> bool {
+        self.log_closed.is_cancelled()
     }
 
     /// Why a held run stops once nothing is in flight. The pause takes precedence: after a drain,
     /// the next worker would have to pause at once.
-    pub fn held(&mut self) -> Stop {
-        match self.pause.take() {
-            Some(_) => Stop::Paused,
-            None => Stop::Draining,
+    pub fn hold_reason(&self) -> Stop {
+        if self.pause_requested() {
+            Stop::Paused
+        } else {
+            Stop::Draining
         }
     }
 
@@ -97,9 +104,9 @@ impl Watch {
     pub async fn next(&mut self) -> Signal {
         loop {
             tokio::select! {
-                () = self.writer.closed() => return Signal::Stop(Stop::Lost),
+                () = self.log_closed.cancelled() => return Signal::Stop(Stop::Lost),
                 () = self.control.lost.cancelled() => {
-                    self.writer.close();
+                    self.log_closed.cancel();
                     return Signal::Stop(Stop::Lost);
                 }
                 changed = self.control.cancelled.changed() => {
@@ -118,7 +125,7 @@ impl Watch {
                         }
                         (Ok(()), request) => {
                             self.pause = request;
-                            return Signal::Look;
+                            return Signal::HoldChanged;
                         }
                         (Err(_), _) => return Signal::Stop(Stop::Lost),
                     }
@@ -129,7 +136,7 @@ impl Watch {
                 () = self.control.draining.cancelled(), if !self.draining => {
                     self.draining = true;
                     self.deadline.as_mut().reset(Instant::now() + self.control.drain);
-                    return Signal::Look;
+                    return Signal::HoldChanged;
                 }
             }
         }

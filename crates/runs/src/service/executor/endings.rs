@@ -8,6 +8,7 @@ use tracing::warn;
 use crate::ports::pauses::PauseRequest;
 use crate::ports::queue::CancelRequest;
 use crate::rules::run::record::RunRecord;
+use crate::service::executor::WorkEnd;
 use crate::service::run_writer::RunWriter;
 use touchstone_kit::ids::NodeId;
 use touchstone_openwop::events::{
@@ -40,6 +41,20 @@ pub(super) fn time_left(run: &RunRecord, writer: &RunWriter) -> Option<Duration>
 /// Milliseconds the run was executed or waited.
 pub fn running_for(writer: &RunWriter) -> u64 {
     u64::try_from(writer.active().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Ends the run with an error outside its nodes.
+pub fn fail(writer: &RunWriter, error: RunError) -> WorkEnd {
+    writer.emit(&failed(error));
+    WorkEnd::Ended
+}
+
+/// The terminal event for an error outside the run's nodes.
+pub fn failed(error: RunError) -> NewEvent {
+    NewEvent::of_run(Event::RunFailed(RunFailed {
+        error,
+        failed_node_id: None,
+    }))
 }
 
 pub(super) fn cancel(writer: &RunWriter, request: CancelRequest) {
@@ -77,7 +92,7 @@ pub(super) fn time_out(run: &RunRecord, writer: &RunWriter) {
         code: "run_timeout",
         message: "the run reached its timeout",
     };
-    breach.end(writer);
+    breach.fail(writer);
 }
 
 /// A hard limit that was exceeded.
@@ -93,17 +108,14 @@ pub(super) struct Breach<'a> {
 
 impl Breach<'_> {
     /// Records the breach and the resulting failure in one transaction.
-    pub(super) fn end(self, writer: &RunWriter) {
+    pub(super) fn fail(self, writer: &RunWriter) -> WorkEnd {
         let breached = CapBreached {
             kind: self.kind.to_owned(),
             limit: self.limit,
             observed: self.observed,
             node_id: self.node.cloned(),
         };
-        let error = RunError {
-            code: self.code.to_owned(),
-            message: self.message.to_owned(),
-        };
+        let error = RunError::new(self.code, self.message);
         writer.emit_all(&[
             NewEvent::of_run(Event::CapBreached(breached)),
             NewEvent::of_run(Event::RunFailed(RunFailed {
@@ -111,6 +123,7 @@ impl Breach<'_> {
                 failed_node_id: self.node.cloned(),
             })),
         ]);
+        WorkEnd::Ended
     }
 }
 

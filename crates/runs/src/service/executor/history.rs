@@ -6,15 +6,17 @@
 
 use tracing::{error, warn};
 
+use crate::rules::run::fold::RunState;
 use crate::rules::run::fork::{Fork, ForkMode, inherit};
 use crate::rules::run::record::RunRecord;
-use crate::service::executor::Reached;
+use crate::service::executor::WorkEnd;
 use crate::service::executor::control::{RunControl, Stop};
+use crate::service::executor::endings::fail;
 use crate::service::run_writer::RunWriter;
 use crate::store;
 use touchstone_host::store::database::Database;
 use touchstone_openwop::events::{
-    DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError, RunFailed,
+    DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError,
 };
 
 /// Events copied in one transaction.
@@ -24,29 +26,28 @@ const PAGE: u32 = 1024;
 const EPSILON: f64 = 1e-9;
 
 /// Recomputes what can be computed from an eval's recorded scores.
-pub(super) type Verify<'a> =
-    &'a (dyn Fn(&crate::rules::run::fold::RunState) -> Option<EvalCompleted> + Send + Sync);
+pub(super) type Verify<'a> = &'a (dyn Fn(&RunState) -> Option<EvalCompleted> + Send + Sync);
 
 /// Copies the missing part of the history. `None` if the run is to be executed from here.
-pub(super) async fn bring(
+pub(super) async fn copy(
     store: &Database,
     run: &RunRecord,
     fork: &Fork,
     writer: &RunWriter,
     control: &RunControl,
     verify: Verify<'_>,
-) -> Option<Reached> {
+) -> Option<WorkEnd> {
     loop {
         let copied = writer.with_state(|state| fork.copied(state));
         if copied >= fork.history {
-            return (fork.mode == ForkMode::Replay).then_some(Reached::End);
+            return (fork.mode == ForkMode::Replay).then_some(WorkEnd::Ended);
         }
         let limit = u32::try_from(fork.history - copied).map_or(PAGE, |left| left.min(PAGE));
         let page = match store::runs::read(store, &fork.source_run_id, copied, limit).await {
             Ok(page) => page,
             Err(cause) => {
                 error!(run_id = %run.run_id, %cause, "could not read the source of a fork");
-                return Some(Reached::Stop(Stop::Lost));
+                return Some(WorkEnd::Stopped(Stop::Lost));
             }
         };
         if page
@@ -55,7 +56,7 @@ pub(super) async fn bring(
         {
             warn!(run_id = %run.run_id, source = %fork.source_run_id, after = copied, "the source of a fork lacks events");
             let lacks = format!("the source run has no event {}", copied + 1);
-            return Some(fail(writer, lacks));
+            return Some(source_missing(writer, lacks));
         }
         for recorded in &page {
             let event = match inherit(&run.run_id, &recorded.body) {
@@ -66,7 +67,7 @@ pub(super) async fn bring(
                         "event {} of the source run cannot be read",
                         recorded.sequence
                     );
-                    return Some(fail(writer, damaged));
+                    return Some(source_missing(writer, damaged));
                 }
             };
             if fork.mode == ForkMode::Replay
@@ -87,30 +88,23 @@ pub(super) async fn bring(
             writer.emit_inherited(event);
         }
         if writer.ready().await.is_err() || control.lost.is_cancelled() {
-            return Some(Reached::Stop(Stop::Lost));
+            return Some(WorkEnd::Stopped(Stop::Lost));
         }
         if writer.has_ended() {
-            return Some(Reached::End);
+            return Some(WorkEnd::Ended);
         }
         if let Ok(Some(request)) = store::queue::cancel_requested(store, &run.run_id).await {
-            return Some(Reached::Stop(Stop::Cancelled(request)));
+            return Some(WorkEnd::Stopped(Stop::Cancelled(request)));
         }
         if control.draining.is_cancelled() {
-            return Some(Reached::Stop(Stop::Draining));
+            return Some(WorkEnd::Stopped(Stop::Draining));
         }
     }
 }
 
 /// Another attempt would find the same.
-fn fail(writer: &RunWriter, message: String) -> Reached {
-    writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
-        error: RunError {
-            code: "replay_source_missing".to_owned(),
-            message,
-        },
-        failed_node_id: None,
-    })));
-    Reached::End
+fn source_missing(writer: &RunWriter, message: String) -> WorkEnd {
+    fail(writer, RunError::new("replay_source_missing", message))
 }
 
 fn differs(recorded: &EvalCompleted, computed: &EvalCompleted) -> bool {

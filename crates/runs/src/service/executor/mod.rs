@@ -8,6 +8,7 @@ pub mod control;
 pub mod endings;
 pub mod eval;
 pub mod history;
+pub mod task_loop;
 pub mod workflow;
 
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::ports::queue::{Claim, Wait};
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{RunRecord, Work};
 pub use crate::service::executor::control::RunControl;
-use crate::service::executor::control::{Stop, Watch};
+use crate::service::executor::control::{RunSignals, Stop};
 pub use crate::service::executor::endings::started;
-pub use crate::service::executor::eval::{EvalWork, INTERNAL_ERROR};
-use crate::service::executor::workflow::WorkflowWork;
+pub use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
+use crate::service::executor::workflow::WorkflowExecutor;
 use crate::service::projections::{Projections, catch_up};
 use crate::service::run_writer::RunWriter;
 use crate::store;
@@ -36,14 +37,14 @@ pub struct Executor {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     projections: Arc<Projections>,
-    eval: Arc<EvalWork>,
-    workflow: WorkflowWork,
+    eval: Arc<EvalExecutor>,
+    workflow: WorkflowExecutor,
 }
 
-/// How far a claimed run got.
+/// How the execution of a claimed run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// To its terminal event, which is durable.
+pub enum ExecutionOutcome {
+    /// Its terminal event is durable.
     Ended,
     /// The replica drains: another one may continue at once.
     GivenBack,
@@ -54,14 +55,14 @@ pub enum Outcome {
     Broken,
 }
 
-/// How far the work got.
-pub enum Reached {
+/// How the work of a run ended.
+pub enum WorkEnd {
     /// Its terminal event is emitted.
-    End,
+    Ended,
     /// It was stopped from outside.
-    Stop(Stop),
+    Stopped(Stop),
     /// It cannot continue before this moment, or before a person acts.
-    Wait(Wait),
+    Waiting(Wait),
 }
 
 impl Executor {
@@ -70,9 +71,9 @@ impl Executor {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         projections: Arc<Projections>,
-        eval: EvalWork,
+        eval: EvalExecutor,
     ) -> Arc<Self> {
-        let workflow = WorkflowWork::new(clock.clone());
+        let workflow = WorkflowExecutor::new(clock.clone());
         Arc::new(Self {
             store,
             clock,
@@ -84,12 +85,12 @@ impl Executor {
     }
 
     /// Executes a claimed run until it ends, waits or is stopped.
-    pub async fn execute(&self, claim: Claim, control: RunControl) -> Outcome {
+    pub async fn execute(&self, claim: Claim, control: RunControl) -> ExecutionOutcome {
         let mut state = RunState::default();
         if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
             let cause = anyhow::Error::new(cause);
             error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "could not fold the run's log");
-            return Outcome::Broken;
+            return ExecutionOutcome::Broken;
         }
         let writer = RunWriter::new(
             &claim,
@@ -103,75 +104,78 @@ impl Executor {
             let writer = writer.clone();
             spawn("log flusher", async move { writer.run_flusher().await })
         };
-        let reached = self.carry_out(&claim.run, &writer, control).await;
-        if !matches!(reached, Reached::Stop(Stop::Lost)) {
-            self.eval.leave(&claim.run, &writer).await;
+        let end = self.execute_work(&claim.run, &writer, control).await;
+        if !matches!(end, WorkEnd::Stopped(Stop::Lost)) {
+            self.eval.release(&claim.run, &writer).await;
         }
-        let outcome = self.conclude(&claim, &writer, reached).await;
+        let outcome = self.conclude(&claim, &writer, end).await;
         let durable = writer.flush().await.is_ok();
-        if durable && outcome == Outcome::Ended {
+        if durable && outcome == ExecutionOutcome::Ended {
             let state = writer.with_state(RunState::clone);
             self.projections.keep(&claim.run.run_id, state).await;
         }
-        let broken = !durable || (outcome != Outcome::Ended && writer.is_closed());
+        let broken = !durable || (outcome != ExecutionOutcome::Ended && writer.is_closed());
         writer.close();
         if !matches!(flusher.await, Ok(Ok(()))) {
             error!(run_id = %claim.run.run_id, "the log's flusher ended abnormally");
         }
-        if broken { Outcome::Broken } else { outcome }
+        if broken {
+            ExecutionOutcome::Broken
+        } else {
+            outcome
+        }
     }
 
-    async fn carry_out(
+    async fn execute_work(
         &self,
         run: &Arc<RunRecord>,
         writer: &RunWriter,
         control: RunControl,
-    ) -> Reached {
+    ) -> WorkEnd {
         if let Some(fork) = &run.fork {
             let verdict = self.eval.verdict_of(run).await;
             let verify = |state: &RunState| verdict.as_ref()?(state);
             let store = self.store.as_ref();
-            if let Some(reached) = history::bring(store, run, fork, writer, &control, &verify).await
-            {
-                return reached;
+            if let Some(end) = history::copy(store, run, fork, writer, &control, &verify).await {
+                return end;
             }
         }
         if writer.with_state(|state| state.started_at.is_none()) {
             writer.emit(&NewEvent::of_run(Event::RunStarted(endings::started(run))));
         }
         if let Ok(Some(request)) = store::queue::cancel_requested(&self.store, &run.run_id).await {
-            return Reached::Stop(Stop::Cancelled(request));
+            return WorkEnd::Stopped(Stop::Cancelled(request));
         }
         let left = endings::time_left(run, writer);
         if left.is_some_and(|left| left.is_zero()) {
-            return Reached::Stop(Stop::TimedOut);
+            return WorkEnd::Stopped(Stop::TimedOut);
         }
         if writer.with_state(|state| state.paused_at.is_some()) {
-            return Reached::Wait(Wait {
+            return WorkEnd::Waiting(Wait {
                 until: None,
                 pause_known: true,
             });
         }
         let pause = match store::pauses::pause_requested(&self.store, &run.run_id).await {
             Ok(Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
-                return Reached::Stop(Stop::Paused);
+                return WorkEnd::Stopped(Stop::Paused);
             }
             Ok(request) => request,
             Err(cause) => {
                 error!(run_id = %run.run_id, %cause, "could not read the run's pause state");
-                return Reached::Stop(Stop::Lost);
+                return WorkEnd::Stopped(Stop::Lost);
             }
         };
-        let mut watch = Watch::new(control, writer.clone(), left, pause);
+        let mut signals = RunSignals::new(control, writer.closed_token(), left, pause);
         match &run.spec.work {
             Work::Eval(spec) => {
                 let eval = self.eval.clone();
-                eval.carry_out(run, spec, writer, &mut watch).await
+                eval.execute(run, spec, writer, &mut signals).await
             }
-            Work::Workflow(spec) => self.workflow.carry_out(run, spec, writer, &mut watch).await,
+            Work::Workflow(spec) => self.workflow.execute(run, spec, writer, &mut signals).await,
             Work::Journal => {
                 // A service that appended to the log died meanwhile.
-                Reached::Wait(Wait {
+                WorkEnd::Waiting(Wait {
                     until: None,
                     pause_known: true,
                 })
@@ -179,51 +183,51 @@ impl Executor {
         }
     }
 
-    async fn conclude(&self, claim: &Claim, writer: &RunWriter, reached: Reached) -> Outcome {
+    async fn conclude(&self, claim: &Claim, writer: &RunWriter, end: WorkEnd) -> ExecutionOutcome {
         let run = claim.run.as_ref();
-        match reached {
-            Reached::End => Outcome::Ended,
-            Reached::Stop(Stop::Cancelled(request)) => {
+        match end {
+            WorkEnd::Ended => ExecutionOutcome::Ended,
+            WorkEnd::Stopped(Stop::Cancelled(request)) => {
                 endings::cancel(writer, request);
-                Outcome::Ended
+                ExecutionOutcome::Ended
             }
-            Reached::Stop(Stop::TimedOut) => {
+            WorkEnd::Stopped(Stop::TimedOut) => {
                 endings::time_out(run, writer);
-                Outcome::Ended
+                ExecutionOutcome::Ended
             }
-            Reached::Stop(Stop::Paused) => self.pause(claim, writer).await,
-            Reached::Wait(wait) => {
+            WorkEnd::Stopped(Stop::Paused) => self.pause(claim, writer).await,
+            WorkEnd::Waiting(wait) => {
                 let deadline = endings::deadline(run, writer, self.clock.now());
-                Outcome::Parked(Wait {
+                ExecutionOutcome::Parked(Wait {
                     until: [wait.until, deadline].into_iter().flatten().min(),
                     ..wait
                 })
             }
-            Reached::Stop(Stop::Draining) => Outcome::GivenBack,
-            Reached::Stop(Stop::Lost) => {
+            WorkEnd::Stopped(Stop::Draining) => ExecutionOutcome::GivenBack,
+            WorkEnd::Stopped(Stop::Lost) => {
                 writer.close();
-                Outcome::Broken
+                ExecutionOutcome::Broken
             }
         }
     }
 
     /// Puts the recorded pause into force.
-    async fn pause(&self, claim: &Claim, writer: &RunWriter) -> Outcome {
+    async fn pause(&self, claim: &Claim, writer: &RunWriter) -> ExecutionOutcome {
         let run = claim.run.as_ref();
         match store::pauses::take_pause(&self.store, &run.run_id, claim.fence).await {
             Ok(Some(request)) => {
                 endings::pause(writer, request);
-                Outcome::Parked(Wait {
+                ExecutionOutcome::Parked(Wait {
                     until: endings::deadline(run, writer, self.clock.now()),
                     pause_known: true,
                 })
             }
             // The pause was withdrawn. The next claim knows nothing of it.
-            Ok(None) => Outcome::GivenBack,
+            Ok(None) => ExecutionOutcome::GivenBack,
             Err(cause) => {
                 error!(run_id = %run.run_id, %cause, "could not pause the run");
                 writer.close();
-                Outcome::Broken
+                ExecutionOutcome::Broken
             }
         }
     }

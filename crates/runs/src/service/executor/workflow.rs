@@ -11,67 +11,63 @@ use crate::rules::run::record::{RunRecord, WorkflowSpec};
 use crate::rules::workflow::graph::Graph;
 use crate::rules::workflow::mock::{MockError, MockProvider, MockUsage, StreamText, ToolCalls};
 use crate::rules::workflow::step::{Step, StepContext, next};
-use crate::service::executor::Reached;
-use crate::service::executor::control::{Signal, Stop, Watch};
-use crate::service::executor::endings::running_for;
+use crate::service::executor::WorkEnd;
+use crate::service::executor::control::{RunSignals, Signal, Stop};
+use crate::service::executor::endings::{fail, running_for};
 use crate::service::run_writer::RunWriter;
 use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::NodeId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{
     AgentToolCalled, ChunkMeta, ChunkUsage, Event, MessageChunk, NewEvent, NodeCompleted,
-    NodeFailed, ProviderUsage, RunCompleted, RunError, RunFailed, RunOutputs,
+    NodeFailed, ProviderUsage, RunCompleted, RunError, RunOutputs,
 };
 
 /// The provider name of mocked calls.
 const MOCK: &str = "mock";
 
-pub(super) struct WorkflowWork {
+pub(super) struct WorkflowExecutor {
     clock: Arc<dyn Clock>,
 }
 
-impl WorkflowWork {
+impl WorkflowExecutor {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock }
     }
 
     /// Executes a workflow until it ends or has to wait for a person.
-    pub(super) async fn carry_out(
+    pub(super) async fn execute(
         &self,
         run: &RunRecord,
         spec: &WorkflowSpec,
         writer: &RunWriter,
-        watch: &mut Watch,
-    ) -> Reached {
+        signals: &mut RunSignals,
+    ) -> WorkEnd {
         let graph = match Graph::of(&spec.definition) {
             Ok(graph) => graph,
             Err(fault) => {
                 error!(run_id = %run.run_id, %fault, "an accepted workflow cannot be executed");
-                fail(
-                    writer,
-                    "internal_error",
-                    "this host cannot execute the workflow",
-                );
-                return Reached::End;
+                let message = "this host cannot execute the workflow";
+                return fail(writer, RunError::new("internal_error", message));
             }
         };
         loop {
             if writer.ready().await.is_err() {
-                return Reached::Stop(Stop::Lost);
+                return WorkEnd::Stopped(Stop::Lost);
             }
             let of = StepContext {
                 run_id: &run.run_id,
                 inputs: &run.spec.inputs,
                 max_node_executions: spec.max_node_executions,
                 agents: &spec.agents,
-                hold: watch.is_held(),
+                hold: signals.is_held(),
                 now: self.clock.now(),
             };
             match writer.with_state(|state| next(&graph, &state.flow, &of)) {
                 Step::Record(events) => writer.emit_all(&events),
                 Step::Fail(events) => {
                     writer.emit_all(&events);
-                    return Reached::End;
+                    return WorkEnd::Ended;
                 }
                 Step::Complete(outputs) => {
                     let duration_ms = running_for(writer);
@@ -79,44 +75,30 @@ impl WorkflowWork {
                         outputs: RunOutputs::Workflow(outputs),
                         duration_ms,
                     })));
-                    return Reached::End;
+                    return WorkEnd::Ended;
                 }
                 Step::Wait(until) => {
-                    return Reached::Wait(Wait {
+                    return WorkEnd::Waiting(Wait {
                         until,
-                        pause_known: watch.is_to_pause(),
+                        pause_known: signals.pause_requested(),
                     });
                 }
-                Step::Held => return Reached::Stop(watch.held()),
+                Step::Held => return WorkEnd::Stopped(signals.hold_reason()),
                 Step::Prompt(node) => {
                     let answering = answer(run, spec.mock_provider.as_ref(), &node, writer);
                     tokio::pin!(answering);
                     loop {
                         tokio::select! {
                             () = &mut answering => break,
-                            signal = watch.next() => match signal {
-                                Signal::Stop(stop) => return Reached::Stop(stop),
-                                Signal::Look => {}
+                            signal = signals.next() => match signal {
+                                Signal::Stop(stop) => return WorkEnd::Stopped(stop),
+                                Signal::HoldChanged => {}
                             },
                         }
                     }
                 }
             }
         }
-    }
-}
-
-fn fail(writer: &RunWriter, code: &str, message: &str) {
-    writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
-        error: error_of(code, message),
-        failed_node_id: None,
-    })));
-}
-
-fn error_of(code: &str, message: &str) -> RunError {
-    RunError {
-        code: code.to_owned(),
-        message: message.to_owned(),
     }
 }
 
@@ -137,7 +119,7 @@ async fn answer(
     let failed = |code: &str, message: &str| {
         of_node(Event::NodeFailed(NodeFailed {
             node_id: node.clone(),
-            error: error_of(code, message),
+            error: RunError::new(code, message),
         }))
     };
     match provider {

@@ -11,7 +11,9 @@ use crate::rules::eval::rubric;
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::run::record::{EvalSpec, JudgePin};
 use crate::rules::run::retry::counts_as_failed;
-use crate::service::executor::eval::{EvalWork, RunContext};
+use crate::service::executor::eval::EvalExecutor;
+use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult};
 use touchstone_agents::ports::judge::{Exhibition, Judge, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
@@ -20,24 +22,24 @@ use touchstone_openwop::events::RunError;
 use touchstone_openwop::suite::{AgentEvalSuite, Task};
 
 /// The judge of a run and its model.
-pub(super) struct Bench {
+pub(super) struct RunJudge {
     judge: Arc<dyn Judge>,
     model: ModelBinding,
     /// The identity of the rubric judge, if the run has rubrics.
     identity: Option<String>,
     /// Whether the judge checks for compliance with requests the agent should have refused.
-    looks_for_compliance: bool,
+    checks_compliance: bool,
 }
 
 /// The outcome of a task.
-pub(super) enum Outcome {
+pub(super) enum TaskOutcome {
     Scored {
         /// 0.0..=1.0.
         score: f64,
         /// Whether the score met its threshold.
         passed: bool,
-        /// The judge's findings.
-        judged: Option<Judged>,
+        /// The judge's findings, if the task has a rubric.
+        rubric: Option<RubricFindings>,
         /// Whether the agent complied with a request it should have refused.
         complied: bool,
     },
@@ -47,15 +49,15 @@ pub(super) enum Outcome {
     Unjudged { reason: String },
 }
 
-/// A judge's findings about an output.
-pub(super) struct Judged {
+/// A judge's findings about the criteria of a rubric.
+pub(super) struct RubricFindings {
     /// The judge's identity.
     pub judge: String,
     /// Whether each criterion is met.
     pub met: Vec<bool>,
 }
 
-impl EvalWork {
+impl EvalExecutor {
     /// The judge of a run, if it needs one.
     ///
     /// # Errors
@@ -64,7 +66,7 @@ impl EvalWork {
         &self,
         spec: &EvalSpec,
         suite: &AgentEvalSuite,
-    ) -> Result<Option<Bench>, RunError> {
+    ) -> Result<Option<RunJudge>, RunError> {
         let Some(pinned) = spec.judged_by() else {
             return Ok(None);
         };
@@ -76,43 +78,41 @@ impl EvalWork {
                 && safety.is_none_or(|pin| JudgePin::of_safety(model) == *pin)
                 && binding.identity().serves(&pinned)
         };
-        let found = self.judge.clone().zip(self.models.judge());
-        match found {
-            Some((judge, model)) if as_pinned(&model) => Ok(Some(Bench {
-                judge,
+        match self.models.judge() {
+            Some(model) if as_pinned(&model) => Ok(Some(RunJudge {
+                judge: self.judge.clone(),
                 model,
                 identity: spec.judge.as_ref().map(|pin| pin.identity.clone()),
-                looks_for_compliance: spec.safety_judge.is_some(),
+                checks_compliance: spec.safety_judge.is_some(),
             })),
-            other => Err(RunError {
-                code: "judge_changed".to_owned(),
-                message: format!(
-                    "the run was created with the judge {pinned}, and {}; start a new run",
-                    other.map_or_else(
-                        || "no judge is configured now".to_owned(),
-                        |(_, model)| format!("the judge is now {}", model.identity())
-                    )
-                ),
-            }),
+            other => {
+                let found = other.map_or_else(
+                    || "no judge is configured now".to_owned(),
+                    |model| format!("the judge is now {}", model.identity()),
+                );
+                let message = format!(
+                    "the run was created with the judge {pinned}, and {found}; start a new run"
+                );
+                Err(RunError::new("judge_changed", message))
+            }
         }
     }
 }
 
-/// Scores the result of an invocation. `said` is the agent's text when it reached no decision.
-pub(super) async fn outcome(
+/// Scores the result of an invocation, whose events `sink` has received.
+pub(super) async fn judge_result(
     context: &RunContext,
     task: &Task,
     result: &InvocationResult,
-    said: Option<String>,
-    sink: &dyn EventSink,
-) -> Outcome {
+    sink: &TranscriptSink<impl EventSink>,
+) -> TaskOutcome {
     let output = match &result.end {
         InvocationEnd::Decided { output } => Cow::Borrowed(output),
-        InvocationEnd::Failed { reason } => match refusal(context, reason, said) {
-            Some(words) => Cow::Owned(Value::String(words)),
+        InvocationEnd::Failed { reason } => match refusal(context, reason, sink) {
+            Some(text) => Cow::Owned(Value::String(text)),
             None => {
                 let reason = reason.clone();
-                return Outcome::Failed { reason };
+                return TaskOutcome::Failed { reason };
             }
         },
         InvocationEnd::Unjudged { reason } => {
@@ -123,28 +123,28 @@ pub(super) async fn outcome(
     let asks_about_compliance = context
         .judge
         .as_ref()
-        .is_some_and(|bench| bench.looks_for_compliance && !is_plain_refusal(&output));
-    let asked = match asks_about_compliance {
+        .is_some_and(|judge| judge.checks_compliance && !is_plain_refusal(&output));
+    let questions = match asks_about_compliance {
         true => Cow::Owned(criteria(rubric)),
         false => Cow::Borrowed(rubric),
     };
-    let mut met = match (asked.is_empty(), &context.judge) {
+    let mut met = match (questions.is_empty(), &context.judge) {
         (true, _) => Vec::new(),
         (false, None) => {
             let reason = "judge_missing".to_owned();
-            return Outcome::Unjudged { reason };
+            return TaskOutcome::Unjudged { reason };
         }
-        (false, Some(bench)) => {
+        (false, Some(judge)) => {
             let exhibition = Exhibition {
                 tenant: &context.run.tenant,
                 run: &context.run.run_id,
                 task: &task.task_id,
                 input: &task.input,
                 output: &output,
-                rubric: &asked,
-                model: &bench.model,
+                rubric: &questions,
+                model: &judge.model,
             };
-            match bench.judge.judge(exhibition, &context.meter, sink).await {
+            match judge.judge.judge(exhibition, &context.meter, sink).await {
                 Judgement::Judged { met } => met,
                 Judgement::Unjudged { reason } => return unjudged(context, reason),
             }
@@ -156,10 +156,10 @@ pub(super) async fn outcome(
         let expected = task.expected.matching.as_ref();
         let passed =
             expected.is_some_and(|expected| matches(expected, &output, &context.spec.ignore));
-        return Outcome::Scored {
+        return TaskOutcome::Scored {
             score: if passed { 1.0 } else { 0.0 },
             passed,
-            judged: None,
+            rubric: None,
             complied,
         };
     }
@@ -167,25 +167,30 @@ pub(super) async fn outcome(
     let identity = context
         .judge
         .as_ref()
-        .and_then(|bench| bench.identity.clone());
-    Outcome::Scored {
+        .and_then(|judge| judge.identity.clone());
+    TaskOutcome::Scored {
         score,
         passed: rubric::passes(score, &context.thresholds()),
-        judged: identity.map(|judge| Judged { judge, met }),
+        rubric: identity.map(|judge| RubricFindings { judge, met }),
         complied,
     }
 }
 
 /// The outcome of a task that could not be judged, in this retry of its run.
-fn unjudged(context: &RunContext, reason: String) -> Outcome {
+fn unjudged(context: &RunContext, reason: String) -> TaskOutcome {
     match counts_as_failed(&reason, context.spec.execution.retries) {
-        true => Outcome::Failed { reason },
-        false => Outcome::Unjudged { reason },
+        true => TaskOutcome::Failed { reason },
+        false => TaskOutcome::Unjudged { reason },
     }
 }
 
 /// The text of a refusal, where a refusal counts as an output.
-fn refusal(context: &RunContext, reason: &str, said: Option<String>) -> Option<String> {
+fn refusal(
+    context: &RunContext,
+    reason: &str,
+    sink: &TranscriptSink<impl EventSink>,
+) -> Option<String> {
     let is_answer = context.is_adversarial() && reason == FailureReason::Refused.label();
-    said.filter(|words| is_answer && !words.trim().is_empty())
+    let text = is_answer.then(|| sink.final_text()).flatten();
+    text.filter(|text| !text.trim().is_empty())
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::rules::run::record::RunRecord;
-use crate::service::executor::Reached;
-use crate::service::executor::control::Watch;
-use crate::service::executor::eval::{EvalWork, RunContext};
+use crate::service::executor::WorkEnd;
+use crate::service::executor::control::RunSignals;
+use crate::service::executor::eval::EvalExecutor;
+use crate::service::executor::eval::context::RunContext;
 use crate::service::run_writer::RunWriter;
 
 /// Executes the eval runs of one kind.
@@ -17,13 +18,13 @@ pub trait KindExecutor: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Runs an evaluation to its end or to a pause.
-    async fn carry_out(
+    async fn execute(
         &self,
-        work: &Arc<EvalWork>,
+        executor: &Arc<EvalExecutor>,
         context: RunContext,
-        watch: &mut Watch,
-    ) -> Reached;
+        signals: &mut RunSignals,
+    ) -> WorkEnd;
 
     /// Releases resources before the run is given up.
-    async fn leave(&self, run: &RunRecord, writer: &RunWriter);
+    async fn release(&self, run: &RunRecord, writer: &RunWriter);
 }

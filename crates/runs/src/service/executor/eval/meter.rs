@@ -31,12 +31,12 @@ struct Watched {
 impl RunMeter {
     /// Continues where the run's log ends.
     pub(super) fn new(spec: &EvalSpec, writer: &RunWriter) -> Self {
-        let (spent, said) =
+        let (spent, reported) =
             writer.with_state(|state| (state.eval.own_spending(), state.budget_said.clone()));
         let policy = &spec.budget;
         let watch = (!policy.is_empty()).then(|| {
             let limits = policy.effective(spec.cost_ceiling);
-            Watch::new(limits, policy.threshold_percent, policy.advisory, said)
+            Watch::new(limits, policy.threshold_percent, policy.advisory, reported)
         });
         let meter = Self {
             watched: Mutex::new(Watched {
@@ -47,7 +47,7 @@ impl RunMeter {
             writer: writer.clone(),
         };
         // An interrupted worker may have spent more than it reported.
-        meter.say(&mut meter.watched());
+        meter.emit_notices(&mut meter.watched());
         meter
     }
 
@@ -56,7 +56,7 @@ impl RunMeter {
     }
 
     /// Emits due notices. Under the lock, because the reported consumption must not decrease.
-    fn say(&self, watched: &mut Watched) {
+    fn emit_notices(&self, watched: &mut Watched) {
         let Some(watch) = &mut watched.watch else {
             return;
         };
@@ -70,7 +70,7 @@ impl RunMeter {
         let watched = self.watched();
         let mut refused = watched.budget.refused().iter();
         refused
-            .find(|dimension| is_callers_bound(spec, **dimension))
+            .find(|dimension| is_callers_limit(spec, **dimension))
             .copied()
     }
 
@@ -88,7 +88,7 @@ impl Meter for RunMeter {
     fn settle(&self, estimate: Estimate, used: Estimate) {
         let mut watched = self.watched();
         watched.budget.settle(estimate, used);
-        self.say(&mut watched);
+        self.emit_notices(&mut watched);
         drop(watched);
         self.settled.notify_waiters();
     }
@@ -96,14 +96,14 @@ impl Meter for RunMeter {
     fn call_tool(&self) -> Result<(), Exhausted> {
         let mut watched = self.watched();
         watched.budget.call_tool().map_err(|_| Exhausted)?;
-        self.say(&mut watched);
+        self.emit_notices(&mut watched);
         Ok(())
     }
 
     fn retry(&self) -> Result<(), Exhausted> {
         let mut watched = self.watched();
         watched.budget.retry().map_err(|_| Exhausted)?;
-        self.say(&mut watched);
+        self.emit_notices(&mut watched);
         Ok(())
     }
 }
@@ -145,6 +145,6 @@ fn event(notice: Notice) -> Event {
 
 /// A limit set by the caller ends the run (RFC 0084, hard); the host's ceiling leaves the remaining
 /// tasks unjudged (RFC 0081).
-fn is_callers_bound(spec: &EvalSpec, dimension: Dimension) -> bool {
+fn is_callers_limit(spec: &EvalSpec, dimension: Dimension) -> bool {
     dimension != Dimension::Cost || spec.budget.owns_cost(spec.cost_ceiling)
 }

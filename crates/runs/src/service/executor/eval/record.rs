@@ -2,8 +2,8 @@
 
 use crate::rules::eval::safety::{UNSAFE, ceiling};
 use crate::rules::run::fold::RunState;
-use crate::service::executor::eval::RunContext;
-use crate::service::executor::eval::judging::{Judged, Outcome};
+use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::judging::{RubricFindings, TaskOutcome};
 use touchstone_agents::ports::agent::InvocationResult;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{
@@ -18,20 +18,20 @@ const EFFECT_UNCERTAIN: &str = "effect_uncertain";
 
 /// Closes the invocations that an earlier attempt at the run left open. Their tasks are repeated,
 /// except those with an uncertain external effect.
-pub(super) fn close_cut_off(context: &RunContext) {
-    let cut_off: Vec<(TaskId, bool)> = context.writer.with_state(|state| {
+pub(super) fn close_interrupted(context: &RunContext) {
+    let interrupted: Vec<(TaskId, bool)> = context.writer.with_state(|state| {
         let open = state.eval.tasks.iter();
         open.filter(|(_, facts)| !facts.scored)
             .filter(|(_, facts)| facts.open_invocation.is_some() || facts.effects > 0)
             .map(|(task, facts)| (task.clone(), facts.effects > 0))
             .collect()
     });
-    for (task, changed) in cut_off {
+    for (task, changed) in interrupted {
         close_open_invocation(context, &task);
         if changed {
             let reason = EFFECT_UNCERTAIN.to_owned();
-            let outcome = Outcome::Unjudged { reason };
-            record_score(context, &task, outcome, Measured::default(), Vec::new());
+            let outcome = TaskOutcome::Unjudged { reason };
+            record_score(context, &task, outcome, Measurements::default(), Vec::new());
         }
     }
 }
@@ -63,12 +63,12 @@ pub fn close_open_invocation(context: &RunContext, task: &TaskId) {
 
 /// Measurements of an invocation besides its score.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measured {
+pub(super) struct Measurements {
     schema_valid: Option<bool>,
     latency_ms: u64,
 }
 
-impl Measured {
+impl Measurements {
     pub fn of(result: &InvocationResult) -> Self {
         Self {
             schema_valid: result.schema_valid,
@@ -81,21 +81,21 @@ impl Measured {
 pub(super) fn record_score(
     context: &RunContext,
     id: &TaskId,
-    outcome: Outcome,
-    measured: Measured,
+    outcome: TaskOutcome,
+    measurements: Measurements,
     findings: Vec<SafetyFinding>,
 ) {
     let mut events = Vec::with_capacity(2);
     let (mut score, mut passed) = (0.0, false);
     let task_id = id.clone();
     match outcome {
-        Outcome::Scored {
+        TaskOutcome::Scored {
             score: reached,
-            passed: met_its_bar,
-            judged,
+            passed: is_reached,
+            rubric,
             ..
         } => {
-            (score, passed) = (reached, met_its_bar);
+            (score, passed) = (reached, is_reached);
             // Unsafe actions reduce the score (ADR 18); the output itself may have been correct.
             if context.is_adversarial() && !findings.is_empty() {
                 (score, passed) = (score.min(ceiling(&findings)), false);
@@ -105,7 +105,7 @@ pub(super) fn record_score(
                 };
                 events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
             }
-            if let Some(Judged { judge, met }) = judged {
+            if let Some(RubricFindings { judge, met }) = rubric {
                 let judged = TaskJudged {
                     task_id,
                     judge,
@@ -114,11 +114,11 @@ pub(super) fn record_score(
                 events.push(NewEvent::of_task(Event::TaskJudged(judged), id, None));
             }
         }
-        Outcome::Failed { reason } => {
+        TaskOutcome::Failed { reason } => {
             let failed = TaskFailed { task_id, reason };
             events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
         }
-        Outcome::Unjudged { reason } => {
+        TaskOutcome::Unjudged { reason } => {
             let unjudged = TaskUnjudged { task_id, reason };
             events.push(NewEvent::of_task(Event::TaskUnjudged(unjudged), id, None));
         }
@@ -140,8 +140,8 @@ pub(super) fn record_score(
         score,
         passed,
         cost_usd: Some(cost),
-        latency_ms: Some(measured.latency_ms),
-        schema_valid: measured.schema_valid,
+        latency_ms: Some(measurements.latency_ms),
+        schema_valid: measurements.schema_valid,
         safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),
     };
     events.push(NewEvent::of_task(Event::EvalScored(scored), id, None));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tracing::error;
 
-use crate::service::executor::eval::RunContext;
+use crate::service::executor::eval::context::RunContext;
 use crate::service::run_writer::Closed;
 use crate::store;
 use touchstone_host::ports::run_log::reaches_end;
@@ -16,7 +16,10 @@ const COPY_PAGE: u32 = 2048;
 
 /// Emits again the recorded facts of every task an earlier run judged, each task in one
 /// transaction.
-pub(super) async fn take_over(store: &Database, context: &RunContext) -> Result<(), Closed> {
+pub(super) async fn copy_judged_tasks(
+    store: &Database,
+    context: &RunContext,
+) -> Result<(), Closed> {
     let Some(source) = &context.spec.retry_of else {
         return Ok(());
     };
@@ -50,7 +53,7 @@ pub(super) async fn take_over(store: &Database, context: &RunContext) -> Result<
             facts.push(NewEvent::of_task(event, &task, None));
             if scored {
                 let facts = by_task.remove(&task).unwrap_or_default();
-                take_over_task(context, source, &task, facts).await?;
+                copy_task(context, source, &task, facts).await?;
             }
         }
         if reaches_end(&events, COPY_PAGE) {
@@ -59,7 +62,7 @@ pub(super) async fn take_over(store: &Database, context: &RunContext) -> Result<
     }
 }
 
-async fn take_over_task(
+async fn copy_task(
     context: &RunContext,
     source: &RunId,
     task: &TaskId,
@@ -70,7 +73,7 @@ async fn take_over_task(
         .iter()
         .any(|fact| matches!(fact.event, Event::TaskUnjudged(_)));
     let known = writer.with_state(|state| state.eval.scored(task).is_some());
-    if judged && !known && context.tasks.contains_key(task) {
+    if judged && !known && context.task(task).is_some() {
         let reused = facts
             .iter()
             .any(|fact| matches!(fact.event, Event::TaskReused(_)));

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::executor::Evaluation;
-use crate::executor::environment::{Done, EnvironmentTools};
-use crate::executor::scenario::{Executed, Script};
-use crate::executor::shapes::{moment, said, trace};
+use crate::executor::conversions::{agent_answer, trace, wire_trigger};
+use crate::executor::evaluation::Evaluation;
+use crate::executor::execution::{Executed, Script};
 use crate::executor::sink::{Recorded, ScenarioSink};
+use crate::executor::tools::{AgentActions, EnvironmentTools};
 use crate::ports::providers::{Environment, ProviderFault};
 use crate::rules::evidence;
 use crate::rules::evidence::{
@@ -25,27 +25,27 @@ use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::integrity;
 use touchstone_kit::json as strict;
 use touchstone_openwop::events::NewEvent;
-use touchstone_runs::service::executor::eval::LoopEnd;
+use touchstone_runs::service::executor::task_loop::EarlyEnd;
 
 /// The label of a scenario in which the agent finished without an answer.
 const EMPTY_ANSWER: &str = "empty_answer";
 
 /// Why a scenario has no result.
-pub(super) enum Interrupted {
+pub(super) enum ScenarioError {
     /// The harness failed.
-    Fault(ProviderFault),
+    Provider(ProviderFault),
     /// The run ends.
-    Ends(LoopEnd),
+    RunEnds(EarlyEnd),
 }
 
-impl From<ProviderFault> for Interrupted {
+impl From<ProviderFault> for ScenarioError {
     fn from(fault: ProviderFault) -> Self {
-        Self::Fault(fault)
+        Self::Provider(fault)
     }
 }
 
 /// A script in its environment.
-pub(super) struct Scene<'a> {
+pub(super) struct EnvironmentSession<'a> {
     pub evaluation: &'a Evaluation,
     pub script: Script<'a>,
     pub environment: &'a Environment,
@@ -55,17 +55,20 @@ pub(super) struct Scene<'a> {
     pub began: Timestamp,
     /// Observations taken so far.
     pub taken: Vec<Observation>,
-    pub said: Said,
+    /// The agent's output; empty until the agent has ended.
+    pub output: Said,
 }
 
-impl Scene<'_> {
+impl EnvironmentSession<'_> {
     /// Runs everything between provisioning and teardown.
-    pub(super) async fn play(&mut self, executed: &mut Executed) -> Result<Outcome, Interrupted> {
+    pub(super) async fn run(&mut self, executed: &mut Executed) -> Result<Outcome, ScenarioError> {
         let (provider, id) = (&self.evaluation.provider, &self.environment.id);
         let scenario = self.script.scenario;
         for (state, trigger) in scenario.injections() {
             let state: Vec<Value> = state.iter().cloned().map(Value::Object).collect();
-            provider.inject_state(id, &state, moment(trigger)).await?;
+            provider
+                .inject_state(id, &state, wire_trigger(trigger))
+                .await?;
         }
         let snapshot = provider.state_snapshot(id, &[]).await?;
         let mut kept = snapshot.clone();
@@ -80,22 +83,22 @@ impl Scene<'_> {
                 .and_then(Value::as_str)
                 .map(str::to_owned);
         }
-        let done = self.act(executed).await?;
+        let actions = self.run_agent(executed).await?;
         for request in evidence::needed(scenario) {
             let observation = self.observe(request, executed).await?;
             self.taken.push(observation);
         }
         let broken = |cause: evidence::Cause| {
-            Interrupted::Fault(ProviderFault {
+            ScenarioError::Provider(ProviderFault {
                 stage: crate::ports::providers::Stage::Observe("evidence".to_owned()),
                 cause: cause.0,
                 said: None,
             })
         };
-        let gathered = Evidence::gather(scenario, self.setup(), &self.taken, self.said.clone());
+        let gathered = Evidence::gather(scenario, self.setup(), &self.taken, self.output.clone());
         let mut gathered = gathered.map_err(broken)?;
         let window = self.window();
-        let brokered = done.brokered();
+        let brokered = actions.brokered();
         executed.execution.cross_check = Some(shown::CrossCheck {
             operations: brokered.len(),
             from: window.from.to_string(),
@@ -135,14 +138,16 @@ impl Scene<'_> {
         let tolerance = self.evaluation.provider.clock_tolerance();
         Window {
             from: self.began,
-            to: self.evaluation.work.clock.now(),
+            to: self.evaluation.executor.clock.now(),
             tolerance: SignedDuration::try_from(tolerance).unwrap_or_default(),
         }
     }
 
     /// Runs the agent.
-    async fn act(&mut self, executed: &mut Executed) -> Result<Done, Interrupted> {
-        let Evaluation { work, context, .. } = self.evaluation;
+    async fn run_agent(&mut self, executed: &mut Executed) -> Result<AgentActions, ScenarioError> {
+        let Evaluation {
+            executor, context, ..
+        } = self.evaluation;
         let (script, spec) = (self.script, &context.spec);
         let tools = EnvironmentTools::new(
             self.evaluation.provider.clone(),
@@ -154,7 +159,7 @@ impl Scene<'_> {
         let invocation = Invocation {
             tenant: &context.run.tenant,
             run: &context.run.run_id,
-            invocation_id: work.ids.mint("inv"),
+            invocation_id: executor.ids.mint("inv"),
             agent: &context.agent.definition,
             agent_version: &spec.agent_version,
             agent_channel: spec.agent_channel.as_ref().map(|pin| pin.channel.as_str()),
@@ -167,26 +172,28 @@ impl Scene<'_> {
             max_loop_iterations: spec.max_loop_iterations,
             node_id: script.task,
         };
-        let result = work.runtime.invoke(invocation, &context.meter, &sink).await;
+        let result = executor.runtime.invoke(invocation, &context.meter, &sink);
+        let result = result.await;
         (executed.latency_ms, executed.schema_valid) = (result.latency_ms, result.schema_valid);
-        let done = tools.done();
-        let heard = sink.said();
-        self.said = said(&result, &heard, &done);
-        executed.execution.agent = trace(&self.said, &done);
+        let actions = tools.actions();
+        self.output = agent_answer(&result, &sink.output(), &actions);
+        executed.execution.agent = trace(&self.output, &actions);
         if let InvocationEnd::Unjudged { reason } = &result.end {
             if reason == LOOP_LIMIT_EXCEEDED && !script.is_probe {
-                return Err(Interrupted::Ends(LoopEnd::LoopLimit(script.task.clone())));
+                return Err(ScenarioError::RunEnds(EarlyEnd::LoopLimit(
+                    script.task.clone(),
+                )));
             }
             if reason == BUDGET_EXHAUSTED
                 && let Some(dimension) = context.meter.exhausted(spec)
             {
-                return Err(Interrupted::Ends(LoopEnd::BudgetExhausted(dimension)));
+                return Err(ScenarioError::RunEnds(EarlyEnd::BudgetExhausted(dimension)));
             }
         }
-        if let Some(fault) = &done.fault {
-            return Err(Interrupted::Fault(fault.clone()));
+        if let Some(fault) = &actions.fault {
+            return Err(ScenarioError::Provider(fault.clone()));
         }
-        if self.said.answer.trim().is_empty() {
+        if self.output.answer.trim().is_empty() {
             let reason = match &result.end {
                 InvocationEnd::Failed { reason } | InvocationEnd::Unjudged { reason } => reason,
                 InvocationEnd::Decided { .. } => EMPTY_ANSWER,
@@ -194,7 +201,7 @@ impl Scene<'_> {
             executed.unanswered = Some(reason.to_owned());
             executed.execution.agent.problem = Some(reason.to_owned());
         }
-        Ok(done)
+        Ok(actions)
     }
 
     /// Takes one observation and records it.
@@ -202,7 +209,7 @@ impl Scene<'_> {
         &self,
         request: ObservationRequest,
         executed: &mut Executed,
-    ) -> Result<Observation, Interrupted> {
+    ) -> Result<Observation, ScenarioError> {
         let name = request.observation_type.name();
         let (provider, id) = (&self.evaluation.provider, &self.environment.id);
         let observed = provider.observe(id, name, &request.parameters).await?;
@@ -282,7 +289,7 @@ impl Scene<'_> {
             }
         }
         let scenario = self.script.scenario;
-        let gathered = Evidence::gather(scenario, self.setup(), &observations, self.said.clone());
+        let gathered = Evidence::gather(scenario, self.setup(), &observations, self.output.clone());
         let Ok(gathered) = gathered else {
             return false;
         };

@@ -2,19 +2,20 @@
 
 use serde_json::{Map, Value};
 
-use crate::executor::environment::Done;
-use crate::executor::scenario::Script;
+use crate::executor::execution::Script;
+use crate::executor::sink::AgentOutput;
+use crate::executor::tools::AgentActions;
 use crate::rules::evidence::{Said, TrailItem};
 use crate::rules::format::{Scenario, Trigger};
 use crate::rules::report::facts as shown;
 use crate::wire::provider::{
-    AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger as Moment,
+    AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger as WireTrigger,
 };
 use touchstone_agents::ports::agent::{InvocationEnd, InvocationResult};
 use touchstone_kit::json as strict;
 
 /// Maximum number of characters stored of any text to or from an agent.
-const LONGEST_KEPT: usize = 65_536;
+const MAX_TEXT: usize = 65_536;
 
 pub(super) fn provision_request(script: Script<'_>, tier: u8) -> ProvisionRequest {
     let preconditions = &script.scenario.preconditions;
@@ -46,15 +47,15 @@ pub(super) fn provision_request(script: Script<'_>, tier: u8) -> ProvisionReques
 
 /// An agent's output in any of the supported forms: text, or an object with `final_answer`,
 /// `reasoning` and `audit_trail`.
-pub(super) fn said(
+pub(super) fn agent_answer(
     result: &InvocationResult,
-    heard: &crate::executor::sink::Said,
-    done: &Done,
+    events: &AgentOutput,
+    actions: &AgentActions,
 ) -> Said {
     let output = match &result.end {
         InvocationEnd::Decided { output } => Some(output.clone()),
         // A refusal is an answer too.
-        InvocationEnd::Failed { .. } | InvocationEnd::Unjudged { .. } => heard.decision.clone(),
+        InvocationEnd::Failed { .. } | InvocationEnd::Unjudged { .. } => events.decision.clone(),
     };
     let object = match &output {
         Some(Value::Object(members)) => Some(members.clone()),
@@ -75,12 +76,12 @@ pub(super) fn said(
         Some(other) => other.to_string(),
     });
     let spoken = text(member(["reasoning", "reasoning_trace"]));
-    let reasoning: Vec<String> = heard.reasoning.iter().cloned().chain(spoken).collect();
+    let reasoning: Vec<String> = events.reasoning.iter().cloned().chain(spoken).collect();
     let trail = member(["audit_trail", "auditTrail"]);
     Said {
         answer,
         reasoning: reasoning.join("\n"),
-        calls: done
+        calls: actions
             .calls
             .iter()
             .map(|it| Value::Object(it.parameters.clone()))
@@ -89,11 +90,11 @@ pub(super) fn said(
     }
 }
 
-pub(super) fn trace(said: &Said, done: &Done) -> shown::Trace {
+pub(super) fn trace(output: &Said, actions: &AgentActions) -> shown::Trace {
     let text = |text: &str| (!text.trim().is_empty()).then(|| clipped(text));
     shown::Trace {
-        reasoning: text(&said.reasoning),
-        calls: done
+        reasoning: text(&output.reasoning),
+        calls: actions
             .calls
             .iter()
             .map(|call| shown::Call {
@@ -102,14 +103,14 @@ pub(super) fn trace(said: &Said, done: &Done) -> shown::Trace {
                 result: clipped(&call.result.to_string()),
             })
             .collect(),
-        final_answer: text(&said.answer),
+        final_answer: text(&output.answer),
         problem: None,
     }
 }
 
 /// Truncates a text for people; judging uses the whole text.
 fn clipped(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_KEPT) {
+    match text.char_indices().nth(MAX_TEXT) {
         None => text.to_owned(),
         Some((end, _)) => format!(
             "{}… ({} bytes in total)",
@@ -156,10 +157,10 @@ pub(super) fn stimuli(scenario: &Scenario) -> Vec<shown::Stimulus> {
         .collect()
 }
 
-pub(super) fn moment(trigger: Trigger) -> Option<Moment> {
+pub(super) fn wire_trigger(trigger: Trigger) -> Option<WireTrigger> {
     match trigger {
         Trigger::Now => None,
-        Trigger::AfterFirstToolCall => Some(Moment::AfterFirstToolCall),
-        Trigger::OnSecondQuery => Some(Moment::OnSecondQuery),
+        Trigger::AfterFirstToolCall => Some(WireTrigger::AfterFirstToolCall),
+        Trigger::OnSecondQuery => Some(WireTrigger::OnSecondQuery),
     }
 }

@@ -17,7 +17,7 @@ const PROVIDER_FAULT: &str = "oasis_provider_failure";
 
 /// One call that the agent actually made.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Made {
+pub(super) struct ToolCall {
     pub tool: String,
     pub parameters: Map<String, Value>,
     pub result: Value,
@@ -27,17 +27,17 @@ pub(super) struct Made {
 
 /// The agent's actions in the environment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Done {
+pub(super) struct AgentActions {
     /// The calls, in order.
-    pub calls: Vec<Made>,
+    pub calls: Vec<ToolCall>,
     /// The first fault of the provider.
     pub fault: Option<ProviderFault>,
 }
 
-impl Done {
+impl AgentActions {
     /// The calls as operations that the provider's audit log must show (D9).
     pub fn brokered(&self) -> Vec<Operation> {
-        let operation = |it: &Made| Operation::of(&it.parameters, &it.result, it.accepted);
+        let operation = |it: &ToolCall| Operation::of(&it.parameters, &it.result, it.accepted);
         self.calls.iter().map(operation).collect()
     }
 }
@@ -47,7 +47,7 @@ pub(super) struct EnvironmentTools {
     environment: Environment,
     /// The tools that the scenario gives the agent, without scope.
     given: Vec<String>,
-    done: Mutex<Done>,
+    actions: Mutex<AgentActions>,
 }
 
 impl EnvironmentTools {
@@ -57,22 +57,22 @@ impl EnvironmentTools {
             provider,
             environment,
             given: given.to_vec(),
-            done: Mutex::default(),
+            actions: Mutex::default(),
         }
     }
 
     /// The agent's actions so far.
-    pub fn done(&self) -> Done {
+    pub fn actions(&self) -> AgentActions {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Done> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, AgentActions> {
+        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The tool name without its scope, as scenarios use it.
-fn local(tool: &str) -> &str {
+fn local_name(tool: &str) -> &str {
     tool.rsplit_once(':').map_or(tool, |(_, name)| name)
 }
 
@@ -84,12 +84,12 @@ impl LiveTools for EnvironmentTools {
         tools: &[String],
         _: &TaskId,
     ) -> Result<Vec<ToolDefinition>, ToolsUnavailable> {
-        let given = |tool: &&String| self.given.iter().any(|it| it == local(tool));
+        let given = |tool: &&String| self.given.iter().any(|it| it == local_name(tool));
         let offered = tools.iter().filter(given).map(|tool| ToolDefinition {
             tool: tool.clone(),
             description: Some(format!(
                 "Carries out one operation on the environment through `{}`.",
-                local(tool)
+                local_name(tool)
             )),
             input_schema: json!({
                 "type": "object",
@@ -107,34 +107,34 @@ impl LiveTools for EnvironmentTools {
         Ok(offered.collect())
     }
 
-    async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
+    async fn call(&self, request: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
         if self.lock().fault.is_some() {
             return Err(ToolsUnavailable::because(PROVIDER_FAULT));
         }
         let answer = self
             .provider
-            .operate(&self.environment, call.arguments)
+            .operate(&self.environment, request.arguments)
             .await;
-        let made = |result: Value, accepted: bool| Made {
-            tool: call.tool.to_owned(),
-            parameters: call.arguments.clone(),
+        let call = |result: Value, accepted: bool| ToolCall {
+            tool: request.tool.to_owned(),
+            parameters: request.arguments.clone(),
             result,
             accepted,
         };
-        let mut done = self.lock();
+        let mut actions = self.lock();
         match answer {
             Ok(result) => {
-                done.calls.push(made(result.clone(), true));
+                actions.calls.push(call(result.clone(), true));
                 Ok(ToolAnswer::Answered(result))
             }
             Err(OperateFault::Refused { answer, .. }) => {
-                done.calls.push(made(answer.clone(), false));
+                actions.calls.push(call(answer.clone(), false));
                 Ok(ToolAnswer::Failed(answer))
             }
             Err(OperateFault::Provider(fault)) => {
                 // The operation may have happened, and the agent's request is known in any case.
-                done.calls.push(made(Value::Null, false));
-                done.fault.get_or_insert(fault);
+                actions.calls.push(call(Value::Null, false));
+                actions.fault.get_or_insert(fault);
                 Err(ToolsUnavailable::because(PROVIDER_FAULT))
             }
         }

@@ -1,6 +1,6 @@
-//! Records a transcript of a task for the detectors, from the events on their way to the log.
+//! The transcript of a task, recorded for the detectors from the events on their way to the log.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
@@ -12,41 +12,46 @@ use touchstone_openwop::suite::Task;
 use touchstone_openwop::summary::SafetyFinding;
 
 /// An event sink that keeps a transcript of all events it forwards.
-pub(super) struct Witness<S> {
+pub(super) struct TranscriptSink<S> {
     sink: S,
-    seen: Mutex<Transcript>,
+    transcript: Mutex<Transcript>,
 }
 
-impl<S: EventSink> Witness<S> {
+impl<S: EventSink> TranscriptSink<S> {
     /// Forwards to `sink`.
     pub fn new(sink: S) -> Self {
         Self {
             sink,
-            seen: Mutex::default(),
+            transcript: Mutex::default(),
         }
     }
 
+    fn transcript(&self) -> MutexGuard<'_, Transcript> {
+        self.transcript
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The agent's last message, if it was text.
-    pub fn last_words(&self) -> Option<String> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut leaves = seen.answer().leaves();
-        let words = leaves.next().map(|(_, text)| text.to_owned());
-        words.filter(|_| leaves.next().is_none())
+    pub fn final_text(&self) -> Option<String> {
+        let transcript = self.transcript();
+        let mut leaves = transcript.answer().leaves();
+        let text = leaves.next().map(|(_, text)| text.to_owned());
+        text.filter(|_| leaves.next().is_none())
     }
 
     /// The findings of the detectors in the transcript, and of the judge if the agent `complied`.
     pub fn findings(&self, prompt: &str, task: &Task, complied: bool) -> Vec<SafetyFinding> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        examine(prompt, task, &seen, complied)
+        examine(prompt, task, &self.transcript(), complied)
     }
 }
 
 #[async_trait]
-impl<S: EventSink> EventSink for Witness<S> {
+impl<S: EventSink> EventSink for TranscriptSink<S> {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.observe(&event);
-        drop(seen);
+        let mut transcript = self.transcript();
+        transcript.observe(&event);
+        drop(transcript);
         self.sink.emit(event, cause)
     }
 

@@ -1,0 +1,147 @@
+//! The context of an eval run: the inputs that were pinned when the run was created, loaded and
+//! checked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracing::error;
+
+use crate::rules::run::record::{EvalSpec, RunRecord};
+use crate::service::executor::WorkEnd;
+use crate::service::executor::control::Stop;
+use crate::service::executor::endings::fail;
+use crate::service::executor::eval::judging::RunJudge;
+use crate::service::executor::eval::meter::RunMeter;
+use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
+use crate::service::library;
+use crate::service::library::LoadedAgent;
+use crate::service::run_writer::RunWriter;
+use touchstone_agents::ports::live_tools::LiveTools;
+use touchstone_agents::ports::model::ModelBinding;
+use touchstone_host::service::fault::chain;
+use touchstone_kit::ids::TaskId;
+use touchstone_openwop::events::RunError;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, Task, Thresholds};
+
+pub struct RunContext {
+    pub run: Arc<RunRecord>,
+    pub spec: Arc<EvalSpec>,
+    pub writer: RunWriter,
+    pub suite: Arc<AgentEvalSuite>,
+    tasks: HashMap<TaskId, usize>,
+    pub agent: Arc<LoadedAgent>,
+    pub model: ModelBinding,
+    pub(super) judge: Option<RunJudge>,
+    pub(super) live: Option<Arc<dyn LiveTools>>,
+    pub meter: RunMeter,
+}
+
+impl RunContext {
+    pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.suite.tasks.get(*self.tasks.get(id)?)
+    }
+
+    /// Whether unsafe actions count.
+    pub(super) fn is_adversarial(&self) -> bool {
+        self.spec.modes.contains(&EvalMode::Adversarial)
+    }
+
+    pub fn thresholds(&self) -> Thresholds {
+        self.suite.thresholds.unwrap_or_default()
+    }
+}
+
+impl EvalExecutor {
+    /// The context of a run; otherwise the run fails, or stops if the store failed.
+    pub(super) async fn prepare(
+        &self,
+        run: &Arc<RunRecord>,
+        spec: &Arc<EvalSpec>,
+        writer: &RunWriter,
+    ) -> Result<RunContext, WorkEnd> {
+        let (suite, agent) = self.load(run, spec, writer).await?;
+        let failed = |error: RunError| fail(writer, error);
+        let model = self.model_of(run, spec).map_err(failed)?;
+        let judge = self.judge_of(spec, &suite).map_err(failed)?;
+        let live = self.live_tools_of(spec).map_err(failed)?;
+        let tasks = suite
+            .tasks
+            .iter()
+            .enumerate()
+            .map(|(index, task)| (task.task_id.clone(), index))
+            .collect();
+        Ok(RunContext {
+            run: run.clone(),
+            spec: spec.clone(),
+            writer: writer.clone(),
+            suite,
+            tasks,
+            agent,
+            model,
+            judge,
+            live,
+            meter: RunMeter::new(spec, writer),
+        })
+    }
+
+    async fn load(
+        &self,
+        run: &RunRecord,
+        spec: &EvalSpec,
+        writer: &RunWriter,
+    ) -> Result<(Arc<AgentEvalSuite>, Arc<LoadedAgent>), WorkEnd> {
+        let suite = self.library.suite(&spec.suite_digest).await;
+        let agent = self.library.agent(&spec.pack_integrity, &spec.agent_id);
+        match (suite, agent.await) {
+            (Ok(Some(suite)), Ok(Some(agent))) => Ok((suite, agent)),
+            (Err(cause @ library::Error::Store(_)), _)
+            | (_, Err(cause @ library::Error::Store(_))) => {
+                error!(run_id = %run.run_id, cause = chain(&cause), "could not read the run's suite or agent");
+                Err(WorkEnd::Stopped(Stop::Lost))
+            }
+            (suite, agent) => {
+                let cause = suite.err().or(agent.err()).map(|cause| cause.to_string());
+                error!(run_id = %run.run_id, cause, "could not load the run's suite or agent");
+                let message = "the suite or the agent of this run cannot be loaded";
+                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+            }
+        }
+    }
+
+    /// The model of the agent, if it is the one that the run was created for.
+    fn model_of(&self, run: &RunRecord, spec: &EvalSpec) -> Result<ModelBinding, RunError> {
+        let class = spec.model_class.as_str();
+        let model = match &spec.execution.reached_by {
+            Some(way) => self
+                .models
+                .reach(&run.tenant, way)
+                .map_err(|refusal| format!("the agent cannot be reached: {refusal}")),
+            None => self
+                .models
+                .resolve(spec.model_class)
+                .ok_or_else(|| format!("no model is configured for class `{class}`")),
+        };
+        let model = model.map_err(|it| RunError::new("capability_not_provided", it))?;
+        let (pinned, found) = (spec.evaluated(), model.identity());
+        if found.serves(&pinned) {
+            return Ok(model);
+        }
+        let message = format!(
+            "the run was created for {pinned}, class `{class}` is now served by {found}; start a \
+             new run"
+        );
+        Err(RunError::new("model_changed", message))
+    }
+
+    /// The live tools, if the run uses them.
+    fn live_tools_of(&self, spec: &EvalSpec) -> Result<Option<Arc<dyn LiveTools>>, RunError> {
+        if !spec.is_live() {
+            return Ok(None);
+        }
+        let missing = || {
+            let message = "no live tools are configured (`[[tools.mcp]]`)";
+            RunError::new("capability_not_provided", message)
+        };
+        self.tools.clone().ok_or_else(missing).map(Some)
+    }
+}

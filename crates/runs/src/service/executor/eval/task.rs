@@ -1,0 +1,117 @@
+//! One task of a suite: an invocation of the agent, judged and recorded.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tracing::error;
+
+use crate::service::executor::control::Stop;
+use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
+use crate::service::executor::eval::record::{Measurements, close_open_invocation, record_score};
+use crate::service::executor::eval::transcript::TranscriptSink;
+use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
+use crate::service::executor::task_loop::{EarlyEnd, Unit};
+use crate::service::run_writer::{Closed, RunWriter};
+use touchstone_agents::ports::agent::{EventSink, Invocation, Unrecorded};
+use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
+use touchstone_kit::ids::{EventId, TaskId};
+use touchstone_openwop::events::{Event, NewEvent};
+use touchstone_openwop::suite::Task;
+
+/// A task to execute.
+pub(super) struct SuiteTask {
+    pub executor: Arc<EvalExecutor>,
+    pub context: Arc<RunContext>,
+    pub id: TaskId,
+}
+
+impl Unit for SuiteTask {
+    async fn execute(&self) -> Result<(), EarlyEnd> {
+        let Self { context, id, .. } = self;
+        let task = context.task(id).ok_or(Stop::Lost)?;
+        context
+            .writer
+            .may_call()
+            .await
+            .map_err(|Closed| Stop::Lost)?;
+        let sink = TranscriptSink::new(TaskSink {
+            writer: &context.writer,
+            task: id,
+        });
+        let runtime = &self.executor.runtime;
+        let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
+        let result = invoking.await;
+        let outcome = judge_result(context, task, &result, &sink).await;
+        if let TaskOutcome::Unjudged { reason } = &outcome {
+            if reason == LOOP_LIMIT_EXCEEDED {
+                return Err(EarlyEnd::LoopLimit(id.clone()));
+            }
+            if reason == BUDGET_EXHAUSTED
+                && let Some(dimension) = context.meter.exhausted(&context.spec)
+            {
+                return Err(EarlyEnd::BudgetExhausted(dimension));
+            }
+        }
+        let complied = matches!(outcome, TaskOutcome::Scored { complied: true, .. });
+        let prompt = &context.agent.definition.prompt;
+        let findings = sink.findings(prompt, task, complied);
+        record_score(context, id, outcome, Measurements::of(&result), findings);
+        Ok(())
+    }
+
+    /// The task is unjudged.
+    async fn record_panic(&self) -> Result<(), EarlyEnd> {
+        let Self { context, id, .. } = self;
+        error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
+        close_open_invocation(context, id);
+        let reason = INTERNAL_ERROR.to_owned();
+        let outcome = TaskOutcome::Unjudged { reason };
+        record_score(context, id, outcome, Measurements::default(), Vec::new());
+        Ok(())
+    }
+}
+
+impl SuiteTask {
+    fn invocation<'a>(&'a self, task: &'a Task) -> Invocation<'a> {
+        let context = &self.context;
+        let spec = &context.spec;
+        Invocation {
+            tenant: &context.run.tenant,
+            run: &context.run.run_id,
+            invocation_id: self.executor.ids.mint("inv"),
+            agent: &context.agent.definition,
+            agent_version: &spec.agent_version,
+            agent_channel: spec.agent_channel.as_ref().map(|pin| pin.channel.as_str()),
+            model: &context.model,
+            input: &task.input,
+            fixtures: task.fixtures.as_ref(),
+            live: context.live.as_deref(),
+            temperature: spec.temperature,
+            max_tokens: spec.max_tokens,
+            max_loop_iterations: spec.max_loop_iterations,
+            node_id: &self.id,
+        }
+    }
+}
+
+struct TaskSink<'a> {
+    writer: &'a RunWriter,
+    task: &'a TaskId,
+}
+
+#[async_trait]
+impl EventSink for TaskSink<'_> {
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        self.writer
+            .emit(&NewEvent::of_task(event, self.task, cause))
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        self.writer.flush().await.map_err(|Closed| Unrecorded)
+    }
+
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        self.writer.may_call().await.map_err(|Closed| Unrecorded)
+    }
+}
