@@ -343,15 +343,15 @@ impl TestHost {
     }
 
     /// The same, at the public address under which verifiers of its badges reach it.
-    pub async fn at(store: Arc<Database>, settings: HttpSettings, place: HostUrl) -> Self {
-        Self::lab(store, settings, place, Lab::default()).await
+    pub async fn at(store: Arc<Database>, settings: HttpSettings, host_url: HostUrl) -> Self {
+        Self::lab(store, settings, host_url, Lab::default()).await
     }
 
     /// The same, with another agent and environment providers.
     pub async fn lab(
         store: Arc<Database>,
         settings: HttpSettings,
-        place: HostUrl,
+        host_url: HostUrl,
         lab: Lab,
     ) -> Self {
         let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(SystemIds));
@@ -408,7 +408,7 @@ impl TestHost {
                 ids,
                 CardKeys::default(),
             )),
-            place,
+            host_url,
             attester: Attester {
                 host_id: Some("https://evals.example".to_owned()),
                 key: Arc::new(Signs),
