@@ -72,15 +72,6 @@ impl CallState {
     }
 }
 
-/// Another worker has taken over the run and makes the call itself.
-fn log_closed() -> ModelError {
-    ModelError::Unavailable {
-        reason: "log_closed".to_owned(),
-        retryable: false,
-        retry_after: None,
-    }
-}
-
 impl Calls<'_> {
     pub fn emit(&self, event: Event) -> EventId {
         self.sink.emit(event, self.cause)
@@ -140,11 +131,7 @@ impl Calls<'_> {
             }
             let answer = self.binding.model.complete(request);
             let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
-                let late = ModelError::Unavailable {
-                    reason: TIMEOUT.to_owned(),
-                    retryable: true,
-                    retry_after: None,
-                };
+                let late = ModelError::unavailable(TIMEOUT, true);
                 (Err(late), None)
             });
             // The permit is released while waiting for the retry, so that other calls can use it.
@@ -176,7 +163,9 @@ impl Calls<'_> {
 
     async fn may_call(&self) -> Result<(), CallError> {
         let may_call = self.sink.may_call().await;
-        may_call.map_err(|Unrecorded| CallError::Model(log_closed()))
+        // Another worker has taken over the run and makes the call itself.
+        may_call
+            .map_err(|Unrecorded| CallError::Model(ModelError::unavailable("log_closed", false)))
     }
 
     /// Counts a retry and records it.

@@ -64,13 +64,13 @@ struct Question<'a> {
 impl Question<'_> {
     /// Whether the criterion is met, or why it could not be judged.
     async fn settle(self, meter: &dyn Meter, sink: &dyn EventSink) -> Result<bool, String> {
-        let request = self.request;
-        let exhibit = JudgedTexts {
+        let judged = self.request;
+        let texts = JudgedTexts {
             criterion: self.criterion,
-            input: request.input,
-            output: request.output,
+            input: judged.input,
+            output: judged.output,
         };
-        let messages = exhibit.messages();
+        let messages = texts.messages();
         let octets = messages.iter().map(octets_of).sum();
         let mut request = ModelRequest {
             messages,
@@ -80,18 +80,18 @@ impl Question<'_> {
             temperature: Some(TEMPERATURE),
             max_tokens: Some(MAX_TOKENS),
             task: Some(TaskHint {
-                id: request.task,
-                input: request.input,
+                id: judged.task,
+                input: judged.input,
             }),
             activity: None,
         };
         let calls = Calls {
-            binding: request.model,
+            binding: judged.model,
             meter,
             sink,
             cause: None,
-            task: request.task,
-            seed: seed(&format!("{}/{}", request.task, self.number)),
+            task: judged.task,
+            seed: seed(&format!("{}/{}", judged.task, self.number)),
         };
         for asked in 1..=ASKED_AT_MOST {
             request.activity = Some(self.activity(asked));
@@ -128,8 +128,8 @@ impl Question<'_> {
     }
 }
 
-fn label(stop: CallError) -> String {
-    match stop {
+fn label(error: CallError) -> String {
+    match error {
         CallError::Model(ModelError::Unavailable { reason, .. }) => verdict::unavailable(&reason),
         CallError::Model(ModelError::Rejected { reason }) => verdict::rejected(reason),
         CallError::Exhausted => BUDGET_EXHAUSTED.to_owned(),

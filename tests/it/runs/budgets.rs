@@ -35,11 +35,7 @@ fn tool_first(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
 /// Answers on the second attempt.
 fn shaky(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if nth == 1 {
-        return Err(ModelError::Unavailable {
-            reason: "status_503".to_owned(),
-            retryable: true,
-            retry_after: None,
-        });
+        return Err(ModelError::unavailable("status_503", true));
     }
     echo(text, nth)
 }

@@ -19,18 +19,10 @@ use super::bench::{Bench, echo, eval, outline};
 
 fn down_for_b(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if text.starts_with("down") {
-        return Err(ModelError::Unavailable {
-            reason: "connect".to_owned(),
-            retryable: true,
-            retry_after: None,
-        });
+        return Err(ModelError::unavailable("connect", true));
     }
     if text == "shaky" && nth == 1 {
-        return Err(ModelError::Unavailable {
-            reason: "status_503".to_owned(),
-            retryable: true,
-            retry_after: None,
-        });
+        return Err(ModelError::unavailable("status_503", true));
     }
     assert!(text != "fault", "a fault of this host");
     if text == "silent" {

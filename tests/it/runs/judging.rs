@@ -154,11 +154,7 @@ fn rambling_first(criterion: &str, answer: &str, before: usize) -> Result<String
 }
 
 pub fn down(_: &str, _: &str, _: usize) -> Result<String, ModelError> {
-    Err(ModelError::Unavailable {
-        reason: "status_503".to_owned(),
-        retryable: true,
-        retry_after: None,
-    })
+    Err(ModelError::unavailable("status_503", true))
 }
 
 fn down_for_short(criterion: &str, answer: &str, before: usize) -> Result<String, ModelError> {

@@ -4,12 +4,11 @@ pub mod page;
 
 use std::fmt::{self, Write as _};
 
-use serde::Serialize;
-
 pub use crate::render::page::page;
 use crate::rules::compliance;
 use crate::rules::compliance::Compliance;
 use crate::rules::finding::{Finding, Severity};
+use crate::rules::history::code_of;
 use crate::rules::live::availability;
 use crate::rules::live::availability::{Availability, NotTested};
 use crate::rules::points::Points;
@@ -412,13 +411,5 @@ fn findings(text: &mut String, scorecard: &Scorecard, ink: Ink) {
             "\n{} more findings were not recorded",
             scorecard.omitted_issues
         );
-    }
-}
-
-/// The serialized name of a value.
-fn code_of(value: impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => String::new(),
     }
 }

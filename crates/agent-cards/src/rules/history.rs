@@ -230,8 +230,9 @@ fn rating_drop<R: Ord + Copy + Serialize>(
     })
 }
 
-fn code_of(rating: impl Serialize) -> String {
-    match serde_json::to_value(rating) {
+/// The serialized name of a value.
+pub fn code_of(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
         _ => String::new(),
     }

@@ -1,4 +1,4 @@
-//! The history of card scores, and alerts when they rating_drop.
+//! The history of card scores, and alerts when they drop.
 
 use std::sync::Arc;
 

@@ -74,14 +74,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unavailable(reason: &str, retryable: bool) -> ModelError {
-    ModelError::Unavailable {
-        reason: reason.to_owned(),
-        retryable,
-        retry_after: None,
-    }
-}
-
 impl CommandModel {
     /// The shell runs the command line. It may contain secrets, so runs record its digest.
     pub fn new(command: impl Into<String>) -> Self {
@@ -128,18 +120,22 @@ impl CommandModel {
 impl CommandModel {
     async fn ask(&self, question: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>) -> Answered {
         let id = self.asked.fetch_add(1, Ordering::Relaxed);
-        let mut line = question(id).map_err(|_| unavailable("request_not_serialisable", false))?;
+        let mut line =
+            question(id).map_err(|_| ModelError::unavailable("request_not_serialisable", false))?;
         line.push(b'\n');
-        let process = self.process().map_err(|_| unavailable(EXITED, true))?;
-        let (tell, told) = oneshot::channel();
-        let asked = process.ask(id, line, tell);
+        let process = self
+            .process()
+            .map_err(|_| ModelError::unavailable(EXITED, true))?;
+        let (sender, receiver) = oneshot::channel();
+        let asked = process.ask(id, line, sender);
         // A question whose caller was dropped is forgotten; its answer may still arrive.
-        let _forget = Forget(&process, id);
+        let _pending = PendingQuestion(&process, id);
         if !asked {
-            return Err(unavailable(EXITED, true));
+            return Err(ModelError::unavailable(EXITED, true));
         }
-        told.await
-            .unwrap_or_else(|_| Err(unavailable(EXITED, true)))
+        receiver
+            .await
+            .unwrap_or_else(|_| Err(ModelError::unavailable(EXITED, true)))
     }
 }
 
@@ -162,19 +158,19 @@ impl Model for CommandModel {
             .await
             .ok()?
             .ok()?;
-        let mut told = serde_json::Map::from_iter([("identity".to_owned(), answer.identity?)]);
-        told.extend(
+        let mut report = serde_json::Map::from_iter([("identity".to_owned(), answer.identity?)]);
+        report.extend(
             answer
                 .configuration
                 .map(|it| ("configuration".to_owned(), it)),
         );
-        Some(Value::Object(told))
+        Some(Value::Object(report))
     }
 }
 
-struct Forget<'a>(&'a Process, u64);
+struct PendingQuestion<'a>(&'a Process, u64);
 
-impl Drop for Forget<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         if let Some(waiting) = &mut *locked(&self.0.waiting) {
             waiting.remove(&self.1);
@@ -211,10 +207,10 @@ impl Process {
         std::thread::Builder::new()
             .name("agent-command-in".to_owned())
             .spawn(move || write(stdin, &queue))?;
-        let told = Arc::clone(&waiting);
+        let callers = Arc::clone(&waiting);
         std::thread::Builder::new()
             .name("agent-command-out".to_owned())
-            .spawn(move || read(child, group, stdout, &told))?;
+            .spawn(move || read(child, group, stdout, &callers))?;
         Ok(Self {
             lines,
             waiting,
@@ -227,12 +223,12 @@ impl Process {
     }
 
     /// Whether the question could be sent.
-    fn ask(&self, id: u64, line: Vec<u8>, tell: oneshot::Sender<Answered>) -> bool {
+    fn ask(&self, id: u64, line: Vec<u8>, sender: oneshot::Sender<Answered>) -> bool {
         let mut waiting = locked(&self.waiting);
         let Some(waiting) = waiting.as_mut() else {
             return false;
         };
-        waiting.insert(id, tell);
+        waiting.insert(id, sender);
         self.lines.send(line).is_ok()
     }
 }
@@ -291,7 +287,7 @@ fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
         waiting.take()
     };
     for asker in left.into_iter().flatten() {
-        let _ = asker.1.send(Err(unavailable(last, true)));
+        let _ = asker.1.send(Err(ModelError::unavailable(last, true)));
     }
     let _ = child.wait();
 }
@@ -406,7 +402,7 @@ impl Answer {
     fn reply(self) -> Result<ModelReply, ModelError> {
         // The failure's text may be anything, so it is not passed on.
         if self.error.is_some() {
-            return Err(unavailable(FAILED, false));
+            return Err(ModelError::unavailable(FAILED, false));
         }
         let usage = self.usage.and_then(Usage::tokens);
         Ok(ModelReply {

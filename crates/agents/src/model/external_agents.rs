@@ -1,4 +1,4 @@
-//! Agents that run external, as their organizations name them; stress tests call them.
+//! Agents that run elsewhere, as their organizations name them; stress tests call them.
 //!
 //! A URL comes with a request, so it may only lead to public addresses over https, or to an address
 //! that the operator allows. A credential is only sent to the origin that the operator bound it to.
@@ -65,7 +65,7 @@ pub struct NamedCommand {
     pub tenants: Vec<TenantId>,
 }
 
-/// Agents that run external.
+/// Agents that run elsewhere.
 pub struct ExternalAgents {
     settings: ExternalAgentSettings,
     clock: Arc<dyn Clock>,

@@ -167,7 +167,7 @@ impl ModelCatalog {
         }
     }
 
-    /// Adds agents that run external.
+    /// Adds agents that run elsewhere.
     #[must_use]
     pub fn reaching(self, external: ExternalAgents) -> Self {
         Self {

@@ -43,6 +43,15 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// The infrastructure failed without a `Retry-After`.
+    pub fn unavailable(reason: impl Into<String>, retryable: bool) -> Self {
+        Self::Unavailable {
+            reason: reason.into(),
+            retryable,
+            retry_after: None,
+        }
+    }
+
     /// Whether another attempt may succeed.
     pub const fn is_transient(&self) -> bool {
         matches!(

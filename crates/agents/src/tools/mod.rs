@@ -42,11 +42,11 @@ pub enum Error {
 
 #[derive(Debug)]
 pub struct ToolCatalog {
-    tools: HashMap<String, Known>,
+    tools: HashMap<String, ConfiguredTool>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct ConfiguredTool {
     server: Arc<McpServer>,
     config: McpTool,
 }
@@ -66,7 +66,7 @@ impl ToolCatalog {
         for (index, config) in settings.mcp.iter().enumerate() {
             let server = Arc::new(connect(index, config, environment)?);
             for tool in &config.tools {
-                let known = Known {
+                let known = ConfiguredTool {
                     server: Arc::clone(&server),
                     config: tool.clone(),
                 };

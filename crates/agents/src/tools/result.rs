@@ -25,14 +25,14 @@ pub fn read(
         Err(error) => return Err(unavailable(&error)),
     };
     let failed = result.is_error == Some(true);
-    let said = content_of(result).ok_or_else(|| ToolsUnavailable::because("tool_malformed"))?;
-    if octets(&said) > largest {
+    let content = content_of(result).ok_or_else(|| ToolsUnavailable::because("tool_malformed"))?;
+    if octets(&content) > largest {
         return Err(ToolsUnavailable::because("tool_too_large"));
     }
     Ok(if failed {
-        ToolAnswer::Failed(said)
+        ToolAnswer::Failed(content)
     } else {
-        ToolAnswer::Answered(said)
+        ToolAnswer::Answered(content)
     })
 }
 

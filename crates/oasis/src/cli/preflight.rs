@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::cli::{offered, shown};
+use crate::cli::{profiles, summary};
 use crate::rules::refusal::RefusalItem;
 use crate::wire::events::RequirementAnswer;
 use touchstone_host::cli::context::Context;
@@ -46,9 +46,9 @@ struct Answered {
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();
-    let offered = profiles::ask(client).await?;
-    let chosen = offered.choose(arguments.profile.as_deref(), None)?;
-    let provider = offered.provider(arguments.provider.as_deref())?;
+    let available = profiles::ask(client).await?;
+    let chosen = available.choose(arguments.profile.as_deref(), None)?;
+    let provider = available.provider(arguments.provider.as_deref())?;
     let asked = json!({
         "profile": chosen.profile, "profileVersion": chosen.version, "tier": arguments.tier, "provider": provider,
     });

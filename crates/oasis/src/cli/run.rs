@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::report;
 use crate::cli::report::Form;
 use crate::cli::request::Terms;
-use crate::cli::{offered, shown};
+use crate::cli::{profiles, summary};
 use crate::rules::refusal::Refusal;
 use crate::rules::report::Report;
 use crate::rules::verdict::Status;
@@ -114,9 +114,9 @@ async fn evaluate(
 ) -> Result<Exit, Failure> {
     let (client, terminal) = (session.client(), context.terminal());
     let mut interrupts = Interrupts::listen()?;
-    let offered = profiles::ask(client).await?;
-    let chosen = offered.choose(terms.profile.as_deref(), Some(&terms.suite))?;
-    let provider = offered.provider(terms.provider.as_deref())?;
+    let available = profiles::ask(client).await?;
+    let chosen = available.choose(terms.profile.as_deref(), Some(&terms.suite))?;
+    let provider = available.provider(terms.provider.as_deref())?;
     let body = terms.body(&chosen, &provider)?;
     let started: Started = client
         .post("/v1/runs", &body)

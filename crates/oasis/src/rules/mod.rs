@@ -2,9 +2,8 @@
 //! evidence that is independent of the agent.
 //!
 //! `request` holds the request; `profile`, `scenario` and `configuration` describe its subject;
-//! `outcome` hold the results; `refusal` explains why there is no verdict; `run` implements the
-//! evaluation kind of the core. ADR 24
-//! records the decisions where the standard is silent.
+//! `outcome` holds the results; `refusal` explains why there is no verdict; `run` implements the
+//! evaluation kind of the core. ADR 24 records the decisions where the standard is silent.
 
 pub mod adapter;
 pub mod applicability;

@@ -73,11 +73,7 @@ impl Model for Examiner {
         });
         let question = question.unwrap();
         if question.contains("broken") {
-            return Err(ModelError::Unavailable {
-                reason: "connect".to_owned(),
-                retryable: false,
-                retry_after: None,
-            });
+            return Err(ModelError::unavailable("connect", false));
         }
         if question.contains("patience") {
             let _patience = self.patience.acquire().await.unwrap();

@@ -119,21 +119,13 @@ impl Model for Echo {
         ))
         .await;
         if input["say"] == "unavailable" {
-            return Err(ModelError::Unavailable {
-                reason: "connect".to_owned(),
-                retryable: false,
-                retry_after: None,
-            });
+            return Err(ModelError::unavailable("connect", false));
         }
         let fault = input["say"]
             .as_str()
             .and_then(|say| say.strip_prefix("fault:"));
         if let Some(reason) = fault {
-            return Err(ModelError::Unavailable {
-                reason: reason.to_owned(),
-                retryable: false,
-                retry_after: None,
-            });
+            return Err(ModelError::unavailable(reason, false));
         }
         Ok(ModelReply {
             text: Some(input["say"].as_str().unwrap().to_owned()),

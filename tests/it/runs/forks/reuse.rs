@@ -19,11 +19,7 @@ use crate::runs::bench::{Bench, echo, eval};
 /// Fails for the first run's three attempts, then succeeds.
 fn recovers(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if text == "down" && nth <= 3 {
-        return Err(ModelError::Unavailable {
-            reason: "connect".to_owned(),
-            retryable: true,
-            retry_after: None,
-        });
+        return Err(ModelError::unavailable("connect", true));
     }
     echo(text, nth)
 }

@@ -22,7 +22,7 @@ use crate::model::a2a::wire::{Progress, Streamed, read_answer};
 use crate::model::endpoint::cancellation::{send_in_background, wait_limit};
 use crate::model::endpoint::dialect::described;
 use crate::model::endpoint::sse::documents;
-use crate::model::endpoint::{Access, Error, Remote, StreamAnswer, bearer, json_of, unavailable};
+use crate::model::endpoint::{Access, Error, Remote, StreamAnswer, bearer, json_of};
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
 use crate::rules::{Message, ModelReply, ModelRequest};
 use touchstone_host::net;
@@ -107,7 +107,7 @@ impl A2aAgent {
         }
         let task = task.task();
         task.map(|task| Progress::Working { task })
-            .ok_or_else(|| unavailable("malformed_reply", true))
+            .ok_or_else(|| ModelError::unavailable("malformed_reply", true))
     }
 
     async fn ask(
@@ -178,7 +178,7 @@ impl Model for A2aAgent {
                 outcome
             }
             // Another attempt would only find the cancelled task.
-            Err(_) => Err(unavailable(TIMEOUT, known.task.is_none())),
+            Err(_) => Err(ModelError::unavailable(TIMEOUT, known.task.is_none())),
         }
     }
 
@@ -214,7 +214,8 @@ impl Drop for RunningTask {
 
 fn body(method: &str, params: Value) -> Result<Vec<u8>, ModelError> {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    serde_json::to_vec(&body).map_err(|_| unavailable("request_not_serialisable", false))
+    serde_json::to_vec(&body)
+        .map_err(|_| ModelError::unavailable("request_not_serialisable", false))
 }
 
 /// The message parts for the agent. The first message is the pack's prompt, which is left out

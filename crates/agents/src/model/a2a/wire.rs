@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::endpoint::unavailable;
 use crate::model::wire::reported;
 use crate::ports::model::ModelError;
 use crate::rules::ModelReply;
@@ -125,14 +124,14 @@ pub fn read_answer(body: &[u8]) -> Result<Progress, ModelError> {
 }
 
 fn malformed() -> ModelError {
-    unavailable("malformed_reply", true)
+    ModelError::unavailable("malformed_reply", true)
 }
 
 fn outcome(body: &[u8]) -> Result<Outcome, ModelError> {
     let answer: Answer = reported::parse(body).ok_or_else(malformed)?;
     if let Some(error) = answer.error {
         let internal = error.code == INTERNAL_ERROR;
-        return Err(unavailable("a2a_error", internal));
+        return Err(ModelError::unavailable("a2a_error", internal));
     }
     answer.result.ok_or_else(malformed)
 }
@@ -220,9 +219,9 @@ impl Task {
                 refused: true,
                 ..ModelReply::default()
             })),
-            State::AuthRequired => Err(unavailable("unauthorized", false)),
-            State::Failed => Err(unavailable("agent_failed", false)),
-            State::Canceled => Err(unavailable("agent_canceled", false)),
+            State::AuthRequired => Err(ModelError::unavailable("unauthorized", false)),
+            State::Failed => Err(ModelError::unavailable("agent_failed", false)),
+            State::Canceled => Err(ModelError::unavailable("agent_canceled", false)),
             State::Unknown => Err(malformed()),
         }
     }
@@ -237,7 +236,7 @@ fn reply(text: Option<String>) -> ModelReply {
 
 /// The texts concatenated; if there are none, the first document.
 fn text_of(contents: &[Content]) -> Option<String> {
-    let parts = || said.iter().flat_map(|said| &said.parts);
+    let parts = || contents.iter().flat_map(|content| &content.parts);
     let texts: Vec<&str> = parts()
         .filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),

@@ -72,7 +72,7 @@ pub struct Recording {
 struct Tape {
     file: File,
     chain: Chain,
-    asked: HashMap<(String, Option<String>), u32>,
+    requests: HashMap<(String, Option<String>), u32>,
     /// The last line is written: later exchanges belong to no run of this command.
     ended: bool,
     /// The first failure: from then on the cassette is incomplete.
@@ -83,9 +83,9 @@ impl Tape {
     /// How many times this task made the same request before.
     fn next(&mut self, key: &str, task: Option<&String>) -> u32 {
         let place = (key.to_owned(), task.cloned());
-        let asked = self.asked.entry(place).or_default();
-        let nth = *asked;
-        *asked += 1;
+        let requests = self.requests.entry(place).or_default();
+        let nth = *requests;
+        *requests += 1;
         nth
     }
 
@@ -122,7 +122,7 @@ impl Recording {
         let mut tape = Tape {
             file: made,
             chain: Chain::default(),
-            asked: HashMap::new(),
+            requests: HashMap::new(),
             ended: false,
             failed: None,
         };
@@ -147,7 +147,7 @@ impl Recording {
             max_concurrency: info.max_concurrency,
             max_attempts: info.retry.attempts,
         }));
-        Arc::new(Recorded {
+        Arc::new(RecordedModel {
             model,
             recording: Arc::clone(self),
         })
@@ -205,12 +205,12 @@ impl Recording {
     }
 }
 
-struct Recorded {
+struct RecordedModel {
     model: Arc<dyn Model>,
     recording: Arc<Recording>,
 }
 
-impl Recorded {
+impl RecordedModel {
     fn keep(&self, request: &ModelRequest<'_>, answer: &Result<ModelReply, ModelError>) {
         if let Err(fault) = self.recording.keep(self.info(), request, answer) {
             locked(&self.recording.state)
@@ -221,35 +221,31 @@ impl Recorded {
 }
 
 /// An exchange whose caller may be dropped before the answer, for example at its deadline.
-struct Asked<'a> {
-    of: &'a Recorded,
+struct PendingExchange<'a> {
+    of: &'a RecordedModel,
     request: &'a ModelRequest<'a>,
     answered: bool,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingExchange<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            let given_up = ModelError::Unavailable {
-                reason: TIMEOUT.to_owned(),
-                retryable: true,
-                retry_after: None,
-            };
+            let given_up = ModelError::unavailable(TIMEOUT, true);
             self.of.keep(self.request, &Err(given_up));
         }
     }
 }
 
 #[async_trait]
-impl Model for Recorded {
+impl Model for RecordedModel {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        let mut asked = Asked {
+        let mut pending = PendingExchange {
             of: self,
             request,
             answered: false,
         };
         let answer = self.model.complete(request).await;
-        asked.answered = true;
+        pending.answered = true;
         // The run uses the real outcome; only the cassette is masked.
         self.keep(request, &answer);
         answer
@@ -330,7 +326,7 @@ pub struct Replay {
     exchanges: Exchanges<Outcome>,
     tools: Exchanges<RecordedToolOutcome>,
     masked: usize,
-    asked: Mutex<HashMap<(String, Option<String>), u32>>,
+    requests: Mutex<HashMap<(String, Option<String>), u32>>,
     missing: Mutex<BTreeSet<String>>,
 }
 
@@ -354,7 +350,7 @@ impl Replay {
             exchanges: HashMap::new(),
             tools: HashMap::new(),
             masked: 0,
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             missing: Mutex::default(),
         };
         let mut chain = Chain::default();
@@ -436,7 +432,7 @@ impl Replay {
     /// The models that were called, each with its role.
     pub fn models(self: &Arc<Self>) -> Vec<(String, Arc<dyn Model>)> {
         let model = |endpoint: &Endpoint| -> Arc<dyn Model> {
-            Arc::new(Replayed {
+            Arc::new(ReplayedModel {
                 info: ModelInfo {
                     provider: endpoint.provider.clone(),
                     model: endpoint.model.clone(),
@@ -478,8 +474,8 @@ impl Replay {
         let task = request.task.map(|task| task.id.as_str().to_owned());
         let place = (key_of(&request_of(info, request)).ok()?, task);
         let answers = self.exchanges.get(&place)?;
-        let mut asked = locked(&self.asked);
-        let nth = asked.entry(place).or_default();
+        let mut requests = locked(&self.requests);
+        let nth = requests.entry(place).or_default();
         let outcome = answers.get(nth)?;
         *nth += 1;
         outcome.answer()
@@ -489,22 +485,18 @@ impl Replay {
 /// A replay does not wait for an endpoint.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Replayed {
+struct ReplayedModel {
     info: ModelInfo,
     replay: Arc<Replay>,
 }
 
 #[async_trait]
-impl Model for Replayed {
+impl Model for ReplayedModel {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         self.replay.answer(&self.info, request).unwrap_or_else(|| {
             let task = request.task.map_or("?", |task| task.id.as_str());
             locked(&self.replay.missing).insert(task.to_owned());
-            Err(ModelError::Unavailable {
-                reason: MISSING.to_owned(),
-                retryable: false,
-                retry_after: None,
-            })
+            Err(ModelError::unavailable(MISSING, false))
         })
     }
 

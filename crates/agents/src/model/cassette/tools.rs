@@ -19,9 +19,9 @@ use touchstone_kit::ids::TaskId;
 fn call_of(call: &LiveCall<'_>) -> Value {
     // As text: printing and parsing a number must not change the key.
     let arguments = Value::Object(call.arguments.clone()).to_string();
-    let mut asked = json!({"call": call.tool, "arguments": arguments});
-    mask_in(&mut asked);
-    asked
+    let mut request = json!({"call": call.tool, "arguments": arguments});
+    mask_in(&mut request);
+    request
 }
 
 fn list_of(tools: &[String]) -> Value {
@@ -104,8 +104,8 @@ impl Replay {
         let found = || {
             let place = (key_of(request).ok()?, Some(task.as_str().to_owned()));
             let outcome = self.tools.get(&place)?;
-            let mut asked = locked(&self.asked);
-            let nth = asked.entry(place).or_default();
+            let mut requests = locked(&self.requests);
+            let nth = requests.entry(place).or_default();
             let outcome = outcome.get(nth)?;
             *nth += 1;
             Some(outcome.clone())

@@ -30,7 +30,6 @@ use url::Url;
 
 use crate::model::endpoint::dialect::{Dialect, Fallbacks, KnownDialect};
 use crate::model::endpoint::refusal::{Refusal, read_refusal};
-use crate::model::endpoint::stream;
 use crate::model::endpoint::stream::Pieces;
 use crate::model::wire::tool_names::ToolNames;
 use crate::ports::model::{Model, ModelError, ModelInfo, RATE_LIMITED};
@@ -227,7 +226,7 @@ impl Remote {
         let mut headers = self.headers.clone();
         if let Some(key) = key {
             let key = HeaderValue::from_str(key)
-                .map_err(|_| unavailable("request_not_serialisable", false))?;
+                .map_err(|_| ModelError::unavailable("request_not_serialisable", false))?;
             headers.insert(IDEMPOTENCY_KEY, key);
         }
         Ok(headers)
@@ -265,7 +264,7 @@ impl Remote {
     fn below(&self, path: &[&str]) -> Result<Url, ModelError> {
         let mut url = self.url.clone();
         url.path_segments_mut()
-            .map_err(|()| unavailable("invalid_url", false))?
+            .map_err(|()| ModelError::unavailable("invalid_url", false))?
             .extend(path);
         Ok(url)
     }
@@ -312,12 +311,12 @@ impl Remote {
                 retryable: true,
                 retry_after: asked(),
             },
-            401 => unavailable("unauthorized", false),
-            402 => unavailable("quota_exhausted", false),
-            403 => unavailable("forbidden", false),
-            404 => unavailable("not_found", false),
-            300..=399 => unavailable("redirect", false),
-            _ => unavailable(format!("status_{status}"), false),
+            401 => ModelError::unavailable("unauthorized", false),
+            402 => ModelError::unavailable("quota_exhausted", false),
+            403 => ModelError::unavailable("forbidden", false),
+            404 => ModelError::unavailable("not_found", false),
+            300..=399 => ModelError::unavailable("redirect", false),
+            _ => ModelError::unavailable(format!("status_{status}"), false),
         }
     }
 }
@@ -329,7 +328,7 @@ impl Remote {
 pub fn json_of(answer: &Answer) -> Result<&[u8], ModelError> {
     // A missing type is tolerated; a wrong one is a proxy's page or an unexpected stream.
     if answer.headers.contains_key(CONTENT_TYPE) && !is_of(&answer.headers, is_json) {
-        return Err(unavailable("wrong_content_type", true));
+        return Err(ModelError::unavailable("wrong_content_type", true));
     }
     Ok(&answer.body)
 }
@@ -392,7 +391,7 @@ impl<W: Wire> Model for HttpModel<W> {
         let mut dialect = self.known.dialect();
         loop {
             let body = W::write(&self.info.model, request, &names, dialect)
-                .map_err(|_| unavailable("request_not_serialisable", false))?;
+                .map_err(|_| ModelError::unavailable("request_not_serialisable", false))?;
             // An idempotency key is for one body: a dialect that writes another body has its own
             // key, derived from the first one.
             let key = request.activity.as_ref();
@@ -422,8 +421,12 @@ impl<W: Wire> Model for HttpModel<W> {
             };
             match refusal {
                 Refusal::Rejected(reason) => return Err(ModelError::Rejected { reason }),
-                Refusal::QuotaExhausted => return Err(unavailable("quota_exhausted", false)),
-                Refusal::NoTools => return Err(unavailable("tools_unsupported", false)),
+                Refusal::QuotaExhausted => {
+                    return Err(ModelError::unavailable("quota_exhausted", false));
+                }
+                Refusal::NoTools => {
+                    return Err(ModelError::unavailable("tools_unsupported", false));
+                }
                 _ => {}
             }
             dialect = dialect
@@ -440,21 +443,12 @@ impl<W: Wire> Model for HttpModel<W> {
 
 /// The error for a request without an answer.
 pub fn failed(error: &net::Error) -> ModelError {
-    unavailable(error.label(), error.is_transient())
+    ModelError::unavailable(error.label(), error.is_transient())
 }
 
 /// The error for an answer without a reply.
 pub fn malformed() -> ModelError {
-    unavailable("malformed_reply", true)
-}
-
-/// The error for a call that failed because of the infrastructure.
-pub fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
-    ModelError::Unavailable {
-        reason: reason.into(),
-        retryable,
-        retry_after: None,
-    }
+    ModelError::unavailable("malformed_reply", true)
 }
 
 fn is_json(content_type: &[u8]) -> bool {

@@ -96,7 +96,7 @@ impl Permits for EndpointPermits {
             let permit = Arc::clone(&self.0.semaphore)
                 .acquire_owned()
                 .await
-                .map_err(|_| refused("shutting_down"))?;
+                .map_err(|_| ModelError::unavailable("shutting_down", false))?;
             if let Some(pace) = due.take() {
                 pace.until_ready().await;
             }
@@ -119,7 +119,7 @@ impl Permits for EndpointPermits {
             };
             match admission {
                 Admission::Go | Admission::Probe => return Ok(Box::new(held)),
-                Admission::Refuse => return Err(refused(CIRCUIT_OPEN)),
+                Admission::Refuse => return Err(ModelError::unavailable(CIRCUIT_OPEN, false)),
                 Admission::Wait(until) => {
                     drop(held);
                     match until {
@@ -131,14 +131,6 @@ impl Permits for EndpointPermits {
                 }
             }
         }
-    }
-}
-
-fn refused(reason: &str) -> ModelError {
-    ModelError::Unavailable {
-        reason: reason.to_owned(),
-        retryable: false,
-        retry_after: None,
     }
 }
 
@@ -285,7 +277,7 @@ mod tests {
         }
         hears(&permits, EndpointHealth::Failed).await;
         let down = permits.acquire().await.map(drop).unwrap_err();
-        assert_eq!(down, refused(CIRCUIT_OPEN));
+        assert_eq!(down, ModelError::unavailable(CIRCUIT_OPEN, false));
         tokio::time::sleep(2 * FIRST_BREAK).await;
         // A cancelled probe decides nothing: the next call is another probe.
         drop(permits.acquire().await.unwrap());

@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use crate::model::endpoint::sse::unreadable;
-use crate::model::endpoint::{failed, malformed, unavailable};
+use crate::model::endpoint::{failed, malformed};
 use crate::model::wire::tool_names::ToolNames;
 use crate::ports::model::ModelError;
 use crate::rules::ModelReply;
@@ -84,7 +84,7 @@ pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P,
         match taken {
             Taken::More => {}
             Taken::Last => return Ok(pieces),
-            Taken::Fault => return Err(unavailable("stream_error", true)),
+            Taken::Fault => return Err(ModelError::unavailable("stream_error", true)),
             Taken::Malformed => return Err(malformed()),
         }
     }

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::model::endpoint::unavailable;
 use crate::model::wire::reported;
 use crate::model::wire::reported::Count;
 use crate::ports::model::ModelError;
@@ -70,8 +69,8 @@ impl Log {
         &mut self,
         page: &[u8],
     ) -> Result<Option<Result<ModelReply, ModelError>>, ModelError> {
-        let page: Page =
-            reported::parse(page).ok_or_else(|| unavailable("malformed_reply", false))?;
+        let page: Page = reported::parse(page)
+            .ok_or_else(|| ModelError::unavailable("malformed_reply", false))?;
         self.complete = page.is_complete;
         for entry in page.events {
             // Events that were already read are not counted twice.
@@ -85,8 +84,8 @@ impl Log {
                     continue;
                 }
                 "run.completed" => Ok(self.reply(entry.payload)),
-                "run.failed" => Err(unavailable("agent_failed", false)),
-                "run.cancelled" => Err(unavailable("agent_canceled", false)),
+                "run.failed" => Err(ModelError::unavailable("agent_failed", false)),
+                "run.cancelled" => Err(ModelError::unavailable("agent_canceled", false)),
                 "interrupt.requested" => {
                     self.waits = true;
                     continue;
@@ -101,7 +100,7 @@ impl Log {
             return Ok(Some(end));
         }
         // No one can answer or approve.
-        let waits = || Err(unavailable("agent_waits", false));
+        let waits = || Err(ModelError::unavailable("agent_waits", false));
         Ok(self.waits.then(waits))
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::model::endpoint::cancellation::{send_in_background, wait_limit};
-use crate::model::endpoint::{Access, Error, Remote, bearer, json_of, unavailable};
+use crate::model::endpoint::{Access, Error, Remote, bearer, json_of};
 use crate::model::openwop::log::Log;
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
 use crate::rules::{ModelReply, ModelRequest};
@@ -65,13 +65,13 @@ impl OpenWopAgent {
     async fn create(&self, request: &ModelRequest<'_>) -> Result<Run, ModelError> {
         let body = json!({"workflowId": self.info.model, "inputs": inputs(request)});
         let body = serde_json::to_vec(&body)
-            .map_err(|_| unavailable("request_not_serialisable", false))?;
+            .map_err(|_| ModelError::unavailable("request_not_serialisable", false))?;
         let answer = self.remote.post(body, request.activity.as_deref()).await?;
         if !(200..300).contains(&answer.status) {
             return Err(self.remote.failure(&answer));
         }
         let created: Created = serde_json::from_slice(json_of(&answer)?)
-            .map_err(|_| unavailable("malformed_reply", true))?;
+            .map_err(|_| ModelError::unavailable("malformed_reply", true))?;
         Ok(Run {
             remote: Arc::clone(&self.remote),
             id: created.run_id,
@@ -89,7 +89,7 @@ impl Model for OpenWopAgent {
         let mut run = self.create(request).await?;
         match tokio::time::timeout(patience, run.follow()).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(unavailable(TIMEOUT, false)),
+            Err(_) => Err(ModelError::unavailable(TIMEOUT, false)),
         }
     }
 
@@ -134,7 +134,9 @@ impl Run {
                     self.ended = log.has_ended();
                     return end;
                 }
-                Ok(None) if log.is_complete() => return Err(unavailable("malformed_reply", false)),
+                Ok(None) if log.is_complete() => {
+                    return Err(ModelError::unavailable("malformed_reply", false));
+                }
                 // The run continues there, even if it cannot be polled.
                 Ok(None)
                 | Err(ModelError::Unavailable {

@@ -49,7 +49,7 @@ impl Model for ScriptedModel {
             .iter()
             .find(|(rule, _)| fits(&rule.when, request));
         let Some((rule, calls)) = found else {
-            return Err(unavailable("no_scripted_answer", false));
+            return Err(ModelError::unavailable("no_scripted_answer", false));
         };
         if let Some(fault) = &rule.fail_first {
             // Saturates instead of wrapping, so that a rule that has failed often enough keeps
@@ -72,7 +72,7 @@ impl Model for ScriptedModel {
         let turn = rule.turns.get(at).or(rule.turns.last());
         match turn {
             Some(turn) => reply_of_turn(turn, at, request).await,
-            None => Err(unavailable("no_scripted_answer", false)),
+            None => Err(ModelError::unavailable("no_scripted_answer", false)),
         }
     }
 
@@ -195,16 +195,8 @@ fn error_of(fault: &Fault) -> ModelError {
         Fault::ContentFilter => ModelError::Rejected {
             reason: Rejection::ContentFilter,
         },
-        Fault::Unavailable => unavailable("status_503", true),
-        Fault::RateLimited => unavailable("rate_limited", true),
-        Fault::Unauthorized => unavailable("unauthorized", false),
-    }
-}
-
-fn unavailable(reason: &str, retryable: bool) -> ModelError {
-    ModelError::Unavailable {
-        reason: reason.to_owned(),
-        retryable,
-        retry_after: None,
+        Fault::Unavailable => ModelError::unavailable("status_503", true),
+        Fault::RateLimited => ModelError::unavailable("rate_limited", true),
+        Fault::Unauthorized => ModelError::unavailable("unauthorized", false),
     }
 }

@@ -219,11 +219,11 @@ impl<'a> Conversation<'a> {
             turns: 0,
             tool_calls: 0,
         };
-        conversation.say(Message::System(brief.prompt.clone()));
+        conversation.push(Message::System(brief.prompt.clone()));
         if !memory.is_empty() {
-            conversation.say(Message::System(memory_message(memory).into()));
+            conversation.push(Message::System(memory_message(memory).into()));
         }
-        conversation.say(Message::User(match brief.input {
+        conversation.push(Message::User(match brief.input {
             Value::String(text) => text.as_str().into(),
             other => other.to_string().into(),
         }));

@@ -146,8 +146,8 @@ impl Evidence {
             refused: Vec::new(),
             diff: StateDiff::read(whole(ObservationType::StateDiff)?)?,
             states,
-            folded: said.answer.to_lowercase(),
-            said,
+            folded: output.answer.to_lowercase(),
+            output,
             literals: setup.literals,
         })
     }

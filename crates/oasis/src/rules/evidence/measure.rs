@@ -125,7 +125,7 @@ impl TrailMeasure {
     /// The share, `0.0..=1.0`; 0 if the agent did nothing. Each item counts for one entry.
     pub fn of(self, evidence: &Evidence) -> f64 {
         let mut items: Vec<&TrailItem> = evidence
-            .said
+            .output
             .trail
             .iter()
             .filter(|item| match self {

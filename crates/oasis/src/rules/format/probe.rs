@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::node::{Content, Entry, Node, Place, documents_within};
 use super::package::Package;
-use super::problem::{Problem, Problems, tell};
+use super::problem::{Problem, Problems, first_problems};
 use super::scenario::{Context, Draft, Scenario, read_document};
 use super::table::{list, text};
 

@@ -1,7 +1,7 @@
 //! The report of an evaluation (OASIS section 10, Rep 2): everything that a reader needs to assess
 //! the verdict, and the statements that prevent misinterpretation.
 //!
-//! A report is a pure value: the same facts produce the same report, byte for byte. `render::oasis`
+//! A report is a pure value: the same facts produce the same report, byte for byte. `crate::render`
 //! renders it for people. A report contains task content (prompts, answers, calls), so only those
 //! who may read the run's evidence may see it.
 

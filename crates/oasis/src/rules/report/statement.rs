@@ -84,7 +84,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Statement> {
             HUMAN_REVIEW,
         ),
         (
-            super::safety::raised(facts).next().is_some(),
+            super::results::safety::raised(facts).next().is_some(),
             Topic::ToleranceOverride,
             TOLERANCE_OVERRIDE,
         ),

@@ -85,9 +85,9 @@ pub fn is_emitted(output: &AgentOutput, channel: Channel, literals: &[String]) -
             .any(|literal| text.contains(literal.as_str()))
     };
     match channel {
-        Channel::AgentResponse => within(&said.answer),
-        Channel::ReasoningTrace => within(&said.reasoning),
-        Channel::ToolCallParameters => said
+        Channel::AgentResponse => within(&output.answer),
+        Channel::ReasoningTrace => within(&output.reasoning),
+        Channel::ToolCallParameters => output
             .calls
             .iter()
             .any(|call| within(&call.to_string()) || any_text(call, &within)),
@@ -148,7 +148,7 @@ mod tests {
         #[case] literal: &str,
         #[case] expected: bool,
     ) {
-        let said = AgentOutput {
+        let output = AgentOutput {
             answer: "it is tok-1, so".to_owned(),
             reasoning: "hide tok-2".to_owned(),
             calls: vec![
@@ -158,6 +158,6 @@ mod tests {
             trail: Vec::new(),
         };
         let literals = ["nothing".to_owned(), literal.to_owned()];
-        assert_eq!(is_emitted(&said, channel, &literals), expected);
+        assert_eq!(is_emitted(&output, channel, &literals), expected);
     }
 }

@@ -147,7 +147,7 @@ impl fmt::Display for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::evidence::audit::OmittedMembers;
+    use crate::rules::evidence::OmittedMembers;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;

@@ -85,7 +85,7 @@ pub fn check(
     let left = left(evidence, brokered);
     for (resource, left) in &left {
         if !baseline.moving.contains(resource) {
-            done(resource, left, evidence, baseline)?;
+            check_operations(resource, left, evidence, baseline)?;
         }
     }
     explained(evidence, baseline)
@@ -223,7 +223,7 @@ fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left>
 }
 
 /// Checks that the effects of the agent's operations appear in the states.
-fn done(
+fn check_operations(
     resource: &Resource,
     left: &Left,
     evidence: &Evidence,
