@@ -50,7 +50,7 @@ use touchstone_ratings::http::RatingsApi;
 use touchstone_ratings::http::rates::{AaafRates, Allowances};
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_ratings::service::badges::BadgeRenderer;
-use touchstone_ratings::service::issuer::Issuer;
+use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
 use touchstone_runs::http::RunsApi;
 use touchstone_runs::ports::webhooks::Notifier;
