@@ -10,7 +10,7 @@ use touchstone_runs::rules::kind::Kinds;
 /// Every kind that runs, suites and reports of this host may have.
 pub const KINDS: Kinds = Kinds::new(&[&OasisKind]);
 
-/// What the packs of this host may contain.
+/// The suites and files that packs of this host may contain.
 pub const PACK_FORMAT: PackFormat = PackFormat {
     read_suite,
     parts: &[&OasisPart],

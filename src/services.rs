@@ -71,7 +71,7 @@ use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::workflows::Workflows;
 use touchstone_runs::storage::{Quotas, Retention};
 
-/// What a host is built from: its store, the world outside, and its settings.
+/// The parts of a host: its store, its adapters and its settings.
 pub struct Parts {
     pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,

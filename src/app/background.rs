@@ -1,5 +1,4 @@
-//! What a host does besides answering requests: it executes runs and assessments, sends webhooks and
-//! repeats periodic jobs.
+//! The work of a host besides answering requests: runs, assessments, webhooks and periodic jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +31,7 @@ use touchstone_runs::service::worker::Worker;
 /// expired ones.
 const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// Polling interval for notices whose wake-up was missed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// How often a replica checks whether a periodic job is due.
 const JOBS_EVERY: Duration = Duration::from_secs(60);
 /// How often expired records are deleted.
@@ -99,7 +98,7 @@ impl Background {
                     vault: vault.clone(),
                 },
                 ids.mint("replica"),
-                LOOK_EVERY,
+                POLL_EVERY,
             ),
             assessor: Assessor::new(
                 store.clone(),

@@ -1,4 +1,4 @@
-//! Configuration → adapters: what the services of a host are built from.
+//! Configuration → adapters: the parts of which the services of a host are built.
 
 use std::sync::Arc;
 use std::time::Duration;

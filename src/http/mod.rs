@@ -1,6 +1,7 @@
 //! The whole HTTP API: the routes of all features as one service.
 
 pub mod discovery;
+pub mod errors;
 pub mod openapi;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use touchstone_packs::http::{self as packs, PacksApi};
 use touchstone_ratings::http::{self as ratings, RatingsApi};
 use touchstone_runs::http::{self as runs, RunsApi};
 
-/// What the routes of the discovery document and the API description share.
+/// The state that the routes of the documents share.
 pub struct DocumentsApi {
     pub host: Arc<HttpHost>,
     pub discovery: discovery::Document,
@@ -35,9 +36,10 @@ fn documents(table: Table<DocumentsApi>) -> Table<DocumentsApi> {
     table
         .open(get, "/.well-known/openwop", discovery::get)
         .open(get, "/v1/openapi.json", openapi::get)
+        .open(get, "/v1/host/touchstone/errors/{code}", errors::get)
 }
 
-/// What the routes of each feature share.
+/// The state of the routes of each feature.
 pub struct Apis {
     pub host: HostApi,
     pub documents: DocumentsApi,

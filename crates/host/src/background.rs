@@ -30,7 +30,7 @@ pub async fn supervised<T>(
     })
 }
 
-/// Spawns supervised work that goes on if the handle is dropped. Whoever spawns it sees to its end:
+/// Spawns supervised work that continues if the handle is dropped. The caller ensures that it ends:
 /// it awaits or aborts the handle, or the work ends by itself.
 #[expect(clippy::disallowed_methods, reason = "the one supervised form")]
 pub fn spawn<T: Send + 'static>(

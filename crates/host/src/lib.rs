@@ -1,4 +1,4 @@
-//! What every feature of a host stands on: the database, leased and periodic jobs, keys, the audit log, the
+//! The basis of every feature of a host: the database, leased and periodic jobs, keys, the audit log, the
 //! guarded HTTP client, and the parts that routes and commands share.
 
 pub mod access;

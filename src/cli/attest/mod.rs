@@ -23,7 +23,7 @@ Examples:
   touchstone attest --public-key --out host.pub
   touchstone attest verify triage.intoto.jsonl --key host.pub";
 
-/// Sign the verdict of a run as in-toto attestations, or verify such a verdict offline
+/// Sign the verdict of a run as in-toto attestations, or verify them offline
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {

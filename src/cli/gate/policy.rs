@@ -39,7 +39,7 @@ impl Policy {
     /// Refuses a policy that is contradictory or can never be met.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault and its remedy.
     pub fn check(&self) -> Result<(), String> {
         let core = PromotionPolicy {
             eval: self.eval.clone(),

@@ -7,31 +7,21 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::conformance::http::ConformanceApi;
+use crate::conformance::http::{ConformanceApi, seam};
 use crate::conformance::http::{open_to, open_to_those_with};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{OptionalJsonBody, PathParameters};
 use touchstone_host::service::access::Caller;
 
-/// `POST /v1/host/sample/agents/eval-run`; responds once the run has ended.
-pub async fn eval_run(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
-    json(StatusCode::OK, &state.seams.eval(&caller, &body).await?)
+seam! {
+    /// `POST /v1/host/sample/agents/eval-run`; responds once the run has ended.
+    eval_run(Scope::RunsCreate) => eval
 }
 
-/// `POST /v1/host/sample/agents/live-invoke`; responds once the invocation has ended.
-pub async fn live_invoke(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
-    json(StatusCode::OK, &state.seams.invoke(&caller, &body).await?)
+seam! {
+    /// `POST /v1/host/sample/agents/live-invoke`; responds once the invocation has ended.
+    live_invoke(Scope::RunsCreate) => invoke
 }
 
 /// `POST /v1/host/sample/agents/{agentId}/dispatch`; responds once the agent has decided.
@@ -62,25 +52,12 @@ pub async fn deployment_transition(
     )
 }
 
-/// `POST /v1/host/sample/budget/run`; responds once the run has ended.
-pub async fn budget_run(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
-    json(StatusCode::OK, &state.seams.budget(&caller, &body).await?)
+seam! {
+    /// `POST /v1/host/sample/budget/run`; responds once the run has ended.
+    budget_run(Scope::RunsCreate) => budget
 }
 
-/// `POST /v1/host/sample/test/idempotency/concurrent-claim`.
-pub async fn concurrent_claim(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
-    json(
-        StatusCode::OK,
-        &state.seams.claim_concurrently(&caller, &body).await?,
-    )
+seam! {
+    /// `POST /v1/host/sample/test/idempotency/concurrent-claim`.
+    concurrent_claim(Scope::RunsCreate) => claim_concurrently
 }

@@ -7,9 +7,11 @@ pub mod log;
 pub mod people;
 pub mod reset;
 
-use crate::conformance::Seams;
-use axum::http::Method;
 use std::sync::Arc;
+
+use axum::http::Method;
+
+use crate::conformance::Seams;
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpHost;
 use touchstone_host::http::answer::no_such_route_problem;
@@ -18,7 +20,7 @@ use touchstone_host::service::access::{Caller, authorise};
 use touchstone_kit::error::Problem;
 use touchstone_runs::service::bundles::Bundles;
 
-/// What the routes of test seams share.
+/// The state that the routes of test seams share.
 pub struct ConformanceApi {
     pub host: Arc<HttpHost>,
     pub bundles: Arc<Bundles>,
@@ -102,3 +104,19 @@ fn open_to_those_with(
     open_to(state, caller)?;
     authorise(caller, scope)
 }
+
+/// A handler that passes the body of a caller with a scope to the seam of the use cases.
+macro_rules! seam {
+    ($(#[$docs:meta])* $handler:ident($scope:expr) => $seam:ident) => {
+        $(#[$docs])*
+        pub async fn $handler(
+            State(state): State<Arc<ConformanceApi>>,
+            Extension(caller): Extension<Caller>,
+            OptionalJsonBody(body): OptionalJsonBody,
+        ) -> Answer {
+            open_to_those_with(&state, &caller, $scope)?;
+            json(StatusCode::OK, &state.seams.$seam(&caller, &body).await?)
+        }
+    };
+}
+use seam;

@@ -6,35 +6,22 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::conformance::http::ConformanceApi;
 use crate::conformance::http::open_to_those_with;
+use crate::conformance::http::{ConformanceApi, seam};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::OptionalJsonBody;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 
-/// `POST /v1/host/sample/authorization/decide`.
-pub async fn decide(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::AuditRead)?;
-    json(StatusCode::OK, &state.seams.decide(&caller, &body).await?)
+seam! {
+    /// `POST /v1/host/sample/authorization/decide`.
+    decide(Scope::AuditRead) => decide
 }
 
-/// `POST /v1/host/sample/governance/approval-gate`; responds once the gate has been resolved.
-pub async fn approval_gate(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
-    json(
-        StatusCode::OK,
-        &state.seams.approval_gate(&caller, &body).await?,
-    )
+seam! {
+    /// `POST /v1/host/sample/governance/approval-gate`; responds once the gate has been resolved.
+    approval_gate(Scope::RunsCreate) => approval_gate
 }
 
 /// `GET /v1/host/sample/identity/owned-run`.
@@ -61,12 +48,7 @@ pub async fn cross_workspace_read(
     }
 }
 
-/// `POST /v1/host/sample/test/surface`.
-pub async fn surface(
-    State(state): State<Arc<ConformanceApi>>,
-    Extension(caller): Extension<Caller>,
-    OptionalJsonBody(body): OptionalJsonBody,
-) -> Answer {
-    open_to_those_with(&state, &caller, Scope::WebhooksManage)?;
-    json(StatusCode::OK, &state.seams.surface(&caller, &body).await?)
+seam! {
+    /// `POST /v1/host/sample/test/surface`.
+    surface(Scope::WebhooksManage) => surface
 }

@@ -1,4 +1,4 @@
-//! The commands that the documentation tells readers to type must work.
+//! The commands in the documentation must work.
 
 use std::path::Path;
 

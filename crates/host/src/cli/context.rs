@@ -32,7 +32,7 @@ pub trait EmbeddedHost: Send + Sync {
     async fn open(&self, global: &Global, start: Start) -> Result<Session, Failure>;
 }
 
-/// What a command starts the embedded host for.
+/// The purpose for which a command starts the embedded host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To read and change records; the host executes no runs meanwhile.

@@ -16,20 +16,14 @@ pub fn address(text: &str) -> Result<Url, String> {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options for every command")]
 pub struct Global {
     /// Print JSON to stdout, including errors
-    #[arg(long, global = true, help_heading = "Options for every command")]
+    #[arg(long, global = true)]
     pub json: bool,
 
     /// URL of a host to use instead of the data folder
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "TOUCHSTONE_SERVER",
-        value_parser = address,
-        help_heading = "Options for every command"
-    )]
+    #[arg(long, global = true, value_name = "URL", env = "TOUCHSTONE_SERVER", value_parser = address)]
     pub server: Option<Url>,
 
     /// API key for the host of --server
@@ -38,40 +32,23 @@ pub struct Global {
         global = true,
         value_name = "KEY",
         env = "TOUCHSTONE_KEY",
-        hide_env_values = true,
-        help_heading = "Options for every command"
+        hide_env_values = true
     )]
     pub key: Option<SecretString>,
 
     /// Data folder with the embedded database [default: .touchstone] [env: TOUCHSTONE_DATA]
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        help_heading = "Options for every command"
-    )]
+    #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
     /// PostgreSQL URL, instead of the embedded database [env: TOUCHSTONE_DATABASE_URL]
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        help_heading = "Options for every command"
-    )]
+    #[arg(long, global = true, value_name = "URL")]
     pub database_url: Option<SecretString>,
 
     /// Configuration file [default: touchstone.toml, if it exists]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "TOUCHSTONE_CONFIG",
-        help_heading = "Options for every command"
-    )]
+    #[arg(long, global = true, value_name = "FILE", env = "TOUCHSTONE_CONFIG")]
     pub config: Option<PathBuf>,
 
     /// Disable colours, like NO_COLOR
-    #[arg(long, global = true, help_heading = "Options for every command")]
+    #[arg(long, global = true)]
     pub no_color: bool,
 }

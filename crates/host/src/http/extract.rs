@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::http::HttpHost;
 use crate::http::answer::Failure;
-use crate::http::unread::Holds;
+use crate::http::unread::HeldPermits;
 pub use crate::service::fault::undescribed;
 use crate::service::fault::{internal, unread_member};
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -252,7 +252,7 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync> FromRequest<Arc<S>> for OptionalJson
         if typed {
             require_json(&request)?;
         }
-        let held = request.extensions().get::<Holds>().cloned();
+        let held = request.extensions().get::<HeldPermits>().cloned();
         let octets = read(request, state.as_ref().as_ref().settings.max_body_bytes).await?;
         if octets.is_empty() {
             return Ok(Self(Value::Object(serde_json::Map::new())));
@@ -267,7 +267,7 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync> FromRequest<Arc<S>> for OptionalJson
 }
 
 async fn parse(request: Request, state: &HttpHost) -> Result<Value, Failure> {
-    let held = request.extensions().get::<Holds>().cloned();
+    let held = request.extensions().get::<HeldPermits>().cloned();
     let octets = read(request, state.settings.max_body_bytes).await?;
     parse_octets(octets, held, state).await
 }
@@ -275,7 +275,7 @@ async fn parse(request: Request, state: &HttpHost) -> Result<Value, Failure> {
 /// Parses a body. Memory for the parsed value stays reserved until the request ends.
 async fn parse_octets(
     octets: Bytes,
-    held: Option<Holds>,
+    held: Option<HeldPermits>,
     state: &HttpHost,
 ) -> Result<Value, Failure> {
     let memory = state.limits.weigh(json::weight(&octets))?;

@@ -32,15 +32,15 @@ const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay"
 /// come at a third of it.
 const LEASE: Duration = Duration::from_secs(15);
 /// How long a second request waits for the response of the first.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_secs(2);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub struct Done {
     status: StatusCode,
     body: Value,
     recorded: bool,
     /// A member that only the first response contains: a secret that is not stored.
-    told: Option<(&'static str, Value)>,
+    first_only: Option<(&'static str, Value)>,
 }
 
 impl Done {
@@ -50,7 +50,7 @@ impl Done {
             status,
             body,
             recorded: false,
-            told: None,
+            first_only: None,
         }
     }
 
@@ -64,13 +64,13 @@ impl Done {
     /// Adds a member that a repeated request does not get.
     #[must_use]
     pub fn telling(mut self, name: &'static str, value: Value) -> Self {
-        self.told = Some((name, value));
+        self.first_only = Some((name, value));
         self
     }
 
     fn into_answer(self) -> Response {
         let mut body = self.body;
-        if let (Some((name, value)), Some(members)) = (self.told, body.as_object_mut()) {
+        if let (Some((name, value)), Some(members)) = (self.first_only, body.as_object_mut()) {
             members.insert(name.to_owned(), value);
         }
         json_text(self.status, text(&body))
@@ -154,10 +154,10 @@ where
     if let Some(replayed) = begin(state, &claim).await? {
         return Ok(replayed);
     }
-    let carried_out = carry_out(state.clone(), claim.clone(), operation(Some(claim)));
+    let executed = execute(state.clone(), claim.clone(), operation(Some(claim)));
     // The operation must end even if the client disconnects, which drops this future.
-    let carried_out = spawn("request", carried_out.in_current_span());
-    carried_out
+    let executed = spawn("request", executed.in_current_span());
+    executed
         .await
         .map_err(|cause| internal(&cause))?
         .map_err(|cause| internal(&cause))?
@@ -165,7 +165,7 @@ where
 
 /// Locks the key, or returns the recorded response.
 async fn begin(state: &HttpHost, claim: &IdempotencyClaim) -> Result<Option<Response>, Failure> {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + MAX_WAIT;
     loop {
         let begun = state
             .store
@@ -192,7 +192,7 @@ async fn begin(state: &HttpHost, claim: &IdempotencyClaim) -> Result<Option<Resp
                 .into());
             }
             IdempotencyBegin::InFlight { .. } if Instant::now() < give_up => {
-                sleep(LOOK_EVERY).await;
+                sleep(POLL_EVERY).await;
             }
             IdempotencyBegin::InFlight { left } => {
                 // By then the key is free: the first request has been answered, or its host is
@@ -209,12 +209,12 @@ async fn begin(state: &HttpHost, claim: &IdempotencyClaim) -> Result<Option<Resp
     }
 }
 
-async fn carry_out(
+async fn execute(
     state: Arc<HttpHost>,
     claim: IdempotencyClaim,
     operation: impl Future<Output = Result<Done, Problem>>,
 ) -> Answer {
-    match heard_of(&state, &claim, operation).await {
+    match with_lease(&state, &claim, operation).await {
         Ok(done) => {
             if !done.recorded {
                 state
@@ -240,7 +240,7 @@ async fn carry_out(
 }
 
 /// Executes the operation and extends the lease meanwhile.
-async fn heard_of(
+async fn with_lease(
     state: &HttpHost,
     claim: &IdempotencyClaim,
     operation: impl Future<Output = Result<Done, Problem>>,

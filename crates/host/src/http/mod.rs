@@ -7,7 +7,6 @@
 
 pub mod answer;
 pub mod audit;
-pub mod audit_log;
 pub mod auth;
 pub mod extract;
 pub mod idempotency;
@@ -79,7 +78,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// What the routes of all features share.
+/// The state that the routes of all features share.
 pub struct HttpHost {
     pub keys: Arc<Keys>,
     /// For idempotency records and health.
@@ -101,6 +100,8 @@ pub struct HttpHost {
 pub struct Dialect {
     /// Whether a path belongs to the API.
     pub owns: fn(&str) -> bool,
+    /// The wire name of a code in the envelope.
+    pub code: fn(ErrorCode) -> &'static str,
     /// Serializes an error as JSON.
     pub envelope: fn(&Problem) -> Vec<u8>,
 }
@@ -117,7 +118,7 @@ impl HttpHost {
     }
 }
 
-/// What the routes of health, metrics and the audit log share.
+/// The state that the routes of health, metrics and the audit log share.
 pub struct HostApi {
     pub host: Arc<HttpHost>,
     pub audit: Audit,
@@ -140,7 +141,7 @@ pub fn routes(table: Table<HostApi>) -> Table<HostApi> {
             get,
             "/v1/host/touchstone/audit",
             Scope::AuditRead,
-            audit_log::list,
+            audit::list,
         )
 }
 

@@ -33,16 +33,16 @@ pub async fn read_the_rest(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let rest = Rest::default();
-    let holds = Holds::default();
+    let held = HeldPermits::default();
     let mut request = request.map(|body| {
-        Body::new(Lent {
+        Body::new(TrackedBody {
             body: Some(body),
             rest: rest.clone(),
         })
     });
-    request.extensions_mut().insert(holds.clone());
+    request.extensions_mut().insert(held.clone());
     let mut response = next.run(request).await;
-    drop(holds);
+    drop(held);
     let left = rest.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(left) = left
         && !throw_away(left).await
@@ -76,9 +76,9 @@ async fn throw_away(mut body: Body) -> bool {
 
 /// Permits held until the request ends.
 #[derive(Clone, Default)]
-pub struct Holds(Arc<Mutex<Vec<OwnedSemaphorePermit>>>);
+pub struct HeldPermits(Arc<Mutex<Vec<OwnedSemaphorePermit>>>);
 
-impl Holds {
+impl HeldPermits {
     /// Holds another permit.
     pub fn keep(&self, permit: OwnedSemaphorePermit) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,12 +89,12 @@ impl Holds {
 type Rest = Arc<Mutex<Option<Body>>>;
 
 /// A body that is given back if dropped before its end.
-struct Lent {
+struct TrackedBody {
     body: Option<Body>,
     rest: Rest,
 }
 
-impl HttpBody for Lent {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -120,7 +120,7 @@ impl HttpBody for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take()
             && !body.is_end_stream()

@@ -16,7 +16,7 @@ use crate::store::sql::query;
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Time limit of one check.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Bytes that must fit on the disk to end an outage. Without this reserve, small writes would
 /// succeed on a disk that is still full, and work would start whose results cannot be stored.
@@ -67,7 +67,7 @@ impl WriteHealth {
             };
         }
         let reserve = if outage { RESERVE } else { 0 };
-        let result = timeout(PATIENCE, probe(reserve)).await;
+        let result = timeout(PROBE_TIMEOUT, probe(reserve)).await;
         let result = result.unwrap_or_else(|late| Err(unavailable(late)));
         let failure = result.as_ref().err().map(with_causes);
         match &failure {

@@ -32,7 +32,7 @@ pub struct PackRules {
     pub publication: Option<Publication>,
 }
 
-/// What the routes of packs share.
+/// The state that the routes of packs share.
 pub struct PacksApi {
     pub host: Arc<HttpHost>,
     pub packs: Arc<Packs>,

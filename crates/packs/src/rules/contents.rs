@@ -34,7 +34,7 @@ pub struct PackContents {
     pub agents: Vec<PackAgent>,
     /// The suites, sorted by file name.
     pub suites: Vec<PackSuite>,
-    /// What the parts of other features found, by name.
+    /// The findings of the parts of other features, by name.
     pub extensions: Map<String, Value>,
     /// Warnings for the operator.
     pub warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! What other features add to packs: the rules of suites, and files of their own.
+//! The additions of other features to packs: the rules of suites, and further files.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub trait PackPart: Send + Sync {
     fn lint(&self, files: &Files, read_suite: ReadSuite) -> Vec<Finding>;
 }
 
-/// What the packs of a host may contain, besides agents.
+/// The suites and files that packs of a host may contain, besides agents.
 #[derive(Clone, Copy)]
 pub struct PackFormat {
     pub read_suite: ReadSuite,

@@ -35,7 +35,8 @@ pub fn of(problem: &Problem) -> Envelope {
     }
 }
 
-fn code(code: ErrorCode) -> &'static str {
+/// The code of S14 for a code of the host.
+pub fn code(code: ErrorCode) -> &'static str {
     match (code, code.status()) {
         (
             ErrorCode::InvalidEventType

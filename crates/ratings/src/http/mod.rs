@@ -43,6 +43,7 @@ impl AsRef<Arc<HttpHost>> for RatingsApi {
 /// The error envelope of this API.
 pub const DIALECT: Dialect = Dialect {
     owns,
+    code: envelope::code,
     envelope: |problem| text_of(&envelope::of(problem)).into_bytes(),
 };
 

@@ -392,7 +392,7 @@ async fn scores_that_moved_far_wait_for_a_person_however_often_they_are_assessed
     let (moved, flagged) = flags().await;
     assert_ne!(flagged, json!([]), "{moved}");
     let (again, same) = flags().await;
-    assert_eq!(same, flagged, "nobody has looked: {again}");
+    assert_eq!(same, flagged, "flags stay until a review: {again}");
     let reject = json!({"decision": "reject", "reason": "It was another agent."});
     review(&moved, reject.clone()).await;
     review(&again, reject).await;

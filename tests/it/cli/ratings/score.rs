@@ -1,4 +1,4 @@
-//! `rating score`: a file of evidence, a rating, and exit codes that tell apart what cannot be read from what does not suffice.
+//! `rating score`: a file of evidence, a rating, and exit codes that separate unreadable from insufficient evidence.
 
 use std::path::Path;
 

@@ -19,6 +19,7 @@ use touchstone::services::conditions;
 use touchstone_agent_cards::gate as agent_card;
 use touchstone_deployments::promotion::Consent;
 use touchstone_deployments::service::gates::condition::Condition;
+use touchstone_host::http::answer::ERROR_PAGES;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_oasis::gate as oasis;
@@ -161,8 +162,9 @@ fn pages_in(folder: &str) -> BTreeSet<String> {
         .collect()
 }
 
-#[test]
-fn every_error_code_has_a_page() {
+#[tokio::test]
+async fn every_error_code_has_a_page_that_is_served() {
+    let host = TestHost::idle().await;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text_of = |page: &str| fs::read_to_string(root.join("docs/errors").join(page)).unwrap();
     let own = names_at("Error/properties/error/enum");
@@ -180,6 +182,8 @@ fn every_error_code_has_a_page() {
             "the index lacks {code}"
         );
         let text = text_of(&page);
+        let served = host.get(&format!("{ERROR_PAGES}/{code}")).await;
+        assert_eq!(served.text(), text);
         assert!(
             text.starts_with(&format!("# `{code}`\n\nHTTP status ")),
             "{page}"

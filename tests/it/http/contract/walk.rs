@@ -63,6 +63,7 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{webhookId}", names.webhook)
         .replace("{calibrationId}", names.calibration)
         .replace("{version}", "1.0.0")
+        .replace("{code}", "not_found")
         .replace("{scenarioId}", "none")
         .replace("{workflowId}", "none")
         .replace("{artifactId}", "none");

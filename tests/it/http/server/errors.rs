@@ -236,3 +236,38 @@ async fn an_error_repeats_no_credential_and_nothing_without_end() {
     assert_eq!(reply.code(), "validation_error");
     assert!(reply.text().len() < 16_384, "{}", reply.text().len());
 }
+
+#[rstest]
+#[case("/v1/runs/none", "/error")]
+#[case("/api/v1/agents/none", "/error/code")]
+#[tokio::test]
+async fn an_error_links_the_page_of_its_code(#[case] path: &str, #[case] code: &str) {
+    let host = TestHost::idle().await;
+    let reply = host.get(path).await;
+    let body = reply.json();
+    let code = body.pointer(code).unwrap().as_str().unwrap();
+    let page = format!("/v1/host/touchstone/errors/{code}");
+    assert_eq!(
+        reply.header("link"),
+        Some(format!("<{page}>; rel=\"help\"").as_str())
+    );
+    let served = host.request(Method::GET, &page).anonymous().send().await;
+    assert_eq!(
+        served.header("content-type"),
+        Some("text/markdown; charset=utf-8")
+    );
+    assert!(served.text().starts_with(&format!("# `{code}`\n")));
+}
+
+#[tokio::test]
+async fn only_codes_have_pages() {
+    let host = TestHost::idle().await;
+    for code in ["README", "none", "..%2Fadr", "validation_error.md"] {
+        let page = format!("/v1/host/touchstone/errors/{code}");
+        assert_eq!(
+            host.get(&page).await.status,
+            StatusCode::NOT_FOUND,
+            "{code}"
+        );
+    }
+}

@@ -79,7 +79,7 @@ async fn an_outage_ends_when_there_is_room_for_more_than_a_few_bytes(
     assert_eq!(
         probe(&database).await,
         None,
-        "without a failure there is no check"
+        "without a failure, the store is not checked"
     );
     store.report_outage();
     assert!(store.in_outage());

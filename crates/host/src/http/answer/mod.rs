@@ -8,7 +8,7 @@ pub mod encoding;
 pub mod etag;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -21,6 +21,8 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::text_of;
 use touchstone_kit::redaction::mask;
 
+/// Where the host serves the documentation of each error code.
+pub const ERROR_PAGES: &str = "/v1/host/touchstone/errors";
 /// Maximum length of a message, in characters.
 const LONGEST_MESSAGE: usize = 8192;
 /// Maximum length of a string in `details`, in characters.
@@ -101,12 +103,16 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
     }
-    let text = match dialect {
-        Some(dialect) => (dialect.envelope)(&problem),
-        None => text_of(&problem.envelope()).into_bytes(),
+    let (code, text) = match dialect {
+        Some(dialect) => ((dialect.code)(problem.code), (dialect.envelope)(&problem)),
+        None => (
+            problem.code.as_str(),
+            text_of(&problem.envelope()).into_bytes(),
+        ),
     };
     let mut response = json_text(status, text.into());
     let headers = response.headers_mut();
+    headers.insert(LINK, own_header(&help_link(code)));
     if let Some(allow) = parts.headers.get(ALLOW) {
         headers.insert(ALLOW, allow.clone());
     }
@@ -128,12 +134,18 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
     response
 }
 
+/// The `Link` header that names the page of a code (RFC 8288). The envelope is closed, so the link
+/// cannot be one of its members.
+pub(super) fn help_link(code: &str) -> String {
+    format!("<{ERROR_PAGES}/{code}>; rel=\"help\"")
+}
+
 /// The problem with credentials masked and its strings truncated. Messages quote the request, which
 /// may hold a credential in the wrong place, at any length (OpenWOP SR-1).
 fn without_secrets(problem: Problem) -> Problem {
     Problem {
         code: problem.code,
-        message: said(&problem.message, LONGEST_MESSAGE),
+        message: masked_text(&problem.message, LONGEST_MESSAGE),
         details: masked_members(problem.details),
     }
 }
@@ -147,14 +159,14 @@ fn masked_members(members: Map<String, Value>) -> Map<String, Value> {
 
 fn masked(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(said(&text, LONGEST_DETAIL)),
+        Value::String(text) => Value::String(masked_text(&text, LONGEST_DETAIL)),
         Value::Array(items) => Value::Array(items.into_iter().map(masked).collect()),
         Value::Object(members) => Value::Object(masked_members(members)),
         other => other,
     }
 }
 
-fn said(text: &str, longest: usize) -> String {
+fn masked_text(text: &str, longest: usize) -> String {
     // Mask before truncating: the first half of a credential may not be recognized as one.
     let text = mask(text);
     match text.char_indices().nth(longest) {

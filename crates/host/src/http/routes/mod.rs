@@ -83,18 +83,14 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
         self
     }
 
-    fn add<H, T>(
+    fn add<T: 'static>(
         self,
         method: &Method,
         path: &'static str,
         access: Access,
         described: bool,
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         let (filter, method) = match *method {
             Method::POST => (MethodFilter::POST, "POST"),
             Method::DELETE => (MethodFilter::DELETE, "DELETE"),
@@ -129,74 +125,71 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
 
     /// A route that needs no key.
     #[must_use]
-    pub fn open<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+    pub fn open<T: 'static>(
+        self,
+        method: &Method,
+        path: &'static str,
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         self.add(method, path, Access::Anyone, true, handler)
     }
 
     /// A route that needs a key with a scope.
     #[must_use]
-    pub fn keyed<H, T>(self, method: &Method, path: &'static str, scope: Scope, handler: H) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+    pub fn keyed<T: 'static>(
+        self,
+        method: &Method,
+        path: &'static str,
+        scope: Scope,
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         self.add(method, path, Access::Keyed(Some(scope)), true, handler)
     }
 
     /// The same, for requests that wait for events; they have their own concurrency limit.
     #[must_use]
-    pub fn waiting<H, T>(
+    pub fn waiting<T: 'static>(
         self,
         method: &Method,
         path: &'static str,
         scope: Scope,
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         self.add(method, path, Access::Waiting(scope), true, handler)
     }
 
     /// A route that needs a key; the use case checks the scope.
     #[must_use]
-    pub fn authenticated<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+    pub fn authenticated<T: 'static>(
+        self,
+        method: &Method,
+        path: &'static str,
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         self.add(method, path, Access::Keyed(None), true, handler)
     }
 
     /// A route that only answers that a capability is not offered.
     #[must_use]
-    pub fn not_offered<H, T>(
+    pub fn not_offered<T: 'static>(
         self,
         method: &Method,
         path: &'static str,
         scope: Scope,
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         self.add(method, path, Access::Keyed(Some(scope)), false, handler)
     }
 
     /// A route for conformance suites; 404 unless the host is in conformance mode and the caller
     /// has a test key.
     #[must_use]
-    pub fn seam<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<S>>,
-        T: 'static,
-    {
+    pub fn seam<T: 'static>(
+        self,
+        method: &Method,
+        path: &'static str,
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
         self.add(method, path, Access::Keyed(None), false, handler)
     }
 }

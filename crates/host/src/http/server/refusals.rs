@@ -17,7 +17,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::http::answer::framework_problem;
+use crate::http::answer::{framework_problem, help_link};
 use touchstone_kit::json::text_of;
 
 /// Maximum length of the head of a bare response, in bytes.
@@ -163,9 +163,11 @@ fn with_envelope(octets: &[u8]) -> Option<Bytes> {
     if !bare {
         return None;
     }
-    let body = text_of(&framework_problem(status).envelope());
-    let length = body.len();
-    let fields = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+    let problem = framework_problem(status);
+    let body = text_of(&problem.envelope());
+    let (length, link) = (body.len(), help_link(problem.code.as_str()));
+    let fields =
+        format!("content-type: application/json\r\nlink: {link}\r\ncontent-length: {length}\r\n");
     Some((head.replacen(EMPTY, &fields, 1) + &body).into())
 }
 
@@ -194,7 +196,9 @@ mod tests {
             .split_once("\r\n\r\n")
             .unwrap();
         let length = body.len();
-        let fields = format!("content-type: application/json\r\ncontent-length: {length}");
+        let link = "</v1/host/touchstone/errors/uri_too_long>; rel=\"help\"";
+        let fields =
+            format!("content-type: application/json\r\nlink: {link}\r\ncontent-length: {length}");
         let expected =
             format!("HTTP/1.1 414 URI Too Long\r\nconnection: close\r\n{fields}\r\ndate: x");
         assert_eq!(head, expected);

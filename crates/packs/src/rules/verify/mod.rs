@@ -123,7 +123,7 @@ pub fn verify(
     })
 }
 
-/// What is known of a pack before its archive is read.
+/// Facts about a pack that are known before its archive is read.
 struct Promise {
     /// The pack that the archive must contain.
     expected: Option<PackId>,

@@ -1,0 +1,31 @@
+//! Lists the pages of the error codes, so that the host can serve them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs, io};
+
+#[expect(clippy::print_stdout, reason = "Cargo reads instructions from stdout")]
+fn main() -> io::Result<()> {
+    let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
+    let mut table = String::from("[");
+    for folder in ["docs/errors", "docs/errors/ratings"] {
+        println!("cargo::rerun-if-changed={folder}");
+        let mut pages = Vec::new();
+        for entry in fs::read_dir(Path::new(&root).join(folder))? {
+            pages.push(entry?.path());
+        }
+        pages.sort();
+        for page in pages
+            .iter()
+            .filter(|page| page.extension().is_some_and(|it| it == "md"))
+        {
+            let code = page.file_stem().unwrap_or_default().to_string_lossy();
+            if code != "README" {
+                let _ = write!(table, "({code:?}, include_str!({page:?})),");
+            }
+        }
+    }
+    table.push(']');
+    let out = env::var("OUT_DIR").map_err(io::Error::other)?;
+    fs::write(Path::new(&out).join("error_pages.rs"), table)
+}
