@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use semver::Version;
 use serde_json::{Value, json};
 
 use crate::support::host_keys;
 use touchstone::kinds::{KINDS, PACK_FORMAT};
-use touchstone_deployments::service::channels::DeployedVersions;
-use touchstone_host::ports::store::StoreError;
+use touchstone_deployments::service::queries::DeploymentQueries;
 use touchstone_host::store::database::Database;
 use touchstone_host::system::SystemClock;
 use touchstone_kit::error::ErrorCode;
-use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::ids::TenantId;
 use touchstone_openwop::schema::Document;
-use touchstone_packs::ports::host::AgentDeployments;
-use touchstone_packs::ports::inventory::Revision;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::build::template::new_pack;
@@ -80,20 +75,6 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-struct NothingDeployed;
-
-#[async_trait]
-impl AgentDeployments for NothingDeployed {
-    async fn in_service(
-        &self,
-        _: &TenantId,
-        _: &AgentId,
-        _: &Version,
-    ) -> Result<(bool, Revision), StoreError> {
-        Ok((false, Revision::default()))
-    }
-}
-
 async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<Database> = Arc::new(
@@ -105,15 +86,16 @@ async fn world() -> World {
         .await
         .unwrap(),
     );
+    let deployments = Arc::new(DeploymentQueries {
+        store: store.clone(),
+        fixtures: false,
+    });
     let storage = Storage::new(
         store.clone(),
         Arc::new(SystemClock),
         Arc::new(Projections::new(store.clone())),
         KINDS,
-        Arc::new(DeployedVersions {
-            store: store.clone(),
-            fixtures: false,
-        }),
+        deployments.clone(),
         Quotas::default(),
         Retention::default(),
     );
@@ -123,7 +105,7 @@ async fn world() -> World {
             Arc::new(SystemClock),
             PACK_FORMAT,
             Arc::new(storage),
-            Arc::new(NothingDeployed),
+            deployments,
         ),
         library: Library::new(store, KINDS),
         tenant: TenantId::from("one"),
