@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 use touchstone_agent_cards::rules::live::{
-    Asked, Body, Endpoint, Headers, NoReply, Observation, Plan, Probe, Reply, Tls,
+    Body, Endpoint, Headers, LiveRequests, NoReply, Observation, Plan, Probe, Reply, Tls,
 };
 use touchstone_agent_cards::rules::signature::Keys;
 use touchstone_agent_cards::rules::{Card, Context, Live, Scorecard, score};
@@ -181,7 +181,7 @@ fn seen(octets: &[u8], body: Vec<u8>, status: u16) -> Observation {
         .map(|it| (it.index, probe(Ok(reply.clone())).into()))
         .collect();
     Observation {
-        endpoint: Endpoint::Asked(Box::new(Asked {
+        endpoint: Endpoint::Tested(Box::new(LiveRequests {
             tls: Tls::Verified,
             message: probe(Ok(reply.clone())),
             origin: "https://o.example".to_owned(),

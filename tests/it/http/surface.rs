@@ -17,7 +17,7 @@ use touchstone::http::operations;
 use touchstone::http::rating_operations as aaaf_operations;
 use touchstone::services::conditions;
 use touchstone_agent_cards::gate as agent_card;
-use touchstone_deployments::promotion::Consent;
+use touchstone_deployments::promotion::ApprovalState;
 use touchstone_deployments::service::gates::condition::Condition;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::{PublicKey, SecretKey};
@@ -220,7 +220,7 @@ async fn of_conditions(
 async fn every_condition_of_a_gate_is_described() {
     let conditions = [
         known::<gate::Condition>(json!("?")),
-        known::<Consent>(json!("?")),
+        known::<ApprovalState>(json!("?")),
         known::<rating::Condition>(json!("?")),
         known::<agent_card::Condition>(json!("?")),
         known::<oasis::Condition>(json!("?")),

@@ -62,7 +62,7 @@ pub async fn observe(
     let endpoint = endpoint.await;
     // If it fails, nothing else counts, so no other server is asked.
     let interfaces: &[Interface] = match &endpoint {
-        Endpoint::LiveRequests(_) => &plan.interfaces,
+        Endpoint::Tested(_) => &plan.interfaces,
         Endpoint::Unusable | Endpoint::Refused => &[],
     };
     let (interfaces, provider_reachable) = tokio::join!(examiner.others(interfaces), provider);
@@ -150,7 +150,7 @@ impl Examiner<'_> {
             }
             _ => (Err(NoReply::NotSent), self.unsent()),
         };
-        Endpoint::LiveRequests(Box::new(LiveRequests {
+        Endpoint::Tested(Box::new(LiveRequests {
             tls,
             message,
             origin: ORIGIN.to_owned(),

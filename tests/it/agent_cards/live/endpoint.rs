@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agent_cards::rules::live::{
-    Asked, Body, Endpoint, NoReply, Observation, Plan, Reply, Tls, site_answers,
+    Body, Endpoint, LiveRequests, NoReply, Observation, Plan, Reply, Tls, site_answers,
 };
 use touchstone_agent_cards::rules::transport::Transport;
 use touchstone_agent_cards::rules::{Card, Context, Live, score};
@@ -65,7 +65,7 @@ use crate::agent_cards::fixture::{Change, card, changed, keys, now, signed};
 #[case::error_with_a_fraction(with(|it| it.error = probe(Ok(json_reply(200, &changed(unknown_method(), &[Set("/error/code", json!(-32601.5))]))))), "95", &["ERROR_HANDLING_POOR /url"])]
 #[case::error_is_no_error(with(|it| it.error = probe(Ok(json_reply(200, &rpc(&message()))))), "95", &["ERROR_HANDLING_POOR /url"])]
 fn an_endpoint_is_worth_what_it_answers(
-    #[case] asked: Asked,
+    #[case] asked: LiveRequests,
     #[case] total: &str,
     #[case] issues: &[&str],
 ) {
@@ -82,7 +82,7 @@ fn an_endpoint_that_asks_who_calls_responds_and_does_not_work() {
     };
     let [kind, origin] = open_headers();
     let told = denied(&[kind, origin, ("www-authenticate", "Bearer")]);
-    let asked = Asked {
+    let asked = LiveRequests {
         message: probe(Ok(told.clone())),
         error: probe(Ok(told.clone())),
         ..asked()
@@ -94,7 +94,7 @@ fn an_endpoint_that_asks_who_calls_responds_and_does_not_work() {
     let failed = "INTERFACE_FAILED /additionalInterfaces/1";
     assert_eq!(issues, ["AUTH_REQUIRED /url", failed]);
     // An error without a reason is not reported as an error.
-    of.endpoint = Endpoint::Asked(Box::new(Asked {
+    of.endpoint = Endpoint::Tested(Box::new(LiveRequests {
         error: probe(Ok(denied(&[kind]))),
         ..asked
     }));

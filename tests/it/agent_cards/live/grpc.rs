@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::json;
 use touchstone_agent_cards::rules::live::{
-    Asked, Body, Headers, NoReply, Reply, TEST_TEXT, fails_well, grpc, judge,
+    Body, Headers, LiveRequests, NoReply, Reply, TEST_TEXT, fails_well, grpc, judge,
 };
 use touchstone_agent_cards::rules::transport::Transport;
 
@@ -79,7 +79,7 @@ fn an_agent_may_prefer_grpc() {
             Cut("/additionalInterfaces"),
         ],
     );
-    let asked = Asked {
+    let asked = LiveRequests {
         message: probe(Ok(called("0", framed(&[0x12, 2, 0x0a, 0])))),
         preflight: Err(NoReply::NotSent),
         error: probe(Ok(called("5", vec![]))),
@@ -87,7 +87,7 @@ fn an_agent_may_prefer_grpc() {
     };
     let of = scored_of(&card, &seen(asked.clone()));
     assert_eq!(of.availability.total.unwrap().to_string(), "100");
-    let broken = Asked {
+    let broken = LiveRequests {
         message: probe(Ok(called("13", vec![]))),
         ..asked
     };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use touchstone_agent_cards::rules::live::{
-    Asked, Body, Endpoint, Headers, NoReply, Observation, Outcome, Probe, Reply, Tls,
+    Body, Endpoint, Headers, LiveRequests, NoReply, Observation, Outcome, Probe, Reply, Tls,
 };
 use touchstone_agent_cards::rules::{Context, Live, Scorecard, score};
 
@@ -76,8 +76,8 @@ pub fn unknown_method() -> Value {
 }
 
 /// A perfect result, including the second interface of the card.
-pub fn asked() -> Asked {
-    Asked {
+pub fn asked() -> LiveRequests {
+    LiveRequests {
         tls: Tls::Verified,
         message: probe(Ok(json_reply(200, &rpc(&message())))),
         origin: ORIGIN.to_owned(),
@@ -90,9 +90,9 @@ pub fn rest_probe() -> Probe {
     probe(Ok(json_reply(200, &json!({"message": message()}))))
 }
 
-pub fn seen(asked: Asked) -> Observation {
+pub fn seen(asked: LiveRequests) -> Observation {
     Observation {
-        endpoint: Endpoint::Asked(Box::new(asked)),
+        endpoint: Endpoint::Tested(Box::new(asked)),
         interfaces: BTreeMap::from([(1, rest_probe().into())]),
         provider_reachable: None,
         legacy_path: false,
@@ -124,24 +124,24 @@ pub fn outcome(seen: &Observation) -> (String, Value, Vec<String>) {
 }
 
 /// Result with this response body.
-pub fn answering(body: Value) -> Asked {
-    Asked {
+pub fn answering(body: Value) -> LiveRequests {
+    LiveRequests {
         message: probe(Ok(json_reply(200, &body))),
         ..asked()
     }
 }
 
-pub fn with(change: impl FnOnce(&mut Asked)) -> Asked {
+pub fn with(change: impl FnOnce(&mut LiveRequests)) -> LiveRequests {
     let mut asked = asked();
     change(&mut asked);
     asked
 }
 
-pub fn on_message(change: impl FnOnce(&mut Reply)) -> Asked {
+pub fn on_message(change: impl FnOnce(&mut Reply)) -> LiveRequests {
     with(|asked| change(asked.message.outcome.as_mut().unwrap()))
 }
 
-pub fn failing(status: u16) -> Asked {
+pub fn failing(status: u16) -> LiveRequests {
     let answer = Reply {
         headers: [
             ("content-type", "text/html"),
@@ -151,15 +151,15 @@ pub fn failing(status: u16) -> Asked {
         .collect(),
         ..reply(status, "<p>sorry</p>")
     };
-    Asked {
+    LiveRequests {
         message: probe(Ok(answer.clone())),
         error: probe(Ok(answer)),
         ..asked()
     }
 }
 
-pub fn silent(why: NoReply, tls: Tls) -> Asked {
-    Asked {
+pub fn silent(why: NoReply, tls: Tls) -> LiveRequests {
+    LiveRequests {
         tls,
         message: probe(Err(why)),
         origin: ORIGIN.to_owned(),

@@ -120,7 +120,7 @@ impl Availability {
         }
         let mut find = |code, message: &str| findings.push(Finding::new(code, "/url", message));
         let tally = match &seen.endpoint {
-            Endpoint::LiveRequests(requests) => {
+            Endpoint::Tested(requests) => {
                 let primary = Primary::of(plan, requests, findings);
                 Tally {
                     interfaces: Interfaces::of(plan, seen, findings),

@@ -50,7 +50,7 @@ pub enum Endpoint {
     Unusable,
     /// The guard refused the URL: its host is internal.
     Refused,
-    LiveRequests(Box<LiveRequests>),
+    Tested(Box<LiveRequests>),
 }
 
 /// All requests to the agent's URL.
