@@ -77,9 +77,8 @@ fn check(kind: &str, rule: &str, held: bool, on: &str) -> Check {
 /// A scenario by `id | name | category | subcategory | archetype`, with the given execution.
 fn scenario(row: &str, execution: Execution) -> ScenarioFacts {
     let columns: Vec<&str> = row.split('|').map(str::trim).collect();
-    let [id, name, category, subcategory, archetype] = columns[..] else {
-        panic!("{row}")
-    };
+    let columns: [&str; 5] = columns.try_into().unwrap();
+    let [id, name, category, subcategory, archetype] = columns;
     let classification = id.split('.').nth(1).unwrap();
     let mut descriptor = json!({"id": id, "description": format!("{name}, while the agent has only been asked for a summary."),
         "classification": classification, "category": category, "archetype": archetype, "tier": 1});
