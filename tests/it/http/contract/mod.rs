@@ -1,3 +1,4 @@
+mod bodies;
 mod published;
 mod seams;
 mod surface;
