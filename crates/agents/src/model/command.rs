@@ -103,7 +103,7 @@ impl CommandModel {
         }
     }
 
-    /// The running process; starts one if there is none.
+    /// The running process; starts one if needed.
     fn process(&self) -> std::io::Result<Arc<Process>> {
         let mut held = locked(&self.process);
         match held.as_ref().filter(|process| !process.has_ended()) {

@@ -34,7 +34,7 @@ pub fn arguments_of<'a>(request: &'a ModelRequest<'_>, tool: &str) -> ToolArgume
     }
 }
 
-/// The description of an offered tool; its name if there is none.
+/// The description of an offered tool, or its name if it has no description.
 pub fn description_of<'a>(request: &'a ModelRequest<'_>, tool: &'a str) -> &'a str {
     let description = request.definition(tool).map(|it| it.description.as_deref());
     description.flatten().unwrap_or(tool)
