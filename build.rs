@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs, io};
 
-#[expect(clippy::print_stdout, reason = "Cargo reads instructions from stdout")]
 fn main() -> io::Result<()> {
     let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
     let mut table = String::from("[");

@@ -693,6 +693,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     furnish_aaaf(&site, &host, &api, &asker, &mut material).await;
     furnish_audits(&site, &host, &api, key, &mut material).await;
     furnish_agent_cards(&mut material);
+    material.names("getErrorPage", &[("code", "not_found")]);
     furnish_oasis(&site, &api, &mut material).await;
     site.write("schemathesis.toml", &material.configuration());
     let description = material.description(api.get("/v1/openapi.json").await);
