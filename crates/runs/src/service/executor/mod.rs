@@ -29,6 +29,7 @@ use crate::store;
 use touchstone_host::background::spawn;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
+use touchstone_host::service::fault::chain;
 use touchstone_host::store::database::Database;
 use touchstone_openwop::events::{DrainPolicy, Event, NewEvent};
 
@@ -133,7 +134,13 @@ impl Executor {
         control: RunControl,
     ) -> WorkEnd {
         if let Some(fork) = &run.fork {
-            let verdict = self.eval.verdict_of(run).await;
+            let verdict = match self.eval.verdict_of(run).await {
+                Ok(verdict) => verdict,
+                Err(cause) => {
+                    error!(run_id = %run.run_id, cause = chain(&cause), "could not read the run's suite");
+                    return WorkEnd::Stopped(Stop::Lost);
+                }
+            };
             let verify = |state: &RunState| verdict.as_ref()?(state);
             let store = self.store.as_ref();
             if let Some(end) = history::copy(store, run, fork, writer, &control, &verify).await {

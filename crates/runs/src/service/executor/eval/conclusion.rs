@@ -9,6 +9,7 @@ use crate::service::executor::endings::{Breach, running_for};
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::{EvalExecutor, budget};
 use crate::service::executor::task_loop::EarlyEnd;
+use crate::service::library;
 use touchstone_agents::rules::LOOP_LIMIT_EXCEEDED;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{EvalCompleted, Event, NewEvent, RunCompleted, RunOutputs};
@@ -74,19 +75,33 @@ fn completed(summary: &EvalSummary) -> EvalCompleted {
 }
 
 impl EvalExecutor {
-    /// Computes the verdict of an eval from its facts; `None` for other runs, and if the suite
-    /// cannot be read.
+    /// Computes the verdict of an eval from its facts; `None` for other runs, and if the suite is
+    /// missing or damaged.
+    ///
+    /// # Errors
+    /// The suite could not be read now.
     pub(in crate::service::executor) async fn verdict_of(
         &self,
         run: &RunRecord,
-    ) -> Option<impl Fn(&RunState) -> Option<EvalCompleted> + Send + Sync + use<>> {
-        let spec = run.spec.eval()?.clone();
-        let suite = self.library.suite(&spec.suite_digest).await.ok()??;
+    ) -> Result<
+        Option<impl Fn(&RunState) -> Option<EvalCompleted> + Send + Sync + use<>>,
+        library::Error,
+    > {
+        let Some(spec) = run.spec.eval().cloned() else {
+            return Ok(None);
+        };
+        let suite = match self.library.suite(&spec.suite_digest).await {
+            Err(cause @ library::Error::Store(_)) => return Err(cause),
+            suite => suite.ok().flatten(),
+        };
+        let Some(suite) = suite else {
+            return Ok(None);
+        };
         let kinds = self.library.kinds;
         let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
-        Some(move |state: &RunState| {
+        Ok(Some(move |state: &RunState| {
             let summary = summary(kinds, &facts_of, &spec, &thresholds, &state.eval);
             Some(completed(&summary))
-        })
+        }))
     }
 }
