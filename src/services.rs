@@ -165,6 +165,7 @@ impl Parts {
         oasis: &Arc<OasisLibrary>,
         projections: &Arc<Projections>,
         deployments: Arc<dyn AgentDeployments>,
+        storage: &Arc<Storage>,
         webhooks: &Arc<Webhooks>,
     ) -> Runs {
         Runs::new(
@@ -188,6 +189,7 @@ impl Parts {
                     providers: self.providers.clone(),
                     evaluator: self.evaluator.clone(),
                 })],
+                storage: storage.clone(),
                 command: self.command.clone(),
             },
         )
@@ -241,8 +243,15 @@ impl Services {
             ids.clone(),
             parts.notifier.clone(),
         ));
-        let runs = parts.runs(&library, &oasis, &projections, deployed.clone(), &webhooks);
-        let runs = Arc::new(runs.with_storage(storage.clone()));
+        let runs = parts.runs(
+            &library,
+            &oasis,
+            &projections,
+            deployed.clone(),
+            &storage,
+            &webhooks,
+        );
+        let runs = Arc::new(runs);
         let cards = Arc::new(CardScores::new(
             parts.cards.clone(),
             store.clone(),

@@ -207,16 +207,13 @@ impl Runs {
     /// Counts a new run against the quotas of its tenant. The caller's content is stored before the
     /// log.
     async fn reserve_run(&self, record: &RunRecord) -> Result<(), Problem> {
-        let Some(storage) = &self.storage else {
-            return Ok(());
-        };
         let text = serde_json::to_string(record).map_err(|cause| internal(&cause))?;
         let one_more = Usage {
             runs: 1,
             bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
             ..Usage::default()
         };
-        storage.reserve(&record.tenant, &one_more).await
+        self.storage.reserve(&record.tenant, &one_more).await
     }
 
     /// Records a run; `answer` has additional members of the response.

@@ -68,6 +68,8 @@ pub struct RunServices {
     pub deployments: Arc<dyn AgentDeployments>,
     /// Plan the runs of evaluation kinds.
     pub planners: Vec<Arc<dyn KindPlanner>>,
+    /// Enforces the quotas of tenants.
+    pub storage: Arc<Storage>,
     /// The command this process runs; `None` for a host.
     pub command: Option<Arc<Command>>,
 }
@@ -87,7 +89,7 @@ pub struct Runs {
     attempts: Attempts,
     deployments: Arc<dyn AgentDeployments>,
     planners: Vec<Arc<dyn KindPlanner>>,
-    storage: Option<Arc<Storage>>,
+    storage: Arc<Storage>,
     finished_attempts: Cache<RunId, Arc<Attempt>>,
     command: Option<Arc<Command>>,
 }
@@ -122,7 +124,7 @@ impl Runs {
             attempts: Attempts::default(),
             deployments: services.deployments,
             planners: services.planners,
-            storage: None,
+            storage: services.storage,
             finished_attempts: Cache::builder()
                 .max_capacity(CACHED_TASKS)
                 .weigher(|_, attempt: &Arc<Attempt>| {
@@ -131,13 +133,6 @@ impl Runs {
                 .build(),
             command: services.command,
         }
-    }
-
-    /// Adds quotas.
-    #[must_use]
-    pub fn with_storage(mut self, storage: Arc<Storage>) -> Self {
-        self.storage = Some(storage);
-        self
     }
 
     /// Whether callers' budgets are only reported and stop nothing.
