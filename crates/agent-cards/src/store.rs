@@ -15,6 +15,8 @@ use touchstone_ratings::store::notices::record_notice::record_notice;
 pub const SCHEMA: Schema = Schema {
     feature: "agent_cards",
     migrations: &[include_str!("schema.sql")],
+    leases: &[],
+    secrets: &[],
 };
 
 /// Records kept per card.

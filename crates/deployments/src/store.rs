@@ -17,6 +17,8 @@ use touchstone_runs::store::runs;
 pub const SCHEMA: Schema = Schema {
     feature: "deployments",
     migrations: &[include_str!("schema.sql")],
+    leases: &[],
+    secrets: &[],
 };
 
 const ONE: &str = "SELECT revision, document FROM deployment WHERE tenant = $1 AND agent_id = $2";

@@ -79,7 +79,7 @@ impl TestStore {
             format!(
                 "UPDATE webhook SET lease_until = lease_until - {micros}, served_at = served_at - {micros}"
             ),
-            format!("UPDATE aaaf_job SET lease_until = lease_until - {micros}"),
+            format!("UPDATE job SET lease_until = lease_until - {micros}"),
             format!("UPDATE calibration_attempt SET lease_until = lease_until - {micros}"),
         ] {
             self.execute(passed).await;

@@ -10,7 +10,7 @@ use crate::ports::run_log::Head;
 use crate::ports::store::StoreError;
 use crate::store::convert::{Batch, head_of};
 use crate::store::health::WriteHealth;
-use crate::store::migrations::Schema;
+use crate::store::migrations::{self, Schema, SecretTable};
 use crate::store::postgres::Postgres;
 use crate::store::secrets::Cipher;
 use crate::store::signals::LocalSignals;
@@ -23,6 +23,7 @@ pub struct Database {
     engine: Engine,
     health: WriteHealth,
     cipher: Cipher,
+    secrets: Vec<SecretTable>,
 }
 
 enum Engine {
@@ -41,7 +42,7 @@ impl Database {
         keys: Arc<dyn HostKeys>,
         schemas: &[Schema],
     ) -> Result<Self, StoreError> {
-        let database = Self::on(Engine::Sqlite(Sqlite::open(path, schemas).await?), keys);
+        let database = Self::on(Engine::Sqlite(Sqlite::open(path, schemas).await?), keys, schemas);
         // A store that cannot be written to at the moment (locked, disk full) is opened anyway;
         // workers retry.
         if let Err(cause) = database.release_dead().await {
@@ -61,14 +62,18 @@ impl Database {
         schemas: &[Schema],
     ) -> Result<Self, StoreError> {
         let engine = Postgres::open(url, schemas).await?;
-        Ok(Self::on(Engine::Postgres(engine), keys))
+        Ok(Self::on(Engine::Postgres(engine), keys, schemas))
     }
 
-    fn on(engine: Engine, keys: Arc<dyn HostKeys>) -> Self {
+    fn on(engine: Engine, keys: Arc<dyn HostKeys>, schemas: &[Schema]) -> Self {
         Self {
             engine,
             health: WriteHealth::default(),
             cipher: Cipher::new(keys),
+            secrets: migrations::all(schemas)
+                .flat_map(|schema| schema.secrets)
+                .copied()
+                .collect(),
         }
     }
 
@@ -82,6 +87,10 @@ impl Database {
 
     pub fn cipher(&self) -> &Cipher {
         &self.cipher
+    }
+
+    pub(super) fn secrets(&self) -> &[SecretTable] {
+        &self.secrets
     }
 
     pub(super) fn health(&self) -> &WriteHealth {

@@ -9,13 +9,13 @@ use crate::store::convert::micros;
 use crate::store::database::Database;
 use crate::store::sql::query;
 
-const KNOW: &str = "INSERT INTO aaaf_job (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
+const KNOW: &str = "INSERT INTO job (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
 /// Checked before anything is written: usually another replica has the job, or it is not due.
-const DONE: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_job WHERE name = $1 AND done_at >= $2)";
-const END: &str = "UPDATE aaaf_job SET done_at = $3, lease_owner = NULL, lease_until = 0
+const DONE: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE name = $1 AND done_at >= $2)";
+const END: &str = "UPDATE job SET done_at = $3, lease_owner = NULL, lease_until = 0
     WHERE name = $1 AND lease_owner = $2";
-const BEGIN_JOB: &str = "UPDATE aaaf_job SET lease_owner = $2, lease_until = COALESCE($5, {now}) + $4 WHERE name = $1 AND lease_until <= COALESCE($5, {now}) AND (done_at IS NULL OR done_at < $3)";
-const HOLD_JOB: &str = "UPDATE aaaf_job SET lease_until = COALESCE($4, {now}) + $3 WHERE name = $1 AND lease_owner = $2";
+const BEGIN_JOB: &str = "UPDATE job SET lease_owner = $2, lease_until = COALESCE($5, {now}) + $4 WHERE name = $1 AND lease_until <= COALESCE($5, {now}) AND (done_at IS NULL OR done_at < $3)";
+const HOLD_JOB: &str = "UPDATE job SET lease_until = COALESCE($4, {now}) + $3 WHERE name = $1 AND lease_owner = $2";
 
 async fn take_job(
     database: &Database,

@@ -19,13 +19,56 @@ pub struct Schema {
     pub feature: &'static str,
     /// The first migration has version 1. Do not change a released text; append another one.
     pub migrations: &'static [&'static str],
+    /// Where its leases are, so that those of a killed process are released at once.
+    pub leases: &'static [Leases],
+    /// Where its secrets are, so that they are re-encrypted when the host's key changes.
+    pub secrets: &'static [SecretTable],
+}
+
+/// The leases of a table. SQLite alone uses them: on PostgreSQL, leases expire.
+#[derive(Clone, Copy, Debug)]
+pub struct Leases {
+    /// Selects the owners of all leases.
+    pub owners: &'static str,
+    /// Releases the leases of the owner `$1`.
+    pub release: &'static str,
+}
+
+/// A table whose rows have a number, an owner, and one or two secrets.
+#[derive(Clone, Copy, Debug)]
+pub struct SecretTable {
+    pub name: &'static str,
+    /// Columns: number, owner id, secret, previous secret, and whether both are encrypted. `$1` is
+    /// the number after which to start, `$2` the limit.
+    pub select: &'static str,
+    /// Selects rows that are still in plaintext; `None` if the table cannot have any.
+    pub select_plain: Option<&'static str>,
+    /// Parameters: number, secret, previous secret, and the secret before the change.
+    pub update: &'static str,
+    pub owner: fn(&str) -> String,
 }
 
 /// The tables of this feature, on which those of the others depend.
 pub const SCHEMA: Schema = Schema {
     feature: "host",
     migrations: &[include_str!("schema.sql")],
+    leases: &[
+        Leases {
+            owners: "SELECT owner FROM idempotency WHERE status IS NULL",
+            release: "DELETE FROM idempotency WHERE status IS NULL AND owner = $1",
+        },
+        Leases {
+            owners: "SELECT lease_owner FROM job WHERE lease_owner IS NOT NULL",
+            release: "UPDATE job SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
+        },
+    ],
+    secrets: &[],
 };
+
+/// The tables of all features, those that others depend on first.
+pub(super) fn all(schemas: &[Schema]) -> impl Iterator<Item = &Schema> {
+    std::iter::once(&SCHEMA).chain(schemas)
+}
 
 /// Placeholders, and their texts for SQLite and for PostgreSQL.
 const PLACEHOLDERS: [(&str, &str, &str); 7] = [
@@ -168,8 +211,7 @@ async fn has_table(transaction: &mut Transaction, name: &str) -> Result<bool, St
 }
 
 fn migrations(schemas: &[Schema], postgres: bool) -> impl Iterator<Item = Migration> {
-    let schemas = std::iter::once(&SCHEMA).chain(schemas);
-    schemas.flat_map(move |schema| {
+    all(schemas).flat_map(move |schema| {
         (1..).zip(schema.migrations).map(move |(version, text)| {
             let sql = rendered(text, postgres);
             Migration {

@@ -1,4 +1,4 @@
--- What every feature uses: API keys, idempotent requests, stored files, host secrets and the audit log.
+-- What every feature uses: API keys, idempotent requests, jobs, stored files, host secrets and the audit log.
 
 CREATE TABLE api_key (
     id          TEXT    {bytewise} NOT NULL PRIMARY KEY,
@@ -38,6 +38,14 @@ CREATE INDEX idempotency_age ON idempotency (created_at);
 CREATE INDEX idempotency_plain ON idempotency (tenant, endpoint, key_hash) WHERE NOT sealed AND status IS NOT NULL;
 -- SQLite releases the requests of dead processes at once; on PostgreSQL their leases expire.
 -- sqlite: CREATE INDEX idempotency_under_way ON idempotency (owner) WHERE status IS NULL;
+
+-- Periodic work that one replica does at a time.
+CREATE TABLE job (
+    name        TEXT   {bytewise} NOT NULL PRIMARY KEY,
+    done_at     BIGINT,
+    lease_owner TEXT   {bytewise},
+    lease_until BIGINT NOT NULL DEFAULT 0
+);
 
 CREATE TABLE blob (
     digest      TEXT    {bytewise} NOT NULL PRIMARY KEY,

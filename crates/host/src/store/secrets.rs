@@ -10,6 +10,7 @@ use crate::ports::host_secrets::{AUDIT_CHECKPOINTS, IDEMPOTENCY_DIGESTS, Reencry
 use crate::ports::store::StoreError;
 use crate::store::convert::column;
 use crate::store::database::Database;
+use crate::store::migrations::SecretTable;
 use crate::store::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
 use crate::store::sql::query;
 use touchstone_kit::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
@@ -79,58 +80,13 @@ fn open(
     opened.map_err(|source| StoreError::Undecryptable { table, source })
 }
 
-/// A table of rows with a number, an owner, and one or two secrets.
-struct Numbered {
-    name: &'static str,
-    /// Columns: number, owner id, secret, previous secret, and whether both are encrypted.
-    select: &'static str,
-    /// Selects rows that are still in plaintext; `None` if the table cannot have any.
-    select_plain: Option<&'static str>,
-    update: &'static str,
-    owner: fn(&str) -> String,
-}
-
-const NUMBERED: &[Numbered] = &[
-    Numbered {
-        name: "webhook",
-        select: "SELECT number, id, secret, previous_secret, sealed FROM webhook
-            WHERE number > $1 ORDER BY number LIMIT $2",
-        select_plain: Some(
-            "SELECT number, id, secret, previous_secret, sealed FROM webhook
-            WHERE number > $1 AND NOT sealed ORDER BY number LIMIT $2",
-        ),
-        update: "UPDATE webhook SET secret = $2, previous_secret = $3, sealed = TRUE
-            WHERE number = $1 AND secret = $4",
-        owner: owner::webhook,
-    },
-    Numbered {
-        name: "aaaf_webhook",
-        select: "SELECT number, id, secret, previous_secret, 1 = 1 FROM aaaf_webhook
-            WHERE number > $1 ORDER BY number LIMIT $2",
-        select_plain: None,
-        update: "UPDATE aaaf_webhook SET secret = $2, previous_secret = $3
-            WHERE number = $1 AND secret = $4",
-        owner: owner::notice_webhook,
-    },
-    Numbered {
-        name: "aaaf_issuer_key",
-        select: "SELECT k.number, o.id, k.sealed, CAST(NULL AS TEXT), 1 = 1
-            FROM aaaf_issuer_key k JOIN aaaf_organization o ON o.number = k.organization
-            WHERE k.number > $1 ORDER BY k.number LIMIT $2",
-        select_plain: None,
-        update: "UPDATE aaaf_issuer_key SET sealed = $2
-            WHERE number = $1 AND CAST($3 AS TEXT) IS NULL AND sealed = $4",
-        owner: owner::issuer,
-    },
-];
-
-type NumberedRow = (i64, String, String, Option<String>, bool);
+type SecretRow = (i64, String, String, Option<String>, bool);
 
 /// A row's re-encrypted secrets; `None` if they are already encrypted with the current key.
 fn rewritten(
     ring: &HostKeyRing,
-    table: &Numbered,
-    (_, id, secret, previous, sealed): &NumberedRow,
+    table: &SecretTable,
+    (_, id, secret, previous, sealed): &SecretRow,
 ) -> Result<Option<(String, Option<String>)>, StoreError> {
     let texts = [Some(secret), previous.as_ref()];
     let is_current = texts.iter().flatten().all(|text| ring.is_current(text));
@@ -184,15 +140,15 @@ const HOST_SECRETS: &str = "SELECT name, secret FROM host_secret";
 const FORGET_SECRET: &str = "DELETE FROM host_secret WHERE name = $1 AND secret = $2";
 
 impl Database {
-    async fn reencrypt_numbered(
+    async fn reencrypt_table(
         &self,
         ring: &HostKeyRing,
-        table: &Numbered,
+        table: &SecretTable,
         select: &'static str,
     ) -> Result<u64, StoreError> {
         let (mut after, mut changed) = (i64::MIN, 0);
         loop {
-            let rows: Vec<NumberedRow> = query(select)
+            let rows: Vec<SecretRow> = query(select)
                 .bind(after)
                 .bind(BATCH)
                 .fetch_all(self.readers())
@@ -301,9 +257,9 @@ impl Database {
         let mut changed = 0;
         loop {
             let before = changed;
-            for table in NUMBERED.iter().filter(|it| it.select_plain.is_none()) {
+            for table in self.secrets().iter().filter(|it| it.select_plain.is_none()) {
                 let select = table.select;
-                changed += self.reencrypt_numbered(&ring, table, select).await?;
+                changed += self.reencrypt_table(&ring, table, select).await?;
             }
             if changed == before {
                 break;
@@ -332,13 +288,13 @@ impl Database {
         let all = which == Reencrypt::All;
         self.clear_old_content(true).await?;
         let mut changed = self.leave_key_in_database(&ring).await?;
-        for table in NUMBERED {
+        for table in self.secrets() {
             let select = match all {
                 true => Some(table.select),
                 false => table.select_plain,
             };
             if let Some(select) = select {
-                changed += self.reencrypt_numbered(&ring, table, select).await?;
+                changed += self.reencrypt_table(&ring, table, select).await?;
             }
         }
         let answers = if all { ANSWERS } else { PLAIN_ANSWERS };

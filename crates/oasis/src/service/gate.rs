@@ -81,7 +81,7 @@ impl OasisGate {
     ) -> Result<Vec<Unevaluated>, Problem> {
         let version = question.version.to_string();
         let candidate = question.candidate(&version);
-        let newest = run_store::runs::newest_oasis(
+        let newest = run_store::runs::newest_of_profile(
             &self.store,
             question.tenant,
             question.agent,

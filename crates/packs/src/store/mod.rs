@@ -6,4 +6,6 @@ use touchstone_host::store::migrations::Schema;
 pub const SCHEMA: Schema = Schema {
     feature: "packs",
     migrations: &[include_str!("../schema.sql")],
+    leases: &[],
+    secrets: &[],
 };

@@ -15,12 +15,47 @@ pub mod upkeep;
 use crate::ports::Position;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
-use touchstone_host::store::migrations::Schema;
+use touchstone_host::store::migrations::{Leases, Schema, SecretTable};
 use touchstone_host::store::sql::{FromRow, Query};
+use touchstone_kit::sealing::owner;
 
 pub const SCHEMA: Schema = Schema {
     feature: "ratings",
     migrations: &[include_str!("schema.sql")],
+    leases: &[
+        Leases {
+            owners: "SELECT lease_owner FROM aaaf_assessment
+                WHERE stage IN ('pending', 'in_progress') AND lease_owner IS NOT NULL",
+            release: "UPDATE aaaf_assessment SET lease_owner = NULL, lease_until = 0
+                WHERE stage IN ('pending', 'in_progress') AND lease_owner = $1",
+        },
+        Leases {
+            owners: "SELECT lease_owner FROM aaaf_webhook WHERE lease_owner IS NOT NULL",
+            release: "UPDATE aaaf_webhook SET lease_owner = NULL, lease_until = 0
+                WHERE lease_owner = $1",
+        },
+    ],
+    secrets: &[
+        SecretTable {
+            name: "aaaf_webhook",
+            select: "SELECT number, id, secret, previous_secret, 1 = 1 FROM aaaf_webhook
+                WHERE number > $1 ORDER BY number LIMIT $2",
+            select_plain: None,
+            update: "UPDATE aaaf_webhook SET secret = $2, previous_secret = $3
+                WHERE number = $1 AND secret = $4",
+            owner: owner::notice_webhook,
+        },
+        SecretTable {
+            name: "aaaf_issuer_key",
+            select: "SELECT k.number, o.id, k.sealed, CAST(NULL AS TEXT), 1 = 1
+                FROM aaaf_issuer_key k JOIN aaaf_organization o ON o.number = k.organization
+                WHERE k.number > $1 ORDER BY k.number LIMIT $2",
+            select_plain: None,
+            update: "UPDATE aaaf_issuer_key SET sealed = $2
+                WHERE number = $1 AND CAST($3 AS TEXT) IS NULL AND sealed = $4",
+            owner: owner::issuer,
+        },
+    ],
 };
 
 /// Time and id after which a page starts; before all rows without a position.

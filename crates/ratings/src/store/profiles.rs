@@ -27,6 +27,10 @@ const LISTED: &str = "SELECT document, created_at, updated_at FROM aaaf_profile
     WHERE organization = $1 AND (created_at, suite) > ($2, $3)
     ORDER BY created_at, suite LIMIT $4";
 const REMOVE: &str = "DELETE FROM aaaf_profile WHERE organization = $1 AND suite = $2";
+/// Clocks of replicas differ by less than a minute. Collecting a run once too often changes nothing.
+const RECALIBRATED: &str = "DELETE FROM aaaf_gathered
+    WHERE organization = $1 AND agent = $2 AND left_out = 'uncalibrated_judge'
+        AND gathered_at <= (SELECT MAX(calibrated_at) FROM calibration WHERE tenant = $3) + 60000000";
 const RUNS: &str = "SELECT r.number, r.run_id FROM run r
     WHERE r.tenant = $2 AND r.eval_agent = $3 AND (CAST($4 AS TEXT) IS NULL OR r.eval_version = $4)
         AND r.ended AND r.created_at >= $5 AND r.number > $6
@@ -136,6 +140,23 @@ pub async fn remove_profile(
         .execute(database.writer()?)
         .await?;
     Ok(removed > 0)
+}
+
+/// Marks the runs that a judge without a calibration scored for processing, if a judge has been
+/// calibrated since they were processed.
+pub async fn recollect_after_calibration(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    tenant: &TenantId,
+) -> Result<(), StoreError> {
+    query(RECALIBRATED)
+        .bind(organization.0)
+        .bind(agent.0)
+        .bind(tenant.as_str())
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
 }
 
 /// Ended eval runs that were not processed for this organization, in the order of creation.

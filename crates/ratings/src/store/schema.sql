@@ -249,14 +249,6 @@ CREATE TABLE aaaf_gathered (
 CREATE INDEX aaaf_gathered_suite ON aaaf_gathered (organization, suite);
 CREATE INDEX aaaf_gathered_left_out ON aaaf_gathered (organization, agent, gathered_at) WHERE left_out IS NOT NULL;
 
--- Periodic work that one replica does at a time.
-CREATE TABLE aaaf_job (
-    name        TEXT   {bytewise} NOT NULL PRIMARY KEY,
-    done_at     BIGINT,
-    lease_owner TEXT   {bytewise},
-    lease_until BIGINT NOT NULL DEFAULT 0
-);
-
 CREATE TABLE aaaf_stress_test_result (
     organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
     assessment   TEXT   NOT NULL,

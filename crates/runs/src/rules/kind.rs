@@ -137,6 +137,16 @@ impl Extensions {
         serde_json::from_str(self.0.get(name)?.get()).ok()
     }
 
+    /// The profile that a kind's runs are found by: the text `profile` of a kind's member.
+    pub fn profile(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct ByProfile {
+            profile: String,
+        }
+        let found = self.0.keys().find_map(|name| self.get::<ByProfile>(name));
+        found.map(|it| it.profile)
+    }
+
     fn values(&self) -> BTreeMap<&str, Option<Value>> {
         let members = self.0.keys();
         members

@@ -14,10 +14,10 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Transaction, query};
 use touchstone_kit::ids::TenantId;
 
-const UPSERT: &str = "INSERT INTO calibration (tenant, identity, document) VALUES ($1, $2, $3)
-    ON CONFLICT (tenant, identity) DO UPDATE SET document = excluded.document";
-const REGATHER: &str = "DELETE FROM aaaf_gathered WHERE left_out = 'uncalibrated_judge'
-    AND organization IN (SELECT number FROM aaaf_organization WHERE tenant = $1)";
+const UPSERT: &str = "INSERT INTO calibration (tenant, identity, document, calibrated_at)
+    VALUES ($1, $2, $3, $4)
+    ON CONFLICT (tenant, identity) DO UPDATE
+    SET document = excluded.document, calibrated_at = excluded.calibrated_at";
 const OF_JUDGE: &str = "SELECT document FROM calibration WHERE tenant = $1 AND identity = $2";
 const ALL: &str = "SELECT document FROM calibration WHERE tenant = $1 ORDER BY identity";
 
@@ -159,11 +159,7 @@ pub async fn end_attempt(
             .bind(tenant.as_str())
             .bind(&calibration.judge.identity)
             .bind(document)
-            .execute(&mut transaction)
-            .await?;
-        // Eval runs scored by this judge may now count as evidence, so they are gathered again.
-        query(REGATHER)
-            .bind(tenant.as_str())
+            .bind(calibration.calibrated_at.as_microsecond())
             .execute(&mut transaction)
             .await?;
     }

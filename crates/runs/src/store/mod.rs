@@ -7,9 +7,40 @@ pub mod runs;
 pub mod storage;
 pub mod webhooks;
 
-use touchstone_host::store::migrations::Schema;
+use touchstone_host::store::migrations::{Leases, Schema, SecretTable};
+use touchstone_kit::sealing::owner;
 
 pub const SCHEMA: Schema = Schema {
     feature: "runs",
     migrations: &[include_str!("schema.sql")],
+    leases: &[
+        Leases {
+            owners: "SELECT lease_owner FROM run WHERE NOT ended AND lease_owner IS NOT NULL",
+            release: "UPDATE run SET lease_owner = NULL, lease_until = 0, active_since = NULL
+                WHERE NOT ended AND lease_owner = $1",
+        },
+        Leases {
+            owners: "SELECT lease_owner FROM webhook WHERE lease_owner IS NOT NULL",
+            release: "UPDATE webhook SET lease_owner = NULL, lease_until = 0
+                WHERE lease_owner = $1",
+        },
+        Leases {
+            owners: "SELECT lease_owner FROM calibration_attempt
+                WHERE NOT ended AND lease_owner IS NOT NULL",
+            release: "UPDATE calibration_attempt SET lease_owner = NULL, lease_until = 0
+                WHERE NOT ended AND lease_owner = $1",
+        },
+    ],
+    secrets: &[SecretTable {
+        name: "webhook",
+        select: "SELECT number, id, secret, previous_secret, sealed FROM webhook
+            WHERE number > $1 ORDER BY number LIMIT $2",
+        select_plain: Some(
+            "SELECT number, id, secret, previous_secret, sealed FROM webhook
+            WHERE number > $1 AND NOT sealed ORDER BY number LIMIT $2",
+        ),
+        update: "UPDATE webhook SET secret = $2, previous_secret = $3, sealed = TRUE
+            WHERE number = $1 AND secret = $4",
+        owner: owner::webhook,
+    }],
 };

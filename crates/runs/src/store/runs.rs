@@ -18,17 +18,8 @@ use touchstone_host::store::database::{Database, append_within};
 use touchstone_host::store::sql::{Sql, Transaction, query};
 use touchstone_kit::ids::{AgentId, EventId, RunId, TenantId};
 
-/// The evaluation kind whose runs are found by the profile that they evaluate.
-const PROFILED_KIND: &str = "oasis";
-
-/// The indexed part of such a run's spec.
-#[derive(Deserialize)]
-struct ByProfile {
-    profile: String,
-}
-
 const CREATE: &str = "INSERT INTO run
-        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile, executor,
+        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, profile, executor,
         retry_root, retry_number, bytes)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING RETURNING number";
 const CREATE_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
@@ -40,8 +31,8 @@ const NEWEST_EVAL: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended AND deleted_at IS NULL
         AND number NOT IN (SELECT run_number FROM run_void)
     ORDER BY number DESC LIMIT 1";
-const NEWEST_OASIS: &str = "SELECT run_id FROM run
-    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND oasis_profile = $4 AND ended
+const NEWEST_OF_PROFILE: &str = "SELECT run_id FROM run
+    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND profile = $4 AND ended
     ORDER BY number DESC LIMIT 1";
 const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
@@ -109,9 +100,9 @@ pub async fn insert(transaction: &mut Transaction, run: &RunRecord) -> Result<i6
     };
     let eval = run.spec.eval();
     // A replay is not a new evaluation: it would make an old result the newest.
-    let by_profile: Option<ByProfile> = eval
+    let profile = eval
         .filter(|_| run.fork.is_none())
-        .and_then(|eval| eval.extensions.get(PROFILED_KIND));
+        .and_then(|eval| eval.extensions.profile());
     // A fork of a retry is not itself a retry.
     let retry = eval
         .map(|eval| &eval.execution)
@@ -129,7 +120,7 @@ pub async fn insert(transaction: &mut Transaction, run: &RunRecord) -> Result<i6
             eval.and_then(|eval| eval.trial.as_ref())
                 .map(|trial| trial.experiment_id.as_str()),
         )
-        .bind(by_profile.map(|it| it.profile))
+        .bind(profile)
         .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
         .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
         .bind(retry.map(|retry| i64::from(retry.retries)))
@@ -327,16 +318,15 @@ pub async fn newest_eval(
     Ok(run.map(RunId::from))
 }
 
-/// The newest finished OASIS evaluation of this version of an agent by a profile, whatever its
-/// outcome.
-pub async fn newest_oasis(
+/// The newest finished evaluation of this version of an agent by a profile, whatever its outcome.
+pub async fn newest_of_profile(
     database: &Database,
     tenant: &TenantId,
     agent: &AgentId,
     version: &str,
     profile: &str,
 ) -> Result<Option<RunId>, StoreError> {
-    let run: Option<String> = query(NEWEST_OASIS)
+    let run: Option<String> = query(NEWEST_OF_PROFILE)
         .bind(tenant.as_str())
         .bind(agent.as_str())
         .bind(version)

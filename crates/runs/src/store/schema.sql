@@ -24,8 +24,8 @@ CREATE TABLE run (
     eval_version TEXT   {bytewise},
     -- The experiment that the run is a trial of.
     experiment  TEXT,
-    -- The profile of an OASIS evaluation.
-    oasis_profile TEXT  {bytewise},
+    -- What an eval run of its kind is found by, besides the agent.
+    profile      TEXT   {bytewise},
     -- Time spent working or waiting, in microseconds, and the start of the current period; NULL if none.
     active_us    BIGINT NOT NULL DEFAULT 0,
     active_since BIGINT,
@@ -50,7 +50,7 @@ CREATE INDEX run_of_version ON run (tenant, eval_agent, eval_version, number) WH
 -- An eval run that has not ended is an attempt too.
 CREATE INDEX run_attempt ON run (tenant, eval_agent, eval_version, number) WHERE eval_agent IS NOT NULL;
 CREATE INDEX run_of_experiment ON run (tenant, experiment, number) WHERE experiment IS NOT NULL;
-CREATE INDEX run_of_profile ON run (tenant, eval_agent, eval_version, oasis_profile, number) WHERE oasis_profile IS NOT NULL AND ended;
+CREATE INDEX run_of_profile ON run (tenant, eval_agent, eval_version, profile, number) WHERE profile IS NOT NULL AND ended;
 CREATE INDEX run_unmasked ON run (number) WHERE masked_to IS NOT NULL;
 CREATE UNIQUE INDEX run_retry ON run (tenant, retry_root, retry_number) WHERE retry_root IS NOT NULL;
 
@@ -92,6 +92,7 @@ CREATE TABLE calibration (
     tenant      TEXT    {bytewise} NOT NULL,
     identity    TEXT    {bytewise} NOT NULL,
     document    TEXT    NOT NULL,
+    calibrated_at BIGINT NOT NULL,
     PRIMARY KEY (tenant, identity)
 );
 

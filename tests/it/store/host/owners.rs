@@ -238,7 +238,7 @@ async fn no_lease_is_measured_by_the_wall_clock() {
         "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM run",
         "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM idempotency",
         "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM webhook",
-        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM aaaf_job",
+        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM job",
         "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM calibration_attempt",
     ] {
         let until = String::from_utf8(database.bytes(leases).await).unwrap();

@@ -504,13 +504,13 @@ async fn replayed(store: &Database, id: &str, source: &str, owner: &str, profile
 
 #[rstest]
 #[tokio::test]
-async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
+async fn the_newest_evaluation_of_a_version_is_found_by_its_profile(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
     let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
     let newest = async |version: &str, profile: &str| {
-        let found = run_store::runs::newest_oasis(&store, &acme, &agent, version, profile).await;
+        let found = run_store::runs::newest_of_profile(&store, &acme, &agent, version, profile).await;
         found.unwrap().map(|run| run.to_string())
     };
     assert_eq!(newest("1.0.0", "desk").await, None);

@@ -19,7 +19,7 @@ use crate::ports::run_log::Fence;
 use crate::ports::store::{Outage, StoreError};
 use crate::store::convert::{Batch, backend};
 use crate::store::database_file::{DatabaseFile, LogFile};
-use crate::store::migrations::{self, Schema};
+use crate::store::migrations::{self, Leases, Schema};
 use crate::store::signals::LocalSignals;
 use crate::store::sql::Pool;
 use crate::store::sqlite::owner::Process;
@@ -66,6 +66,7 @@ pub(super) struct Sqlite {
     log: Arc<LogFile>,
     signals: LocalSignals,
     process: Process,
+    leases: Vec<Leases>,
 }
 
 impl Sqlite {
@@ -150,6 +151,10 @@ impl Sqlite {
             log,
             signals: LocalSignals::new(),
             process: Process::start(path).map_err(backend)?,
+            leases: migrations::all(schemas)
+                .flat_map(|schema| schema.leases)
+                .copied()
+                .collect(),
         })
     }
 

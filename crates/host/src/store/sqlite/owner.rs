@@ -5,6 +5,7 @@
 //! keeps it. A lease names its owner's process. If that process's lock can be taken, the owner is
 //! dead and its leases are released. On file systems without locks, leases expire instead.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -18,27 +19,6 @@ use uuid::Uuid;
 use crate::ports::store::StoreError;
 use crate::store::convert::{backend, micros};
 use crate::store::sqlite::Sqlite;
-
-const HOLDERS: &str = "SELECT lease_owner FROM run WHERE NOT ended AND lease_owner IS NOT NULL
-    UNION SELECT owner FROM idempotency WHERE status IS NULL
-    UNION SELECT lease_owner FROM aaaf_assessment
-        WHERE stage IN ('pending', 'in_progress') AND lease_owner IS NOT NULL
-    UNION SELECT lease_owner FROM aaaf_job WHERE lease_owner IS NOT NULL
-    UNION SELECT lease_owner FROM webhook WHERE lease_owner IS NOT NULL
-    UNION SELECT lease_owner FROM aaaf_webhook WHERE lease_owner IS NOT NULL
-    UNION SELECT lease_owner FROM calibration_attempt WHERE NOT ended AND lease_owner IS NOT NULL";
-const RELEASE: [&str; 7] = [
-    "UPDATE run SET lease_owner = NULL, lease_until = 0, active_since = NULL
-    WHERE NOT ended AND lease_owner = $1",
-    "DELETE FROM idempotency WHERE status IS NULL AND owner = $1",
-    "UPDATE aaaf_assessment SET lease_owner = NULL, lease_until = 0
-    WHERE stage IN ('pending', 'in_progress') AND lease_owner = $1",
-    "UPDATE aaaf_job SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
-    "UPDATE webhook SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
-    "UPDATE aaaf_webhook SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
-    "UPDATE calibration_attempt SET lease_owner = NULL, lease_until = 0
-    WHERE NOT ended AND lease_owner = $1",
-];
 
 /// Marks this process as alive until it is dropped.
 pub struct Process {
@@ -164,19 +144,18 @@ impl Sqlite {
         if self.process.looked.load(Ordering::Relaxed) && self.process.others().is_empty() {
             return Ok(false);
         }
-        let holders: Vec<String> = sqlx::query_scalar(HOLDERS)
-            .fetch_all(&self.readers)
-            .await
-            .map_err(backend)?;
-        let dead: Vec<String> = holders
-            .into_iter()
-            .filter(|holder| self.process.is_dead(holder))
-            .collect();
+        let mut holders = BTreeSet::new();
+        for leases in &self.leases {
+            let owners = sqlx::query_scalar(leases.owners).fetch_all(&self.readers);
+            holders.extend(owners.await.map_err(backend)?);
+        }
+        holders.retain(|holder: &String| self.process.is_dead(holder));
+        let dead = holders;
         if !dead.is_empty() {
             let mut transaction = self.begin().await?;
             for holder in &dead {
-                for release in RELEASE {
-                    sqlx::query(release)
+                for leases in &self.leases {
+                    sqlx::query(leases.release)
                         .bind(holder)
                         .execute(&mut *transaction)
                         .await

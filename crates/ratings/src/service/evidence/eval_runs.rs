@@ -207,6 +207,13 @@ impl Aaaf {
             since,
         };
         let (organization, mut after) = (subject.organization, 0);
+        store::profiles::recollect_after_calibration(
+            &self.store,
+            organization,
+            subject.agent.number,
+            subject.tenant,
+        )
+        .await?;
         loop {
             let page =
                 store::profiles::runs_to_collect(&self.store, organization, which, after, PAGE)
