@@ -42,7 +42,11 @@ impl Database {
         keys: Arc<dyn HostKeys>,
         schemas: &[Schema],
     ) -> Result<Self, StoreError> {
-        let database = Self::on(Engine::Sqlite(Sqlite::open(path, schemas).await?), keys, schemas);
+        let database = Self::on(
+            Engine::Sqlite(Sqlite::open(path, schemas).await?),
+            keys,
+            schemas,
+        );
         // A store that cannot be written to at the moment (locked, disk full) is opened anyway;
         // workers retry.
         if let Err(cause) = database.release_dead().await {

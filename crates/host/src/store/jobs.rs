@@ -15,7 +15,8 @@ const DONE: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE name = $1 AND done_at
 const END: &str = "UPDATE job SET done_at = $3, lease_owner = NULL, lease_until = 0
     WHERE name = $1 AND lease_owner = $2";
 const BEGIN_JOB: &str = "UPDATE job SET lease_owner = $2, lease_until = COALESCE($5, {now}) + $4 WHERE name = $1 AND lease_until <= COALESCE($5, {now}) AND (done_at IS NULL OR done_at < $3)";
-const HOLD_JOB: &str = "UPDATE job SET lease_until = COALESCE($4, {now}) + $3 WHERE name = $1 AND lease_owner = $2";
+const HOLD_JOB: &str =
+    "UPDATE job SET lease_until = COALESCE($4, {now}) + $3 WHERE name = $1 AND lease_owner = $2";
 
 async fn take_job(
     database: &Database,

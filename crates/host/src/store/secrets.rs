@@ -10,8 +10,8 @@ use crate::ports::host_secrets::{AUDIT_CHECKPOINTS, IDEMPOTENCY_DIGESTS, Reencry
 use crate::ports::store::StoreError;
 use crate::store::convert::column;
 use crate::store::database::Database;
-use crate::store::migrations::SecretTable;
 use crate::store::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
+use crate::store::migrations::SecretTable;
 use crate::store::sql::query;
 use touchstone_kit::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
 

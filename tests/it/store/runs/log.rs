@@ -510,7 +510,8 @@ async fn the_newest_evaluation_of_a_version_is_found_by_its_profile(
     open!(engine => _database, store);
     let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
     let newest = async |version: &str, profile: &str| {
-        let found = run_store::runs::newest_of_profile(&store, &acme, &agent, version, profile).await;
+        let found =
+            run_store::runs::newest_of_profile(&store, &acme, &agent, version, profile).await;
         found.unwrap().map(|run| run.to_string())
     };
     assert_eq!(newest("1.0.0", "desk").await, None);
