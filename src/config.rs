@@ -19,7 +19,7 @@ use touchstone_host::config::{AttestSettings, Error, SecretSettings};
 use touchstone_kit::money::NanoUsd;
 use touchstone_oasis::config::OasisSettings;
 use touchstone_packs::config::PackSettings;
-use touchstone_ratings::config::AaafSettings;
+use touchstone_ratings::config::RatingSettings;
 use touchstone_runs::config::WebhookSettings;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use touchstone_runs::storage::{Quotas, Retention};
@@ -51,7 +51,7 @@ pub struct Config {
     pub attest: AttestSettings,
     pub secrets: SecretSettings,
     pub metrics: MetricSettings,
-    pub aaaf: AaafSettings,
+    pub ratings: RatingSettings,
     pub agent_cards: AgentCardSettings,
     pub oasis: OasisSettings,
     /// Storage limits per tenant.
@@ -203,7 +203,7 @@ impl Default for Config {
             attest: AttestSettings::default(),
             secrets: SecretSettings::default(),
             metrics: MetricSettings::default(),
-            aaaf: AaafSettings::default(),
+            ratings: RatingSettings::default(),
             agent_cards: AgentCardSettings::default(),
             oasis: OasisSettings::default(),
             quotas: Quotas::default(),
@@ -325,8 +325,8 @@ impl Config {
         if self.attest.host_id.as_deref() == Some("") {
             return bad("attest.host_id", "must not be empty; leave it out");
         }
-        if let Err(fault) = self.aaaf.host_url(&self.listen) {
-            return bad("aaaf.public_url", &fault.to_string());
+        if let Err(fault) = self.ratings.host_url(&self.listen) {
+            return bad("ratings.public_url", &fault.to_string());
         }
         self.oasis.check()?;
         self.roles()?;
@@ -412,7 +412,7 @@ fn nested_only(
 ) -> std::collections::HashMap<String, String> {
     const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
     const NESTED: &[&str] = &[
-        "AAAF__",
+        "RATINGS__",
         "ATTEST__",
         "CONFORMANCE__",
         "LIMITS__",

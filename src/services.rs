@@ -47,11 +47,11 @@ use touchstone_packs::ports::host::AgentDeployments;
 use touchstone_packs::service::packs::Packs;
 use touchstone_packs::service::publications::Publications;
 use touchstone_ratings::http::RatingsApi;
-use touchstone_ratings::http::rates::{AaafRates, Allowances};
+use touchstone_ratings::http::rates::{Allowances, RatingRates};
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_ratings::service::badges::BadgeRenderer;
 use touchstone_ratings::service::badges::issuer::Issuer;
-use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
+use touchstone_ratings::service::{RatingGate, RatingServices, Ratings};
 use touchstone_runs::http::RunsApi;
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::HostLimits;
@@ -119,7 +119,7 @@ pub struct Services {
     pub webhooks: Arc<Webhooks>,
     pub cards: Arc<CardScores>,
     pub issuer: Arc<Issuer>,
-    pub aaaf: Arc<Aaaf>,
+    pub ratings: Arc<Ratings>,
     pub deployments: Arc<Deployments>,
     pub gates: Arc<Gates>,
     oasis: Arc<OasisLibrary>,
@@ -195,7 +195,7 @@ impl Parts {
         )
     }
 
-    fn ratings(&self, runs: &Arc<Runs>) -> (Arc<Issuer>, Arc<Aaaf>) {
+    fn ratings(&self, runs: &Arc<Runs>) -> (Arc<Issuer>, Arc<Ratings>) {
         let issuer = Arc::new(Issuer::new(
             self.store.clone(),
             self.clock.clone(),
@@ -203,7 +203,7 @@ impl Parts {
             self.vault.clone(),
             self.host_url.clone(),
         ));
-        let aaaf = Arc::new(Aaaf::new(AaafDeps {
+        let ratings = Arc::new(Ratings::new(RatingServices {
             store: self.store.clone(),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
@@ -213,7 +213,7 @@ impl Parts {
             notifier: self.notifier.clone(),
             runs: runs.clone(),
         }));
-        (issuer, aaaf)
+        (issuer, ratings)
     }
 }
 
@@ -258,12 +258,12 @@ impl Services {
             clock.clone(),
             ids.clone(),
         ));
-        let (issuer, aaaf) = parts.ratings(&runs);
+        let (issuer, ratings) = parts.ratings(&runs);
         let gates = Arc::new(Gates::new(
             store.clone(),
             clock.clone(),
             runs.clone(),
-            conditions(aaaf.clone(), cards.clone(), store.clone(), runs.clone()),
+            conditions(ratings.clone(), cards.clone(), store.clone(), runs.clone()),
             parts.keys.roles().clone(),
             parts.channels.clone(),
         ));
@@ -297,7 +297,7 @@ impl Services {
             webhooks,
             cards,
             issuer,
-            aaaf,
+            ratings,
             deployments,
             gates,
             projections,
@@ -313,7 +313,7 @@ impl Services {
     pub fn router(
         &self,
         settings: HttpSettings,
-        rates: AaafRates,
+        rates: RatingRates,
         shutdown: CancellationToken,
     ) -> Router {
         let parts = &self.parts;
@@ -350,7 +350,7 @@ impl Services {
             },
             ratings: RatingsApi {
                 host: host.clone(),
-                aaaf: self.aaaf.clone(),
+                ratings: self.ratings.clone(),
                 allowances: Allowances::new(rates),
             },
             conformance: self.conformance_api(&host),
@@ -383,7 +383,7 @@ impl Services {
             runs: self.runs.clone(),
             annotations: Arc::new(Annotations::new(
                 self.runs.clone(),
-                self.aaaf.clone(),
+                self.ratings.clone(),
                 store.clone(),
                 clock.clone(),
                 ids.clone(),
@@ -394,7 +394,7 @@ impl Services {
             projections: self.projections.clone(),
             storage: self.storage.clone(),
             webhooks: self.webhooks.clone(),
-            reviews: self.aaaf.clone(),
+            reviews: self.ratings.clone(),
         }
     }
 
@@ -446,7 +446,7 @@ impl Services {
 
 /// The conditions that features add to promotion policies, in the order in which they are shown.
 pub fn conditions(
-    ratings: Arc<Aaaf>,
+    ratings: Arc<Ratings>,
     cards: Arc<CardScores>,
     store: Arc<Database>,
     runs: Arc<Runs>,

@@ -109,7 +109,7 @@ impl Background {
                 StressTestRunner::new(store.clone(), clock.clone(), services.runs.clone()),
             ),
             housekeeper: Housekeeper::new(replica.clone()),
-            scheduler: Scheduler::new(services.aaaf.clone(), ids.mint("replica")),
+            scheduler: Scheduler::new(services.ratings.clone(), ids.mint("replica")),
             rescorer: Rescorer::new(services.cards.clone(), replica),
             checkpointer: Checkpointer::new(store.clone(), clock.clone(), ids.clone(), audit_key),
         }

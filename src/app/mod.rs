@@ -71,7 +71,7 @@ impl App {
         let streams = CancellationToken::new();
         let settings = parts::http_settings(&config);
         Ok(Self {
-            router: services.router(settings, config.aaaf.rates(), streams.clone()),
+            router: services.router(settings, config.ratings.rates(), streams.clone()),
             background: Background::new(&config, &services, audit_key),
             config,
             assesses,

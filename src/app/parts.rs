@@ -64,7 +64,7 @@ pub async fn open(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(SystemIds);
     let environment = |name: &str| std::env::var(name).ok();
-    let elsewhere = config.aaaf.reach.settings(&environment)?;
+    let elsewhere = config.ratings.reach.settings(&environment)?;
     let models = models(config, own, elsewhere, &clock)?;
     let tools = live_tools(config, own)?;
     // A cassette has its own judge and its own tools.
@@ -75,7 +75,7 @@ pub async fn open(
     let mut keys =
         Keys::new(store.clone(), clock.clone(), ids.clone()).with_roles(Arc::new(config.roles()?));
     let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
-    let host_url = config.aaaf.host_url(&config.listen);
+    let host_url = config.ratings.host_url(&config.listen);
     let parts = Parts {
         store,
         keys: Arc::new(keys),
@@ -87,7 +87,7 @@ pub async fn open(
         notifier: Arc::new(WebhookClient::new(config.webhooks.targets()?)?),
         cards: Arc::new(config.agent_cards.cards()?),
         host_url: host_url
-            .map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
+            .map_err(|fault| config::Error::Unusable(format!("`ratings.public_url` {fault}")))?,
         attester: attester(config)?,
         audit_key: audit_key.public(),
         channels: config.channels()?,

@@ -18,7 +18,7 @@ use touchstone_host::cli::exit::{Failure, with_causes};
 use touchstone_host::cli::options::Global;
 use touchstone_host::config::{DataSettings, Error};
 use touchstone_packs::config::PackSettings;
-use touchstone_ratings::config::AaafSettings;
+use touchstone_ratings::config::RatingSettings;
 
 /// The configuration file that is read by default.
 const USUAL_FILE: &str = "touchstone.toml";
@@ -115,11 +115,11 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
         ));
     }
     // Rate limits protect other tenants; the embedded host has none.
-    config.aaaf = AaafSettings {
+    config.ratings = RatingSettings {
         requests_per_minute_per_key: 0,
         events_per_minute_per_key: 0,
         assessments_per_hour_per_key: 0,
-        ..config.aaaf
+        ..config.ratings
     };
     // The command does not wait for other runs that were resumed meanwhile.
     config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);

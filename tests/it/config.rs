@@ -57,23 +57,26 @@ fn nothing_is_published_unless_the_operator_says_so() {
 #[rstest]
 #[case::nothing("", None)]
 #[case::all(
-    "private_targets = [\"10.1.0.7:8443\"]\n[[aaaf.reach.credentials]]\nname = \"desk\"\norigin = \"https://desk.example\"\n\
-     api_key_env = \"SET\"\ntenants = [\"acme\"]\n[[aaaf.reach.commands]]\nname = \"desk\"\ncommand = \"true\"\ntenants = []",
+    "private_targets = [\"10.1.0.7:8443\"]\n[[ratings.reach.credentials]]\nname = \"desk\"\norigin = \"https://desk.example\"\n\
+     api_key_env = \"SET\"\ntenants = [\"acme\"]\n[[ratings.reach.commands]]\nname = \"desk\"\ncommand = \"true\"\ntenants = []",
     None
 )]
-#[case::no_port("private_targets = [\"10.1.0.7\"]", Some("aaaf.reach.private_targets"))]
+#[case::no_port(
+    "private_targets = [\"10.1.0.7\"]",
+    Some("ratings.reach.private_targets")
+)]
 #[case::no_origin(
-    "[[aaaf.reach.credentials]]\nname = \"desk\"\norigin = \"https://desk.example/a2a\"\napi_key_env = \"SET\"\ntenants = []",
-    Some("aaaf.reach.credentials[0].origin")
+    "[[ratings.reach.credentials]]\nname = \"desk\"\norigin = \"https://desk.example/a2a\"\napi_key_env = \"SET\"\ntenants = []",
+    Some("ratings.reach.credentials[0].origin")
 )]
 #[case::no_key(
-    "[[aaaf.reach.credentials]]\nname = \"desk\"\norigin = \"https://desk.example\"\napi_key_env = \"UNSET\"\ntenants = []",
-    Some("aaaf.reach.credentials[0].api_key_env")
+    "[[ratings.reach.credentials]]\nname = \"desk\"\norigin = \"https://desk.example\"\napi_key_env = \"UNSET\"\ntenants = []",
+    Some("ratings.reach.credentials[0].api_key_env")
 )]
 #[case::twice(
-    "[[aaaf.reach.commands]]\nname = \"desk\"\ncommand = \"true\"\ntenants = []\n\
-     [[aaaf.reach.commands]]\nname = \"desk\"\ncommand = \"false\"\ntenants = []",
-    Some("aaaf.reach.commands[1].name")
+    "[[ratings.reach.commands]]\nname = \"desk\"\ncommand = \"true\"\ntenants = []\n\
+     [[ratings.reach.commands]]\nname = \"desk\"\ncommand = \"false\"\ntenants = []",
+    Some("ratings.reach.commands[1].name")
 )]
 fn how_agents_elsewhere_are_reached_is_checked(
     #[case] settings: &str,
@@ -81,10 +84,10 @@ fn how_agents_elsewhere_are_reached_is_checked(
 ) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("touchstone.toml");
-    std::fs::write(&file, format!("[aaaf.reach]\n{settings}\n")).unwrap();
+    std::fs::write(&file, format!("[ratings.reach]\n{settings}\n")).unwrap();
     let config = Config::load(Some(&file)).unwrap();
     let environment = |name: &str| (name == "SET").then(|| "canary-key".to_owned());
-    let read = config.aaaf.reach.settings(&environment);
+    let read = config.ratings.reach.settings(&environment);
     match (read, fault) {
         (Ok(read), None) => {
             let shown = format!("{config:?}{read:?}");

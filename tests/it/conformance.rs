@@ -45,7 +45,7 @@ fn tests_of(text: &str) -> Vec<&str> {
     found
 }
 
-/// Why a reference such as `aaaf/vectors.rs::every_rule[speed]` is broken; `None` if it names a
+/// Why a reference such as `ratings/vectors.rs::every_rule[speed]` is broken; `None` if it names a
 /// test.
 fn fault_of(reference: &str) -> Option<String> {
     let (path, name) = reference.split_once("::")?;
@@ -63,7 +63,7 @@ fn fault_of(reference: &str) -> Option<String> {
     if !tests_of(&text).contains(&name) {
         return Some(format!("{reference}: no such test"));
     }
-    let vectors = root().join("tests/it/aaaf/vectors");
+    let vectors = root().join("tests/it/ratings/vectors");
     let is_there = |case: &str| {
         text.contains(&format!("#[case::{case}(")) || vectors.join(format!("{case}.json")).is_file()
     };
@@ -149,14 +149,14 @@ fn every_row_names_a_test_that_exists_and_the_counts_are_right() {
     assert!(faults.is_empty(), "{PAGE}:\n{}", faults.join("\n"));
     let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
     let rows = |section: &str| section.lines().filter(|it| it.starts_with('|')).count() - 2;
-    let aaaf = sections.iter().find(|it| it.starts_with("AAAF\n"));
-    assert_eq!(rows(aaaf.unwrap()), 204);
+    let ratings = sections.iter().find(|it| it.starts_with("AAAF\n"));
+    assert_eq!(rows(ratings.unwrap()), 204);
 }
 
 #[rstest]
 #[case::number("| 2 | 1 |", "| 3 | 1 |", "AAAF 2: numbered 3")]
 #[case::state("| works | `", "| done | `", "unknown state done")]
-#[case::file("`aaaf/vectors.rs::", "`aaaf/vector_files.rs::", "no such file")]
+#[case::file("`ratings/vectors.rs::", "`ratings/vector_files.rs::", "no such file")]
 #[case::test(
     "::every_rule_gives_what_its_vector_says",
     "::every_rule",

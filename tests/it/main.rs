@@ -13,7 +13,6 @@
     reason = "a test fails by panicking; clippy exempts test functions, not what they share"
 )]
 
-mod aaaf;
 mod agent;
 mod agent_cards;
 mod architecture;
@@ -28,6 +27,7 @@ mod leaks;
 mod oasis;
 mod pack;
 mod process;
+mod ratings;
 mod runs;
 mod safety;
 mod specifications;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use crate::http::rates::AaafRates;
+use crate::http::rates::RatingRates;
 use crate::rules::badge::host_url::{HostUrl, InvalidHostUrl};
 use touchstone_agents::model::external_agents::{Credential, ExternalAgentSettings, NamedCommand};
 use touchstone_agents::rules::reached_by::place;
@@ -16,7 +16,7 @@ use touchstone_kit::network::{Allowed, Endpoint};
 /// Limits per key (0: no limit), the host's URL in badges, and access to agents that run elsewhere.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct AaafSettings {
+pub struct RatingSettings {
     pub requests_per_minute_per_key: u32,
     pub events_per_minute_per_key: u32,
     pub assessments_per_hour_per_key: u32,
@@ -65,7 +65,7 @@ pub struct CommandConfig {
     pub tenants: Vec<String>,
 }
 
-impl Default for AaafSettings {
+impl Default for RatingSettings {
     fn default() -> Self {
         Self {
             requests_per_minute_per_key: 600,
@@ -77,9 +77,9 @@ impl Default for AaafSettings {
     }
 }
 
-impl AaafSettings {
-    pub fn rates(&self) -> AaafRates {
-        AaafRates {
+impl RatingSettings {
+    pub fn rates(&self) -> RatingRates {
+        RatingRates {
             requests_per_minute: self.requests_per_minute_per_key,
             events_per_minute: self.events_per_minute_per_key,
             assessments_per_hour: self.assessments_per_hour_per_key,
@@ -113,7 +113,9 @@ impl ReachConfig {
         let mut private_targets = Vec::new();
         for text in &self.private_targets {
             let target = text.parse::<Endpoint>().map_err(|fault| {
-                Error::Unusable(format!("`aaaf.reach.private_targets`, `{text}`: {fault}"))
+                Error::Unusable(format!(
+                    "`ratings.reach.private_targets`, `{text}`: {fault}"
+                ))
             })?;
             private_targets.push(target);
         }
@@ -175,7 +177,7 @@ fn distinct<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(
 }
 
 fn wrong(list: &str, index: usize, field: &str, rule: &str) -> Error {
-    Error::Unusable(format!("`aaaf.reach.{list}[{index}].{field}` {rule}"))
+    Error::Unusable(format!("`ratings.reach.{list}[{index}].{field}` {rule}"))
 }
 
 /// Maximum characters of a name.

@@ -90,8 +90,8 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
                 format!("[[packs.{field}]]"),
                 format!("[[tools.{field}]]"),
                 format!("[[oasis.{field}]]"),
-                format!("[aaaf.{field}]"),
-                format!("[[aaaf.reach.{field}]]"),
+                format!("[ratings.{field}]"),
+                format!("[[ratings.reach.{field}]]"),
                 format!("[[{field}."),
             ];
             line.starts_with(&format!("{field} = ")) || section.iter().any(|s| line.starts_with(s))

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{not_run, python};
-use crate::aaaf::api::badges::served;
+use crate::ratings::api::badges::served;
 use crate::support::badges::{Case, cases};
 
 const NODE_MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";

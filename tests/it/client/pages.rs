@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::not_run;
-use crate::aaaf::api::{Site, badges::certified};
 use crate::cli::ratings::rating::{assert_good, with_evidence_about};
+use crate::ratings::api::{Site, badges::certified};
 use crate::store::Engine;
 
 const CHROMIUM: &str = "TOUCHSTONE_TEST_CHROMIUM";

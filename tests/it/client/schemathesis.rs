@@ -14,12 +14,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::python;
-use crate::aaaf::api::assessments::tasks;
 use crate::oasis::desk::evaluation::Rooms;
 use crate::oasis::desk::provider::Options;
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Host, Site};
+use crate::ratings::api::assessments::tasks;
 use crate::support::evidence::collecting_in;
 use crate::webhooks::receiver::{Answer, Receiver};
 
@@ -352,7 +352,13 @@ async fn furnish_appeals(site: &Site, asker: &Api, material: &mut Material) {
 
 /// Organizations, agents and evidence. Operations that change an organization get a separate one:
 /// suspending a shared one would break all others.
-async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material: &mut Material) {
+async fn furnish_ratings(
+    site: &Site,
+    host: &Host,
+    api: &Api,
+    asker: &Api,
+    material: &mut Material,
+) {
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
     let body = json!({"name": "Probe", "tenant": "acme"});
     let own = id(&post(api, "/api/v1/organizations", body).await);
@@ -660,7 +666,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[conformance]\nenabled = true\n[aaaf]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+            "[conformance]\nenabled = true\n[ratings]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
              [packs.registry]\ntenant = \"acme\"\nnamespaces = [\"private.touchstone.probe\"]\n\
              [[oasis.providers]]\nname = \"rooms\"\nurl = \"{1}\"\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
@@ -690,7 +696,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         "asker",
     ];
     let asker = host.api(site.run(&asker).trim());
-    furnish_aaaf(&site, &host, &api, &asker, &mut material).await;
+    furnish_ratings(&site, &host, &api, &asker, &mut material).await;
     furnish_audits(&site, &host, &api, key, &mut material).await;
     furnish_agent_cards(&mut material);
     material.names("getErrorPage", &[("code", "not_found")]);

@@ -1,11 +1,11 @@
 //! Checks the four specifications as printed: their requests are sent, their responses are compared
 //! with ours, their commands are run.
 
-mod aaaf;
 mod cards;
 mod commands;
 mod oasis;
 mod openwop;
+mod ratings;
 mod template;
 
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! The store's contract: every test runs on both engines.
 
-mod aaaf;
 mod cards;
 mod deployments;
 mod host;
 mod inventory;
+mod ratings;
 mod runs;
 mod webhooks;
 

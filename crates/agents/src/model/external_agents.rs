@@ -186,7 +186,7 @@ impl ExternalAgents {
         let found = commands.find(|it| it.name == name && it.tenants.contains(tenant));
         let command = found.ok_or(UnusableTransport {
             field: "command",
-            reason: "must name a command that the operator has configured for this tenant (`[[aaaf.reach.commands]]`)",
+            reason: "must name a command that the operator has configured for this tenant (`[[ratings.reach.commands]]`)",
         })?;
         let model = CommandModel::new(command.command.expose_secret());
         let endpoint = Some(model.endpoint());
@@ -207,7 +207,7 @@ impl ExternalAgents {
         if allowed.forbids(url) {
             return Err(
                 "points to a private, local or reserved address that the operator has not \
-                allowed (`aaaf.reach.private_targets`)",
+                allowed (`ratings.reach.private_targets`)",
             );
         }
         match url.scheme() {
@@ -230,7 +230,7 @@ impl ExternalAgents {
             .find(|it| it.name == name && it.tenants.contains(tenant) && it.origin == url.origin());
         found.map(|it| it.key.clone()).ok_or(UnusableTransport {
             field: "credential",
-            reason: "must name a credential that the operator has configured for this tenant and origin (`[[aaaf.reach.credentials]]`)",
+            reason: "must name a credential that the operator has configured for this tenant and origin (`[[ratings.reach.credentials]]`)",
         })
     }
 }

@@ -88,7 +88,7 @@ struct ScoringOptions {
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let file = &arguments.file;
     let Listed { events, options } = evidence::list(&text(file)?).map_err(|fault| {
-        unusable(file, &fault).or_try("see docs/aaaf.md for what an event looks like")
+        unusable(file, &fault).or_try("see docs/ratings.md for what an event looks like")
     })?;
     let options: ScoringOptions = serde_path_to_error::deserialize(Value::Object(options))
         .map_err(|fault| unusable(file, &fault))?;

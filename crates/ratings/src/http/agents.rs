@@ -17,7 +17,7 @@ use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use crate::rules::Axis;
 use crate::rules::agent::{Change, Enrollment, Status};
 use crate::service::assessments::{needs_review, valid_until};
-use crate::service::{Aaaf, Member};
+use crate::service::{Member, Ratings};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use touchstone_host::http::idempotency::{Done, once};
@@ -31,11 +31,11 @@ pub async fn enroll(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let enrollment = Enrollment::parse(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/agents".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let agent = aaaf.enroll(&member, enrollment).await?;
-        let profile = profile(&aaaf, &member, &agent).await?;
+        let agent = ratings.enroll(&member, enrollment).await?;
+        let profile = profile(&ratings, &member, &agent).await?;
         Ok(Done::new(StatusCode::CREATED, profile))
     })
     .await
@@ -61,7 +61,7 @@ pub async fn list(
         .is_none_or(|id| id == member.organization.id);
     let agents = if own {
         let agents = state
-            .aaaf
+            .ratings
             .agents(&member, status, page.after.as_ref(), page.fetch_limit());
         agents.await?
     } else {
@@ -78,10 +78,10 @@ pub async fn get(
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
-    let agent = state.aaaf.agent(&member, path.get("agentId")).await?;
+    let agent = state.ratings.agent(&member, path.get("agentId")).await?;
     json(
         StatusCode::OK,
-        &profile(&state.aaaf, &member, &agent).await?,
+        &profile(&state.ratings, &member, &agent).await?,
     )
 }
 
@@ -92,7 +92,7 @@ pub async fn progress(
     path: PathParameters,
 ) -> Answer {
     let id = path.get("agentId");
-    let progress = state.aaaf.progress(&member, id).await?;
+    let progress = state.ratings.progress(&member, id).await?;
     let axis = |(tasks, required): (usize, usize)| json!({"tasks": tasks, "required": required, "enough": tasks >= required});
     let body = json!({
         "agent_id": id,
@@ -113,12 +113,12 @@ pub async fn change(
 ) -> Answer {
     let id = path.get("agentId");
     // Check that the agent exists and belongs to the caller before validating the body.
-    state.aaaf.agent(&member, id).await?;
+    state.ratings.agent(&member, id).await?;
     let change = Change::parse(&body)?;
-    let agent = state.aaaf.change_agent(&member, id, change).await?;
+    let agent = state.ratings.change_agent(&member, id, change).await?;
     json(
         StatusCode::OK,
-        &profile(&state.aaaf, &member, &agent).await?,
+        &profile(&state.ratings, &member, &agent).await?,
     )
 }
 
@@ -129,18 +129,22 @@ pub async fn archive(
     path: PathParameters,
 ) -> Answer {
     let id = path.get("agentId");
-    state.aaaf.archive_agent(&member, id).await?;
+    state.ratings.archive_agent(&member, id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// An agent with its published rating and badge.
-async fn profile(aaaf: &Aaaf, member: &Member, agent: &AgentRecord) -> Result<Value, Problem> {
-    let rating = aaaf.published_rating(member, agent).await?;
+async fn profile(
+    ratings: &Ratings,
+    member: &Member,
+    agent: &AgentRecord,
+) -> Result<Value, Problem> {
+    let rating = ratings.published_rating(member, agent).await?;
     let rating = rating.as_ref();
     let mut profile = to_json(agent, member);
     if let Value::Object(members) = &mut profile {
         members.insert("rating".to_owned(), json!(rating.map(rated)));
-        let badge = rating.and_then(|it| badge(it, aaaf));
+        let badge = rating.and_then(|it| badge(it, ratings));
         members.insert("badge".to_owned(), json!(badge));
     }
     Ok(profile)
@@ -165,9 +169,9 @@ fn rated(rating: &AssessmentRecord) -> Value {
     })
 }
 
-fn badge(rating: &AssessmentRecord, aaaf: &Aaaf) -> Option<Value> {
+fn badge(rating: &AssessmentRecord, ratings: &Ratings) -> Option<Value> {
     let badge = rating.badge.as_ref()?;
-    let urls = badge_urls(&aaaf.badge_address(&rating.id));
+    let urls = badge_urls(&ratings.badge_address(&rating.id));
     Some(json!({
         "id": badge.id,
         "state": badge.state,

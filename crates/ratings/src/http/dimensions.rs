@@ -16,7 +16,7 @@ pub async fn list(
     State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
 ) -> Answer {
-    let found = state.aaaf.dimensions(&member).await?;
+    let found = state.ratings.dimensions(&member).await?;
     let not_rated = found.not_rated.iter();
     let not_rated: Vec<Value> = not_rated
         .map(|agent| json!({"agent_id": agent.id, "name": agent.name}))

@@ -43,7 +43,7 @@ pub async fn record(
         |claim| async move {
             host.allowances.events(&member.caller.key_id, 1)?;
             let attempt = claim.as_ref().map(IdempotencyClaim::names);
-            let recorded = host.aaaf.ingest_one(&member, document, attempt).await?;
+            let recorded = host.ratings.ingest_one(&member, document, attempt).await?;
             let status = match recorded.new {
                 true => StatusCode::CREATED,
                 false => StatusCode::OK,
@@ -74,7 +74,7 @@ pub async fn record_batch(
             host.allowances.events(&member.caller.key_id, many)?;
             let attempt = claim.as_ref().map(IdempotencyClaim::names);
             let events = documents(&request)?;
-            let ingested = host.aaaf.ingest(&member, events, attempt).await?;
+            let ingested = host.ratings.ingest(&member, events, attempt).await?;
             let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
             let rejected = ingested.errors.len();
             if accepted == 0 {
@@ -112,7 +112,7 @@ pub async fn collect(
     let endpoint = "POST /api/v1/events/collect".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         host.allowances.events(&member.caller.key_id, 1)?;
-        let summary = host.aaaf.collect_runs(&member, &collection).await?;
+        let summary = host.ratings.collect_runs(&member, &collection).await?;
         Ok(Done::new(StatusCode::OK, json!(summary)))
     })
     .await
@@ -150,7 +150,7 @@ pub async fn list(
     };
     let agent = query.get("agent_id");
     let events = state
-        .aaaf
+        .ratings
         .events(&member, agent, filter, page.after, page.fetch_limit());
     page.answer(events.await?, EventRecord::position, to_json)
 }

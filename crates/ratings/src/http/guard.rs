@@ -84,11 +84,15 @@ pub async fn guard(
     }
     match route.identity {
         RequestIdentity::Organization => {
-            let member = route.api.aaaf.member(caller.clone(), route.writes).await?;
+            let member = route
+                .api
+                .ratings
+                .member(caller.clone(), route.writes)
+                .await?;
             request.extensions_mut().insert(member);
         }
         RequestIdentity::Anonymous => {
-            let member = route.api.aaaf.member(caller.clone(), route.writes).await;
+            let member = route.api.ratings.member(caller.clone(), route.writes).await;
             let viewer = match member {
                 Ok(member) => Viewer(Some(member)),
                 // A key without an organization, or of one that may not read, sees only what is

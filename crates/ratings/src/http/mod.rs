@@ -20,7 +20,7 @@ pub mod webhooks;
 use std::sync::Arc;
 
 use crate::http::rates::Allowances;
-use crate::service::Aaaf;
+use crate::service::Ratings;
 use touchstone_host::http::{Dialect, HttpHost};
 use touchstone_kit::json::text_of;
 
@@ -30,7 +30,7 @@ const ROOT: &str = "/api/v1";
 /// What the routes of ratings share.
 pub struct RatingsApi {
     pub host: Arc<HttpHost>,
-    pub aaaf: Arc<Aaaf>,
+    pub ratings: Arc<Ratings>,
     pub allowances: Allowances,
 }
 

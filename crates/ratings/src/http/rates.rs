@@ -11,13 +11,13 @@ use touchstone_kit::ids::KeyId;
 
 /// Rate limits of one key; 0 means no limit. The bucket size is the limit of one period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AaafRates {
+pub struct RatingRates {
     pub requests_per_minute: u32,
     pub events_per_minute: u32,
     pub assessments_per_hour: u32,
 }
 
-impl Default for AaafRates {
+impl Default for RatingRates {
     fn default() -> Self {
         Self {
             requests_per_minute: 600,
@@ -35,7 +35,7 @@ pub struct Allowances {
 }
 
 impl Allowances {
-    pub fn new(rates: AaafRates) -> Self {
+    pub fn new(rates: RatingRates) -> Self {
         let bucket = |scope, limit, quota: fn(NonZeroU32) -> Quota| {
             let limit = NonZeroU32::new(limit)?;
             Some(Allowance::new(scope, limit.get(), quota(limit)))
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_a_minute_of_one_key_and_none_of_another() {
-        let allowances = Allowances::new(AaafRates {
+        let allowances = Allowances::new(RatingRates {
             requests_per_minute: 3,
             events_per_minute: 10,
             assessments_per_hour: 1,
@@ -108,7 +108,7 @@ mod tests {
         allowances.assessment(&ours).unwrap();
         let refused = allowances.assessment(&ours).unwrap_err();
         assert!(refused.details["retryAfterMs"].as_u64().unwrap() > 3_000_000);
-        let unlimited = Allowances::new(AaafRates {
+        let unlimited = Allowances::new(RatingRates {
             requests_per_minute: 0,
             events_per_minute: 0,
             assessments_per_hour: 0,

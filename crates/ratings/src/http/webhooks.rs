@@ -31,10 +31,10 @@ pub async fn create_webhook(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let registration = Registration::parse(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/webhooks".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let created = aaaf.create_webhook(&member, registration).await?;
+        let created = ratings.create_webhook(&member, registration).await?;
         let secret = json!(created.secret.expose());
         Ok(
             Done::new(StatusCode::CREATED, to_json(&created.webhook, &member))
@@ -52,7 +52,7 @@ pub async fn list(
 ) -> Answer {
     let page = Page::<Position>::of(&query)?;
     let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
-    let found = state.aaaf.webhooks(&member, after, fetch_limit).await?;
+    let found = state.ratings.webhooks(&member, after, fetch_limit).await?;
     page.answer(found, NoticeWebhook::position, |it| to_json(it, &member))
 }
 
@@ -62,7 +62,10 @@ pub async fn get(
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
-    let webhook = state.aaaf.webhook(&member, path.get("webhookId")).await?;
+    let webhook = state
+        .ratings
+        .webhook(&member, path.get("webhookId"))
+        .await?;
     json(StatusCode::OK, &to_json(&webhook, &member))
 }
 
@@ -73,7 +76,7 @@ pub async fn remove(
     path: PathParameters,
 ) -> Answer {
     let id = path.get("webhookId");
-    state.aaaf.remove_webhook(&member, id).await?;
+    state.ratings.remove_webhook(&member, id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -88,12 +91,12 @@ pub async fn rotate(
 ) -> Answer {
     let id = path.get("webhookId").to_owned();
     // Check that the webhook exists and belongs to the caller before validating the body.
-    state.aaaf.webhook(&member, &id).await?;
+    state.ratings.webhook(&member, &id).await?;
     require_empty(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/rotate-secret");
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let rotated = aaaf.rotate_webhook(&member, &id).await?;
+        let rotated = ratings.rotate_webhook(&member, &id).await?;
         let secret = json!(rotated.secret.expose());
         Ok(Done::new(StatusCode::OK, to_json(&rotated.webhook, &member)).telling("secret", secret))
     })
@@ -109,12 +112,12 @@ pub async fn enable(
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
     let id = path.get("webhookId").to_owned();
-    state.aaaf.webhook(&member, &id).await?;
+    state.ratings.webhook(&member, &id).await?;
     require_empty(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/enable");
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let enabled = aaaf.enable_webhook(&member, &id).await?;
+        let enabled = ratings.enable_webhook(&member, &id).await?;
         Ok(Done::new(StatusCode::OK, to_json(&enabled, &member)))
     })
     .await
@@ -128,11 +131,11 @@ pub async fn deliveries(
     query: Query,
 ) -> Answer {
     let id = path.get("webhookId");
-    state.aaaf.webhook(&member, id).await?;
+    state.ratings.webhook(&member, id).await?;
     let page = Page::<Position>::of(&query)?;
     let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
     let found = state
-        .aaaf
+        .ratings
         .deliveries(&member, id, after, fetch_limit)
         .await?;
     page.answer(found, DeliveryRecord::position, delivery_to_json)
@@ -148,12 +151,12 @@ pub async fn redeliver(
 ) -> Answer {
     let id = path.get("webhookId").to_owned();
     let delivery = path.get("deliveryId").to_owned();
-    state.aaaf.webhook(&member, &id).await?;
+    state.ratings.webhook(&member, &id).await?;
     require_empty(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/deliveries/{delivery}/redeliver");
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let again = aaaf.redeliver(&member, &id, &delivery).await?;
+        let again = ratings.redeliver(&member, &id, &delivery).await?;
         Ok(Done::new(StatusCode::ACCEPTED, delivery_to_json(&again)))
     })
     .await

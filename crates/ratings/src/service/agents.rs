@@ -4,7 +4,7 @@ use crate::ports::Position;
 use crate::ports::agents::{AgentNumber, AgentRecord};
 use crate::ports::assessments::AssessmentRecord;
 use crate::rules::agent::{Change, Enrollment, Profile, Status};
-use crate::service::{Aaaf, Member, changed_concurrently, is_id, not_found};
+use crate::service::{Member, Ratings, changed_concurrently, is_id, not_found};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -17,7 +17,7 @@ use touchstone_kit::ids::KeyId;
 const NOT_BY_AGENTS: &str =
     "an agent's own key cannot enroll, change or archive agents; use another principal's key";
 
-impl Aaaf {
+impl Ratings {
     /// Enrolls an agent.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::config::{Config, ConfigFault};
 use crate::rules::scoring::weights::WeightFault;
-use crate::service::Aaaf;
+use crate::service::Ratings;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -22,7 +22,7 @@ pub fn of(organization: &OrganizationRecord) -> Result<Config, Problem> {
     Config::read(&Value::Object(organization.config.clone())).map_err(|cause| internal(&cause))
 }
 
-impl Aaaf {
+impl Ratings {
     /// Changes the configuration of an organization. Each member replaces the stored setting;
     /// `null` restores the framework's default.
     ///

@@ -4,7 +4,7 @@ use crate::ports::agents::AgentRecord;
 use crate::ports::assessments::AssessmentOutcome;
 use crate::rules::agent::Status;
 use crate::rules::assessment::overview::{DimensionOverview, RatedAgent, overview};
-use crate::service::{Aaaf, Member};
+use crate::service::{Member, Ratings};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 
@@ -26,7 +26,7 @@ pub struct Dimensions {
     pub dimensions: Vec<DimensionOverview>,
 }
 
-impl Aaaf {
+impl Ratings {
     /// Every dimension over the agents that are neither suspended nor archived, based on their
     /// published ratings.
     ///

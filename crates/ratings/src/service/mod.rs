@@ -39,8 +39,8 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::service::runs::Runs;
 
-/// The dependencies of [`Aaaf`].
-pub struct AaafDeps {
+/// The dependencies of [`Ratings`].
+pub struct RatingServices {
     pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
@@ -52,7 +52,7 @@ pub struct AaafDeps {
 }
 
 /// The rating use cases.
-pub struct Aaaf {
+pub struct Ratings {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -86,8 +86,8 @@ impl Member {
     }
 }
 
-impl Aaaf {
-    pub fn new(deps: AaafDeps) -> Self {
+impl Ratings {
+    pub fn new(deps: RatingServices) -> Self {
         Self {
             store: deps.store,
             clock: deps.clock,

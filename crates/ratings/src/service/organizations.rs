@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use crate::rules::organization::{Auditor, Change, NewOrganization, Status, Visibility};
-use crate::service::{Aaaf, Member, changed_concurrently, config, is_id, is_operator, not_found};
+use crate::service::{
+    Member, Ratings, changed_concurrently, config, is_id, is_operator, not_found,
+};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
@@ -35,7 +37,7 @@ pub struct CreatedOrganization {
     pub key: NewKey,
 }
 
-impl Aaaf {
+impl Ratings {
     /// Creates an organization with its first key.
     ///
     /// # Errors

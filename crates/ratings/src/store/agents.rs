@@ -14,9 +14,9 @@ use touchstone_kit::ids::KeyId;
 /// Whether the agent has any events or assessments.
 macro_rules! observed {
     () => {
-        "(EXISTS (SELECT 1 FROM aaaf_event e
-                WHERE e.organization = aaaf_agent.organization AND e.agent = aaaf_agent.number)
-            OR EXISTS (SELECT 1 FROM aaaf_assessment s WHERE s.agent = aaaf_agent.number))"
+        "(EXISTS (SELECT 1 FROM rating_event e
+                WHERE e.organization = rating_agent.organization AND e.agent = rating_agent.number)
+            OR EXISTS (SELECT 1 FROM rating_assessment s WHERE s.agent = rating_agent.number))"
     };
 }
 macro_rules! select {
@@ -24,12 +24,12 @@ macro_rules! select {
         concat!(
             "SELECT number, id, name, archived, suspended, ",
             observed!(),
-            ", profile, created_at, updated_at, revision FROM aaaf_agent ",
+            ", profile, created_at, updated_at, revision FROM rating_agent ",
             $($rest)+
         )
     };
 }
-const ADD: &str = "INSERT INTO aaaf_agent
+const ADD: &str = "INSERT INTO rating_agent
         (organization, id, name, archived, suspended, profile, created_at, updated_at, revision)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING number";
 const ONE: &str = select!("WHERE organization = $1 AND id = $2");
@@ -44,21 +44,21 @@ const LISTED: &str = select!(
     " ELSE TRUE END
     ORDER BY created_at, id LIMIT $5"
 );
-const CHANGE: &str = "UPDATE aaaf_agent
+const CHANGE: &str = "UPDATE rating_agent
     SET name = $4, archived = $5, suspended = $6, profile = $7, updated_at = $8, revision = revision + 1
     WHERE organization = $1 AND number = $2 AND revision = $3";
 
 /// Also searches the agents themselves: hosts of the previous version, which may run at the same
 /// time, do not record principals.
 const IS_AGENT: &str = "SELECT
-    (SELECT COUNT(*) FROM aaaf_agent_principal WHERE organization = $1
+    (SELECT COUNT(*) FROM rating_agent_principal WHERE organization = $1
         AND ((kind = 'name' AND principal = $2) OR (kind = 'key' AND principal = $3)))
-    + (SELECT COUNT(*) FROM aaaf_agent WHERE organization = $1 AND (id = $4 OR name = $4))";
-const NAMED: &str = "INSERT INTO aaaf_agent_principal (organization, principal, agent, kind)
+    + (SELECT COUNT(*) FROM rating_agent WHERE organization = $1 AND (id = $4 OR name = $4))";
+const NAMED: &str = "INSERT INTO rating_agent_principal (organization, principal, agent, kind)
     VALUES ($1, $2, $3, 'name') ON CONFLICT DO NOTHING";
-const ASSIGNED: &str = "INSERT INTO aaaf_agent_principal (organization, principal, agent, kind)
+const ASSIGNED: &str = "INSERT INTO rating_agent_principal (organization, principal, agent, kind)
     VALUES ($1, $2, $3, 'key') ON CONFLICT DO NOTHING";
-const UNASSIGN: &str = "DELETE FROM aaaf_agent_principal
+const UNASSIGN: &str = "DELETE FROM rating_agent_principal
     WHERE organization = $1 AND agent = $2 AND kind = 'key'";
 
 const NAME: &str = "an agent with this name";
@@ -79,13 +79,13 @@ const REPRESENTING: Sql = Sql {
     sqlite: representing!("profile ->> '$.openwop_agent'"),
     postgres: representing!("profile::jsonb ->> 'openwop_agent'"),
 };
-const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
+const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM rating_agent
     WHERE organization = $1 AND id IN ({each $2})";
 
 type Row = (i64, String, String, bool, bool, bool, String, i64, i64, i64);
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_agent", name)
+    column("rating_agent", name)
 }
 
 fn record_of(row: Row) -> Result<AgentRecord, StoreError> {

@@ -17,16 +17,16 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Transaction, query};
 use touchstone_kit::ids::TenantId;
 
-const ADD: &str = "INSERT INTO aaaf_appeal
+const ADD: &str = "INSERT INTO rating_appeal
         (organization, agent, assessment, id, state, filing, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING number";
 const CHALLENGE: &str =
-    "INSERT INTO aaaf_appealed_dimension (assessment, dimension, appeal) VALUES ($1, $2, $3)";
+    "INSERT INTO rating_appealed_dimension (assessment, dimension, appeal) VALUES ($1, $2, $3)";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT organization, agent, assessment, id, state, filing, resolution, created_at, resolved_at
-            FROM aaaf_appeal ",
+            FROM rating_appeal ",
             $rest
         )
     };
@@ -39,13 +39,13 @@ const LISTED: &str = select!(
 const ACCEPTED: &str = select!(
     "WHERE organization = $1 AND assessment = $2 AND accepted IS NOT NULL ORDER BY accepted"
 );
-const OPEN: &str = "SELECT COUNT(*) FROM aaaf_appealed_dimension WHERE assessment = $1";
-const HANDLE: &str = "UPDATE aaaf_appeal
+const OPEN: &str = "SELECT COUNT(*) FROM rating_appealed_dimension WHERE assessment = $1";
+const HANDLE: &str = "UPDATE rating_appeal
     SET state = $2, resolution = $3, resolved_at = $4, accepted = $5
     WHERE id = $1 AND state IN ('filed', 'under_review')";
-const SETTLE: &str = "DELETE FROM aaaf_appealed_dimension
-    WHERE appeal = (SELECT number FROM aaaf_appeal WHERE id = $1)";
-const AMEND: &str = "UPDATE aaaf_assessment SET finding = $4
+const SETTLE: &str = "DELETE FROM rating_appealed_dimension
+    WHERE appeal = (SELECT number FROM rating_appeal WHERE id = $1)";
+const AMEND: &str = "UPDATE rating_assessment SET finding = $4
     WHERE organization = $1 AND id = $2 AND stage = 'completed' AND reviewed = $3";
 
 type Row = (
@@ -68,7 +68,7 @@ struct Filed<F> {
 }
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_appeal", name)
+    column("rating_appeal", name)
 }
 
 fn record_of(row: Row) -> Result<AppealRecord, StoreError> {
@@ -110,7 +110,7 @@ async fn amend(transaction: &mut Transaction, amended: AppealEffect<'_>) -> Resu
         .bind(of.organization.0)
         .bind(&of.id)
         .bind(is_reviewed(of.outcome.as_ref()))
-        .bind(column("aaaf_assessment", "finding").text(amended.outcome)?)
+        .bind(column("rating_assessment", "finding").text(amended.outcome)?)
         .execute(&mut *transaction)
         .await?;
     if kept == 0 {

@@ -28,37 +28,37 @@ use touchstone_kit::ids::TenantId;
 
 /// An assessment without an owner can be claimed at any time; `lease_until` only orders it among
 /// those that wait.
-const ADD_ASSESSMENT: &str = "INSERT INTO aaaf_assessment
+const ADD_ASSESSMENT: &str = "INSERT INTO rating_assessment
         (organization, agent, id, stage, rated, asked, created_at, lease_until)
     VALUES ($1, $2, $3, $4, $5, $6, $7, COALESCE($8, {now}))";
 /// A parked assessment keeps its owner, so that its wait ends with the owner's process at the
 /// latest.
-const PARK_ASSESSMENT: &str = "UPDATE aaaf_assessment
+const PARK_ASSESSMENT: &str = "UPDATE rating_assessment
     SET parked = parked + 1, lease_until = COALESCE($4, {now}) + $3
     WHERE id = $1 AND claims = $2 AND stage = 'in_progress'";
 /// The longest-waiting assessment is next. Those queued before the lease clock restarted come
 /// first.
 const CLAIM_ASSESSMENT: &str = concat!(
-    "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
+    "UPDATE rating_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
         started_at = COALESCE(started_at, $3), lease_until = COALESCE($4, {now}) + $2
-    WHERE number = (SELECT number FROM aaaf_assessment
+    WHERE number = (SELECT number FROM rating_assessment
         WHERE stage IN ('pending', 'in_progress') AND (lease_owner IS NULL OR lease_until <= COALESCE($4, {now}))
             AND (CAST($5 AS TEXT) IS NULL OR id IN ({each $5})) AND ",
-    active!("aaaf_assessment.organization"),
+    active!("rating_assessment.organization"),
     " ORDER BY CASE WHEN lease_until <= COALESCE($4, {now}) THEN lease_until ELSE 0 END, number
         LIMIT 1 {skip locked})
     RETURNING organization, id, claims, parked"
 );
-const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
+const UNDER_WAY: &str = "SELECT id, agent FROM rating_assessment
     WHERE organization = $1 AND stage IN ('pending', 'in_progress') AND id IN ({each $2})";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT s.id, s.organization, s.agent, a.id, s.stage, s.asked, s.finding,
                 s.created_at, s.started_at, s.ended_at, b.id, b.state
-            FROM aaaf_assessment s JOIN aaaf_agent a ON a.number = s.agent
-            LEFT JOIN aaaf_badge b ON b.assessment = s.id AND b.revision =
-                (SELECT MAX(revision) FROM aaaf_badge WHERE assessment = s.id) ",
+            FROM rating_assessment s JOIN rating_agent a ON a.number = s.agent
+            LEFT JOIN rating_badge b ON b.assessment = s.id AND b.revision =
+                (SELECT MAX(revision) FROM rating_badge WHERE assessment = s.id) ",
             $rest
         )
     };
@@ -74,9 +74,9 @@ const LAST_RATING: &str = select!(
     "WHERE s.agent = $1 AND s.stage = 'completed' AND s.rated AND s.created_at < $2
     ORDER BY s.created_at DESC, s.id DESC LIMIT 1"
 );
-const END: &str = "UPDATE aaaf_assessment SET stage = $3, finding = $4, ended_at = $5
+const END: &str = "UPDATE rating_assessment SET stage = $3, finding = $4, ended_at = $5
     WHERE id = $1 AND claims = $2 AND stage = 'in_progress' RETURNING organization";
-const REVIEW: &str = "UPDATE aaaf_assessment SET finding = $3, reviewed = TRUE
+const REVIEW: &str = "UPDATE rating_assessment SET finding = $3, reviewed = TRUE
     WHERE organization = $1 AND id = $2 AND stage = 'completed' AND NOT reviewed";
 
 type Row = (
@@ -95,7 +95,7 @@ type Row = (
 );
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_assessment", name)
+    column("rating_assessment", name)
 }
 
 fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
@@ -105,7 +105,7 @@ fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
     let outcome = outcome.map(|outcome| at("finding").document(&outcome));
     let badge = badge.zip(state_of_badge).map(|(id, state)| {
         let state = BadgeState::parse(&state);
-        let state = state.ok_or_else(|| column("aaaf_badge", "state").inconsistent())?;
+        let state = state.ok_or_else(|| column("rating_badge", "state").inconsistent())?;
         Ok(BadgeSummary { id, state })
     });
     Ok(AssessmentRecord {

@@ -20,35 +20,35 @@ use touchstone_host::store::sql::{Target, Transaction, query};
 use touchstone_kit::keys::PublicKey;
 
 const KEYS: &str = "SELECT public, sealed, created_at, retired_at, compromised
-    FROM aaaf_issuer_key WHERE organization = $1 ORDER BY number";
-const ADD_KEY: &str = "INSERT INTO aaaf_issuer_key
+    FROM rating_issuer_key WHERE organization = $1 ORDER BY number";
+const ADD_KEY: &str = "INSERT INTO rating_issuer_key
         (organization, public, sealed, created_at, retired_at, compromised)
     VALUES ($1, $2, $3, $4, $5, $6)";
-const RETIRE_KEY: &str = "UPDATE aaaf_issuer_key
+const RETIRE_KEY: &str = "UPDATE rating_issuer_key
     SET retired_at = COALESCE(retired_at, $3), compromised = $4
     WHERE organization = $1 AND public = $2 AND (retired_at IS NULL) = $5 AND NOT compromised";
 /// The proof names its key; no other key name in a credential follows a `#`.
-const REVOKE_SIGNED: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $3
+const REVOKE_SIGNED: &str = "UPDATE rating_badge SET state = 'revoked', revocation = $3
     WHERE organization = $1 AND state = 'issued' AND credential LIKE '%#' || $2 || '\"%'";
 /// Marks all lists for signing again, including those that the key would have signed.
 const ALL_CHANGED: &str =
-    "UPDATE aaaf_status_list SET changes = changes + 1 WHERE organization = $1";
+    "UPDATE rating_status_list SET changes = changes + 1 WHERE organization = $1";
 const LIST_WITH_ROOM: &str = "SELECT number, organization, issuer, base_url, changes
-    FROM aaaf_status_list
+    FROM rating_status_list
     WHERE organization = $1 AND issuer = $2 AND base_url = $3 AND given_out < $4
     ORDER BY number LIMIT 1";
-const ADD_LIST: &str = "INSERT INTO aaaf_status_list (organization, issuer, base_url, created_at)
+const ADD_LIST: &str = "INSERT INTO rating_status_list (organization, issuer, base_url, created_at)
     VALUES ($1, $2, $3, $4) RETURNING number, organization, issuer, base_url, changes";
 const LIST: &str = "SELECT number, organization, issuer, base_url, changes
-    FROM aaaf_status_list WHERE number = $1";
-const REVOKED_BITS: &str = "SELECT status_index FROM aaaf_badge
+    FROM rating_status_list WHERE number = $1";
+const REVOKED_BITS: &str = "SELECT status_index FROM rating_badge
     WHERE status_list = $1 AND state = 'revoked' AND status_index IS NOT NULL ORDER BY status_index";
-const CHANGED: &str = "UPDATE aaaf_status_list SET changes = changes + 1 WHERE number = $1";
+const CHANGED: &str = "UPDATE rating_status_list SET changes = changes + 1 WHERE number = $1";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT organization, agent, revision, state, badge, credential, status_list, status_index,
-                revocation, created_at FROM aaaf_badge ",
+                revocation, created_at FROM rating_badge ",
             $rest
         )
     };
@@ -57,17 +57,17 @@ const ONE: &str = select!("WHERE id = $1");
 const NEWEST: &str = select!("WHERE assessment = $1 ORDER BY revision DESC LIMIT 1");
 const OF: &str =
     select!("WHERE organization = $1 AND assessment = $2 ORDER BY revision DESC LIMIT 1");
-const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
+const REVOKE: &str = "UPDATE rating_badge SET state = 'revoked', revocation = $2
     WHERE id = $1 AND state = 'issued'";
-const ADD: &str = "INSERT INTO aaaf_badge
+const ADD: &str = "INSERT INTO rating_badge
         (organization, agent, assessment, revision, id, state, badge, credential, status_list, status_index,
             valid_until, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-const DECIDE: &str = "UPDATE aaaf_badge
+const DECIDE: &str = "UPDATE rating_badge
     SET state = $2, badge = $3, credential = $4, status_list = $5, status_index = $6
     WHERE id = $1 AND state = 'withheld'";
 const COUNT_STATUS_BIT: &str =
-    "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
+    "UPDATE rating_status_list SET given_out = given_out + 1 WHERE number = $1";
 
 type Row = (
     i64,
@@ -85,7 +85,7 @@ type ListRow = (i64, i64, String, String, i64);
 type KeyRow = (String, String, i64, Option<i64>, bool);
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_badge", name)
+    column("rating_badge", name)
 }
 
 fn record_of(row: Row) -> Result<BadgeRecord, StoreError> {
@@ -124,7 +124,7 @@ fn list_of((number, organization, issuer, base_url, changes): ListRow) -> Status
 }
 
 fn key_of(row: KeyRow) -> Result<IssuerKeyRecord, StoreError> {
-    let at = |name| column("aaaf_issuer_key", name);
+    let at = |name| column("rating_issuer_key", name);
     let (public, sealed, created_at, retired_at, compromised) = row;
     let retired_at = retired_at.map(|micros| at("retired_at").time(micros));
     Ok(IssuerKeyRecord {
@@ -341,7 +341,7 @@ pub async fn open_status_list(
         .fetch_all(database.writer()?)
         .await?
         .pop();
-    let added = added.ok_or_else(|| column("aaaf_status_list", "number").inconsistent())?;
+    let added = added.ok_or_else(|| column("rating_status_list", "number").inconsistent())?;
     Ok(list_of(added))
 }
 

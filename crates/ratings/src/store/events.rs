@@ -28,14 +28,14 @@ static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
 fn insert(rows: usize) -> String {
     let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
     format!(
-        "INSERT INTO aaaf_event
+        "INSERT INTO rating_event
             (organization, recorded_at, source, recorder, recorded_by, agent, id, kind, occurred_at, task, assessment, data)
         VALUES {values} ON CONFLICT (organization, id) DO NOTHING RETURNING id"
     )
 }
 
 /// The arrays are in order of arrival.
-const INSERT: &str = "INSERT INTO aaaf_event
+const INSERT: &str = "INSERT INTO rating_event
         (organization, recorded_at, source, recorder, recorded_by, agent, id, kind, occurred_at, task, assessment, data)
     SELECT $1, $2, $3, $4, $5, item.agent, item.id, item.kind, item.occurred_at, item.task, item.assessment, item.data
     FROM UNNEST($6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[])
@@ -47,7 +47,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT e.number, e.id, a.id, e.agent, e.kind, e.occurred_at, e.recorded_at, e.source, e.recorder, e.recorded_by, e.data
-            FROM aaaf_event e JOIN aaaf_agent a ON a.number = e.agent
+            FROM rating_event e JOIN rating_agent a ON a.number = e.agent
             WHERE e.organization = $1 ",
             $rest
         )
@@ -73,9 +73,9 @@ const OF_ALL: &str = select!(
 );
 
 const ASSIGNED_BY: &str =
-    "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
+    "SELECT DISTINCT task FROM rating_event WHERE organization = $1 AND agent = $2
     AND kind = 'task_assigned' AND task IN ({each $3}) AND source = $4";
-const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
+const TAKEN: &str = "SELECT COUNT(*) FROM rating_event WHERE organization = $1
     AND id IN ({each $2}) AND source <> $3";
 
 type Row = (
@@ -93,7 +93,7 @@ type Row = (
 );
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_event", name)
+    column("rating_event", name)
 }
 
 fn record_of(row: Row) -> Result<EventRecord, StoreError> {
@@ -130,7 +130,7 @@ struct Batch<'a> {
 
 /// Maximum time in microseconds by which an event may be ahead of the clock.
 const AHEAD: i64 = 300_000_000;
-const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM aaaf_event
+const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM rating_event
     WHERE organization = $1 AND agent = $2 AND occurred_at <= $3
         AND (recorder IS NULL OR recorder <> 'agent')
         AND (recorded_at <= $4 OR (source = $5 AND occurred_at <= $4)) LIMIT 1) AS found";

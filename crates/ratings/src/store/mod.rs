@@ -24,34 +24,34 @@ pub const SCHEMA: Schema = Schema {
     migrations: &[include_str!("schema.sql")],
     leases: &[
         Leases {
-            owners: "SELECT lease_owner FROM aaaf_assessment
+            owners: "SELECT lease_owner FROM rating_assessment
                 WHERE stage IN ('pending', 'in_progress') AND lease_owner IS NOT NULL",
-            release: "UPDATE aaaf_assessment SET lease_owner = NULL, lease_until = 0
+            release: "UPDATE rating_assessment SET lease_owner = NULL, lease_until = 0
                 WHERE stage IN ('pending', 'in_progress') AND lease_owner = $1",
         },
         Leases {
-            owners: "SELECT lease_owner FROM aaaf_webhook WHERE lease_owner IS NOT NULL",
-            release: "UPDATE aaaf_webhook SET lease_owner = NULL, lease_until = 0
+            owners: "SELECT lease_owner FROM rating_webhook WHERE lease_owner IS NOT NULL",
+            release: "UPDATE rating_webhook SET lease_owner = NULL, lease_until = 0
                 WHERE lease_owner = $1",
         },
     ],
     secrets: &[
         SecretTable {
-            name: "aaaf_webhook",
-            select: "SELECT number, id, secret, previous_secret, 1 = 1 FROM aaaf_webhook
+            name: "rating_webhook",
+            select: "SELECT number, id, secret, previous_secret, 1 = 1 FROM rating_webhook
                 WHERE number > $1 ORDER BY number LIMIT $2",
             select_plain: None,
-            update: "UPDATE aaaf_webhook SET secret = $2, previous_secret = $3
+            update: "UPDATE rating_webhook SET secret = $2, previous_secret = $3
                 WHERE number = $1 AND secret = $4",
             owner: owner::notice_webhook,
         },
         SecretTable {
-            name: "aaaf_issuer_key",
+            name: "rating_issuer_key",
             select: "SELECT k.number, o.id, k.sealed, CAST(NULL AS TEXT), 1 = 1
-                FROM aaaf_issuer_key k JOIN aaaf_organization o ON o.number = k.organization
+                FROM rating_issuer_key k JOIN rating_organization o ON o.number = k.organization
                 WHERE k.number > $1 ORDER BY k.number LIMIT $2",
             select_plain: None,
-            update: "UPDATE aaaf_issuer_key SET sealed = $2
+            update: "UPDATE rating_issuer_key SET sealed = $2
                 WHERE number = $1 AND CAST($3 AS TEXT) IS NULL AND sealed = $4",
             owner: owner::issuer,
         },

@@ -16,7 +16,7 @@ use touchstone_kit::ids::TenantId;
 macro_rules! active {
     ($column:literal) => {
         concat!(
-            "EXISTS (SELECT 1 FROM aaaf_organization o WHERE o.number = ",
+            "EXISTS (SELECT 1 FROM rating_organization o WHERE o.number = ",
             $column,
             " AND o.status = 'active')"
         )
@@ -24,7 +24,7 @@ macro_rules! active {
 }
 pub(super) use active;
 
-const ADD: &str = "INSERT INTO aaaf_organization
+const ADD: &str = "INSERT INTO rating_organization
         (id, tenant, name, status, private_badges, config, created_at, updated_at, revision, auditors)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 macro_rules! select {
@@ -32,7 +32,7 @@ macro_rules! select {
         concat!(
             "SELECT number, id, tenant, name, status, private_badges, config, created_at, updated_at, revision,
                 auditors
-            FROM aaaf_organization ",
+            FROM rating_organization ",
             $rest
         )
     };
@@ -40,7 +40,7 @@ macro_rules! select {
 const ONE: &str = select!("WHERE id = $1");
 const OF_TENANT: &str = select!("WHERE tenant = $1");
 const NUMBERED: &str = select!("WHERE number = $1");
-const CHANGE: &str = "UPDATE aaaf_organization
+const CHANGE: &str = "UPDATE rating_organization
     SET name = $3, status = $4, private_badges = $5, config = $6, updated_at = $7, auditors = $8,
         revision = revision + 1
     WHERE number = $1 AND revision = $2";
@@ -60,7 +60,7 @@ type Row = (
 );
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_organization", name)
+    column("rating_organization", name)
 }
 
 fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {

@@ -11,15 +11,15 @@ use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
 
-const ADD: &str = "INSERT INTO aaaf_own_stress_task (organization, id, document, created_at)
+const ADD: &str = "INSERT INTO rating_own_stress_task (organization, id, document, created_at)
     VALUES ($1, $2, $3, $4)";
-const LISTED: &str = "SELECT document, created_at FROM aaaf_own_stress_task
+const LISTED: &str = "SELECT document, created_at FROM rating_own_stress_task
     WHERE organization = $1 AND (created_at, id) > ($2, $3)
     ORDER BY created_at, id LIMIT $4";
-const REMOVE: &str = "DELETE FROM aaaf_own_stress_task WHERE organization = $1 AND id = $2";
+const REMOVE: &str = "DELETE FROM rating_own_stress_task WHERE organization = $1 AND id = $2";
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_own_stress_task", name)
+    column("rating_own_stress_task", name)
 }
 
 fn record_of((document, created_at): (String, i64)) -> Result<OwnTaskRecord, StoreError> {

@@ -15,45 +15,46 @@ use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::store::runs::parse_record;
 
-const CHANGE: &str = "UPDATE aaaf_profile SET document = $3, updated_at = $4
+const CHANGE: &str = "UPDATE rating_profile SET document = $3, updated_at = $4
     WHERE organization = $1 AND suite = $2";
-const ADD: &str = "INSERT INTO aaaf_profile (organization, suite, document, updated_at, created_at)
+const ADD: &str =
+    "INSERT INTO rating_profile (organization, suite, document, updated_at, created_at)
     VALUES ($1, $2, $3, $4, $5)";
-const LOOK_AGAIN: &str = "DELETE FROM aaaf_gathered
+const LOOK_AGAIN: &str = "DELETE FROM rating_collected_run
     WHERE organization = $1 AND suite = $2 AND COALESCE(left_out, '') <> 'stress_test'";
-const ONE: &str = "SELECT document, created_at, updated_at FROM aaaf_profile
+const ONE: &str = "SELECT document, created_at, updated_at FROM rating_profile
     WHERE organization = $1 AND suite = $2";
-const LISTED: &str = "SELECT document, created_at, updated_at FROM aaaf_profile
+const LISTED: &str = "SELECT document, created_at, updated_at FROM rating_profile
     WHERE organization = $1 AND (created_at, suite) > ($2, $3)
     ORDER BY created_at, suite LIMIT $4";
-const REMOVE: &str = "DELETE FROM aaaf_profile WHERE organization = $1 AND suite = $2";
+const REMOVE: &str = "DELETE FROM rating_profile WHERE organization = $1 AND suite = $2";
 /// Clocks of replicas differ by less than a minute. Collecting a run once too often changes nothing.
-const RECALIBRATED: &str = "DELETE FROM aaaf_gathered
+const RECALIBRATED: &str = "DELETE FROM rating_collected_run
     WHERE organization = $1 AND agent = $2 AND left_out = 'uncalibrated_judge'
         AND gathered_at <= (SELECT MAX(calibrated_at) FROM calibration WHERE tenant = $3) + 60000000";
 const RUNS: &str = "SELECT r.number, r.run_id FROM run r
     WHERE r.tenant = $2 AND r.eval_agent = $3 AND (CAST($4 AS TEXT) IS NULL OR r.eval_version = $4)
         AND r.ended AND r.created_at >= $5 AND r.number > $6
-        AND NOT EXISTS (SELECT 1 FROM aaaf_gathered g WHERE g.organization = $1 AND g.run = r.run_id)
+        AND NOT EXISTS (SELECT 1 FROM rating_collected_run g WHERE g.organization = $1 AND g.run = r.run_id)
     ORDER BY r.number LIMIT $7";
 /// The record of a deleted run is kept, with the scores of its tasks.
 const RECORD: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
 /// A run left out because its suite has no profile is not recorded once there is a profile: adding
 /// the profile makes the host gather such runs again.
-const RECORD_COLLECTED: &str = "INSERT INTO aaaf_gathered
+const RECORD_COLLECTED: &str = "INSERT INTO rating_collected_run
         (organization, run, agent, suite, events, left_out, gathered_at)
     SELECT CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS BIGINT),
         CAST($6 AS TEXT), CAST($7 AS BIGINT)
     WHERE COALESCE(CAST($6 AS TEXT), '') <> 'no_profile'
-        OR NOT EXISTS (SELECT 1 FROM aaaf_profile WHERE organization = $1 AND suite = $4)
+        OR NOT EXISTS (SELECT 1 FROM rating_profile WHERE organization = $1 AND suite = $4)
     ON CONFLICT (organization, run) DO NOTHING";
-const LEFT_OUT: &str = "SELECT run, left_out FROM aaaf_gathered
+const LEFT_OUT: &str = "SELECT run, left_out FROM rating_collected_run
     WHERE organization = $1 AND agent = $2 AND left_out IS NOT NULL AND left_out <> 'stress_test'
     ORDER BY gathered_at DESC, run LIMIT $3";
 
 fn at(name: &'static str) -> Column {
-    column("aaaf_profile", name)
+    column("rating_profile", name)
 }
 
 fn record_of(
@@ -235,7 +236,7 @@ pub async fn left_out(
         .await?;
     let reason = |name: &str| {
         ExclusionReason::parse(name)
-            .ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
+            .ok_or_else(|| column("rating_collected_run", "left_out").inconsistent())
     };
     rows.into_iter()
         .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))

@@ -1,6 +1,6 @@
 -- Ratings (AAAF): organizations, their agents, evidence, assessments, badges, appeals and notices.
 
-CREATE TABLE aaaf_organization (
+CREATE TABLE rating_organization (
     number      {serial},
     id          TEXT    {bytewise} NOT NULL UNIQUE,
     tenant      TEXT    {bytewise} NOT NULL UNIQUE,
@@ -15,9 +15,9 @@ CREATE TABLE aaaf_organization (
     auditors    TEXT    NOT NULL DEFAULT '[]'
 );
 
-CREATE TABLE aaaf_agent (
+CREATE TABLE rating_agent (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     id           TEXT   {bytewise} NOT NULL UNIQUE,
     name         TEXT   {bytewise} NOT NULL,
     archived     BOOLEAN NOT NULL,
@@ -30,12 +30,12 @@ CREATE TABLE aaaf_agent (
     -- When the schedule last tried to order an assessment.
     reassessment_tried_at BIGINT
 );
-CREATE UNIQUE INDEX aaaf_agent_name ON aaaf_agent (organization, name) WHERE NOT archived;
-CREATE INDEX aaaf_agent_listed ON aaaf_agent (organization, created_at, id);
+CREATE UNIQUE INDEX rating_agent_name ON rating_agent (organization, name) WHERE NOT archived;
+CREATE INDEX rating_agent_listed ON rating_agent (organization, created_at, id);
 
 -- Names and keys under which agents act. Kind `name`: ids, all former and current names, and the OpenWOP agents that they
 -- represented, in lower case; these are never deleted. Kind `key`: ids of the keys that are assigned to the agent.
-CREATE TABLE aaaf_agent_principal (
+CREATE TABLE rating_agent_principal (
     organization BIGINT NOT NULL,
     principal    TEXT   {bytewise} NOT NULL,
     agent        BIGINT NOT NULL,
@@ -45,7 +45,7 @@ CREATE TABLE aaaf_agent_principal (
 
 -- Evidence. Rows are never changed. No foreign key: an insert names an agent that its transaction has just read, agents are
 -- never deleted, and checking each event would cost as much as writing it.
-CREATE TABLE aaaf_event (
+CREATE TABLE rating_event (
     number       {serial},
     organization BIGINT NOT NULL,
     agent        BIGINT NOT NULL,
@@ -62,18 +62,18 @@ CREATE TABLE aaaf_event (
     recorded_by  TEXT
 );
 -- An event that a client sends twice counts once.
-CREATE UNIQUE INDEX aaaf_event_id ON aaaf_event (organization, id);
+CREATE UNIQUE INDEX rating_event_id ON rating_event (organization, id);
 -- The evidence window of an agent is one range.
-CREATE INDEX aaaf_event_window ON aaaf_event (organization, agent, occurred_at, number);
+CREATE INDEX rating_event_window ON rating_event (organization, agent, occurred_at, number);
 -- An assessment reads evidence by task, including assignments before the window.
-CREATE INDEX aaaf_event_of_task ON aaaf_event (organization, agent, task, occurred_at, number);
+CREATE INDEX rating_event_of_task ON rating_event (organization, agent, task, occurred_at, number);
 -- The results of a stress test, at any time.
-CREATE INDEX aaaf_event_active ON aaaf_event (organization, agent, assessment, occurred_at, number) WHERE assessment IS NOT NULL;
+CREATE INDEX rating_event_active ON rating_event (organization, agent, assessment, occurred_at, number) WHERE assessment IS NOT NULL;
 
-CREATE TABLE aaaf_assessment (
+CREATE TABLE rating_assessment (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
-    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
+    agent        BIGINT NOT NULL REFERENCES rating_agent (number),
     id           TEXT   {bytewise} NOT NULL UNIQUE,
     stage        TEXT   {bytewise} NOT NULL,
     rated        BOOLEAN NOT NULL,
@@ -90,63 +90,63 @@ CREATE TABLE aaaf_assessment (
     parked       BIGINT NOT NULL DEFAULT 0
 );
 -- At most one unfinished assessment per agent.
-CREATE UNIQUE INDEX aaaf_assessment_of_agent ON aaaf_assessment (agent) WHERE stage IN ('pending', 'in_progress');
-CREATE INDEX aaaf_assessment_unfinished ON aaaf_assessment (number) WHERE stage IN ('pending', 'in_progress');
-CREATE INDEX aaaf_assessment_listed ON aaaf_assessment (organization, created_at, id);
-CREATE INDEX aaaf_assessment_rated ON aaaf_assessment (agent, created_at, id) WHERE stage = 'completed' AND rated;
+CREATE UNIQUE INDEX rating_assessment_of_agent ON rating_assessment (agent) WHERE stage IN ('pending', 'in_progress');
+CREATE INDEX rating_assessment_unfinished ON rating_assessment (number) WHERE stage IN ('pending', 'in_progress');
+CREATE INDEX rating_assessment_listed ON rating_assessment (organization, created_at, id);
+CREATE INDEX rating_assessment_rated ON rating_assessment (agent, created_at, id) WHERE stage = 'completed' AND rated;
 
 -- Signing keys of organizations. A retired key still verifies. The private key is encrypted with the host key.
-CREATE TABLE aaaf_issuer_key (
+CREATE TABLE rating_issuer_key (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     public       TEXT   {bytewise} NOT NULL,
     sealed       TEXT   NOT NULL,
     created_at   BIGINT NOT NULL,
     retired_at   BIGINT,
     compromised  BOOLEAN NOT NULL DEFAULT FALSE
 );
-CREATE UNIQUE INDEX aaaf_issuer_key_current ON aaaf_issuer_key (organization) WHERE retired_at IS NULL;
-CREATE INDEX aaaf_issuer_key_listed ON aaaf_issuer_key (organization, number);
+CREATE UNIQUE INDEX rating_issuer_key_current ON rating_issuer_key (organization) WHERE retired_at IS NULL;
+CREATE INDEX rating_issuer_key_listed ON rating_issuer_key (organization, number);
 
 -- Revocation lists of badges. The issuer and the address of a list never change.
-CREATE TABLE aaaf_status_list (
+CREATE TABLE rating_status_list (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     issuer       TEXT   {bytewise} NOT NULL,
     base_url     TEXT   {bytewise} NOT NULL,
     given_out    BIGINT NOT NULL DEFAULT 0,
     changes      BIGINT NOT NULL DEFAULT 0,
     created_at   BIGINT NOT NULL
 );
-CREATE INDEX aaaf_status_list_of ON aaaf_status_list (organization, issuer, base_url, number);
+CREATE INDEX rating_status_list_of ON rating_status_list (organization, issuer, base_url, number);
 
-CREATE TABLE aaaf_badge (
+CREATE TABLE rating_badge (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
-    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
+    agent        BIGINT NOT NULL REFERENCES rating_agent (number),
     assessment   TEXT   {bytewise} NOT NULL,
     revision     BIGINT NOT NULL,
     id           TEXT   {bytewise} NOT NULL UNIQUE,
     state        TEXT   {bytewise} NOT NULL,
     badge        TEXT   NOT NULL,
     credential   TEXT,
-    status_list  BIGINT REFERENCES aaaf_status_list (number),
+    status_list  BIGINT REFERENCES rating_status_list (number),
     status_index BIGINT,
     revocation   TEXT,
     valid_until  BIGINT NOT NULL,
     created_at   BIGINT NOT NULL
 );
-CREATE UNIQUE INDEX aaaf_badge_revision ON aaaf_badge (assessment, revision);
+CREATE UNIQUE INDEX rating_badge_revision ON rating_badge (assessment, revision);
 -- A bit of a revocation list belongs to one badge.
-CREATE UNIQUE INDEX aaaf_badge_bit ON aaaf_badge (status_list, status_index) WHERE status_index IS NOT NULL;
-CREATE INDEX aaaf_badge_revoked ON aaaf_badge (status_list, status_index) WHERE state = 'revoked';
-CREATE INDEX aaaf_badge_expiry ON aaaf_badge (valid_until, number) WHERE state = 'issued';
-CREATE INDEX aaaf_badge_of_agent ON aaaf_badge (agent, number);
+CREATE UNIQUE INDEX rating_badge_bit ON rating_badge (status_list, status_index) WHERE status_index IS NOT NULL;
+CREATE INDEX rating_badge_revoked ON rating_badge (status_list, status_index) WHERE state = 'revoked';
+CREATE INDEX rating_badge_expiry ON rating_badge (valid_until, number) WHERE state = 'issued';
+CREATE INDEX rating_badge_of_agent ON rating_badge (agent, number);
 
-CREATE TABLE aaaf_appeal (
+CREATE TABLE rating_appeal (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
-    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
+    agent        BIGINT NOT NULL REFERENCES rating_agent (number),
     assessment   TEXT   {bytewise} NOT NULL,
     id           TEXT   {bytewise} NOT NULL UNIQUE,
     state        TEXT   {bytewise} NOT NULL,
@@ -157,22 +157,22 @@ CREATE TABLE aaaf_appeal (
     created_at   BIGINT NOT NULL,
     resolved_at  BIGINT
 );
-CREATE INDEX aaaf_appeal_listed ON aaaf_appeal (organization, assessment, created_at, id);
-CREATE UNIQUE INDEX aaaf_appeal_accepted ON aaaf_appeal (assessment, accepted) WHERE accepted IS NOT NULL;
+CREATE INDEX rating_appeal_listed ON rating_appeal (organization, assessment, created_at, id);
+CREATE UNIQUE INDEX rating_appeal_accepted ON rating_appeal (assessment, accepted) WHERE accepted IS NOT NULL;
 -- Evidence about an agent with an open appeal is kept.
-CREATE INDEX aaaf_appeal_open ON aaaf_appeal (agent) WHERE state IN ('filed', 'under_review');
+CREATE INDEX rating_appeal_open ON rating_appeal (agent) WHERE state IN ('filed', 'under_review');
 
 -- At most one open appeal per dimension.
-CREATE TABLE aaaf_appealed_dimension (
+CREATE TABLE rating_appealed_dimension (
     assessment TEXT   {bytewise} NOT NULL,
     dimension  TEXT   {bytewise} NOT NULL,
-    appeal     BIGINT NOT NULL REFERENCES aaaf_appeal (number),
+    appeal     BIGINT NOT NULL REFERENCES rating_appeal (number),
     PRIMARY KEY (assessment, dimension)
 );
 
-CREATE TABLE aaaf_webhook (
+CREATE TABLE rating_webhook (
     number          {serial},
-    organization    BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    organization    BIGINT NOT NULL REFERENCES rating_organization (number),
     id              TEXT   {bytewise} NOT NULL UNIQUE,
     url             TEXT   NOT NULL,
     events          TEXT   NOT NULL,
@@ -191,26 +191,26 @@ CREATE TABLE aaaf_webhook (
     lease_owner     TEXT   {bytewise},
     lease_until     BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX aaaf_webhook_listed ON aaaf_webhook (organization, created_at, id);
-CREATE INDEX aaaf_webhook_due ON aaaf_webhook (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX rating_webhook_listed ON rating_webhook (organization, created_at, id);
+CREATE INDEX rating_webhook_due ON rating_webhook (due_at) WHERE due_at IS NOT NULL;
 -- SQLite releases the leases of dead processes at once; on PostgreSQL they expire.
--- sqlite: CREATE INDEX aaaf_webhook_leased ON aaaf_webhook (lease_owner) WHERE lease_owner IS NOT NULL;
+-- sqlite: CREATE INDEX rating_webhook_leased ON rating_webhook (lease_owner) WHERE lease_owner IS NOT NULL;
 
 -- There is one notice per subject and topic: the id follows from both. The body is deleted before the notice.
-CREATE TABLE aaaf_notice (
+CREATE TABLE rating_notice (
     number       {serial},
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     id           TEXT   {bytewise} NOT NULL UNIQUE,
     topic        TEXT   {bytewise} NOT NULL,
     body         TEXT   NOT NULL,
     told_at      BIGINT NOT NULL
 );
-CREATE INDEX aaaf_notice_told ON aaaf_notice (told_at, number);
+CREATE INDEX rating_notice_told ON rating_notice (told_at, number);
 
-CREATE TABLE aaaf_delivery (
+CREATE TABLE rating_delivery (
     number       {serial},
-    webhook      BIGINT NOT NULL REFERENCES aaaf_webhook (number) ON DELETE CASCADE,
-    notice       BIGINT NOT NULL REFERENCES aaaf_notice (number),
+    webhook      BIGINT NOT NULL REFERENCES rating_webhook (number) ON DELETE CASCADE,
+    notice       BIGINT NOT NULL REFERENCES rating_notice (number),
     id           TEXT   {bytewise} NOT NULL UNIQUE,
     state        TEXT   {bytewise} NOT NULL,
     attempts     BIGINT NOT NULL DEFAULT 0,
@@ -219,14 +219,14 @@ CREATE TABLE aaaf_delivery (
     outcome      TEXT,
     created_at   BIGINT NOT NULL
 );
-CREATE INDEX aaaf_delivery_due ON aaaf_delivery (webhook, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX aaaf_delivery_listed ON aaaf_delivery (webhook, created_at, id);
-CREATE INDEX aaaf_delivery_of_notice ON aaaf_delivery (notice);
-CREATE INDEX aaaf_delivery_over ON aaaf_delivery (created_at) WHERE due_at IS NULL;
+CREATE INDEX rating_delivery_due ON rating_delivery (webhook, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX rating_delivery_listed ON rating_delivery (webhook, created_at, id);
+CREATE INDEX rating_delivery_of_notice ON rating_delivery (notice);
+CREATE INDEX rating_delivery_over ON rating_delivery (created_at) WHERE due_at IS NULL;
 
 -- How the tasks of a suite count in assessments.
-CREATE TABLE aaaf_profile (
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+CREATE TABLE rating_profile (
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     -- suiteId@version
     suite        TEXT   NOT NULL,
     document     TEXT   NOT NULL,
@@ -236,21 +236,21 @@ CREATE TABLE aaaf_profile (
 );
 
 -- Eval runs whose results were taken as evidence or left out. An organization counts a run for one agent.
-CREATE TABLE aaaf_gathered (
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+CREATE TABLE rating_collected_run (
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     run          TEXT   NOT NULL,
-    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    agent        BIGINT NOT NULL REFERENCES rating_agent (number),
     suite        TEXT   NOT NULL,
     events       BIGINT NOT NULL,
     left_out     TEXT,
     gathered_at  BIGINT NOT NULL,
     PRIMARY KEY (organization, run)
 );
-CREATE INDEX aaaf_gathered_suite ON aaaf_gathered (organization, suite);
-CREATE INDEX aaaf_gathered_left_out ON aaaf_gathered (organization, agent, gathered_at) WHERE left_out IS NOT NULL;
+CREATE INDEX rating_collected_run_suite ON rating_collected_run (organization, suite);
+CREATE INDEX rating_collected_run_left_out ON rating_collected_run (organization, agent, gathered_at) WHERE left_out IS NOT NULL;
 
-CREATE TABLE aaaf_stress_test_result (
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+CREATE TABLE rating_stress_test_result (
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     assessment   TEXT   NOT NULL,
     test         TEXT   NOT NULL,
     task         TEXT   NOT NULL,
@@ -260,11 +260,11 @@ CREATE TABLE aaaf_stress_test_result (
     recorded_at  BIGINT NOT NULL,
     PRIMARY KEY (organization, assessment, test, task)
 );
-CREATE INDEX aaaf_stress_test_result_age ON aaaf_stress_test_result (recorded_at);
+CREATE INDEX rating_stress_test_result_age ON rating_stress_test_result (recorded_at);
 
 -- Stress tasks that organizations add to the library.
-CREATE TABLE aaaf_own_stress_task (
-    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+CREATE TABLE rating_own_stress_task (
+    organization BIGINT NOT NULL REFERENCES rating_organization (number),
     id           TEXT   NOT NULL,
     document     TEXT   NOT NULL,
     created_at   BIGINT NOT NULL,

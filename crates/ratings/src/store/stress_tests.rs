@@ -8,15 +8,15 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
 use touchstone_kit::ids::RunId;
 
-const ADD: &str = "INSERT INTO aaaf_stress_test_result
+const ADD: &str = "INSERT INTO rating_stress_test_result
         (organization, assessment, test, task, run, outcome, score, recorded_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
     ON CONFLICT (organization, assessment, test, task) DO NOTHING";
-const ALL: &str = "SELECT test, task, run, outcome, score FROM aaaf_stress_test_result
+const ALL: &str = "SELECT test, task, run, outcome, score FROM rating_stress_test_result
     WHERE organization = $1 AND assessment = $2 ORDER BY test, task";
-const FORGET: &str = "DELETE FROM aaaf_stress_test_result
+const FORGET: &str = "DELETE FROM rating_stress_test_result
     WHERE (organization, assessment, test, task) IN (
-        SELECT organization, assessment, test, task FROM aaaf_stress_test_result
+        SELECT organization, assessment, test, task FROM rating_stress_test_result
         WHERE recorded_at < $1 ORDER BY recorded_at LIMIT $2)";
 
 type Row = (String, String, String, String, f64);
@@ -59,7 +59,7 @@ pub async fn stress_results(
         .await?;
     let result = |(test, task, run, outcome, score): Row| {
         let outcome = StressOutcome::parse(&outcome)
-            .ok_or_else(|| column("aaaf_stress_test_result", "outcome").inconsistent())?;
+            .ok_or_else(|| column("rating_stress_test_result", "outcome").inconsistent())?;
         Ok(StressResult {
             test,
             task,

@@ -16,34 +16,34 @@ use touchstone_host::store::sql::query;
 
 const AGENTS: &str = concat!(
     "SELECT organization, number, id, archived OR suspended OR NOT ",
-    active!("aaaf_agent.organization"),
-    " FROM aaaf_agent WHERE number > $1 ORDER BY number LIMIT $2"
+    active!("rating_agent.organization"),
+    " FROM rating_agent WHERE number > $1 ORDER BY number LIMIT $2"
 );
 /// Stress test tasks are not new evidence: an assessment created them.
 const COMPLETED: &str = "SELECT COUNT(*) FROM (
-        SELECT DISTINCT task FROM aaaf_event
+        SELECT DISTINCT task FROM rating_event
         WHERE organization = $1 AND agent = $2 AND occurred_at >= $3 AND kind = 'task_completed'
             AND assessment IS NULL AND (recorder IS NULL OR recorder <> 'agent')
         LIMIT $4) AS completed";
 const ENDING: &str = concat!(
     "SELECT b.number, b.organization, b.id, a.id, b.assessment, b.valid_until
-    FROM aaaf_badge b JOIN aaaf_agent a ON a.number = b.agent
+    FROM rating_badge b JOIN rating_agent a ON a.number = b.agent
     WHERE b.state = 'issued' AND (b.valid_until, b.number) > ($1, $2) AND b.valid_until <= $3 AND ",
     active!("b.organization"),
     " ORDER BY b.valid_until, b.number LIMIT $4"
 );
 const LATEST_EXPIRY: &str =
-    "SELECT MAX(valid_until) FROM aaaf_badge WHERE agent = $1 AND state = 'issued'";
-const CLAIM_REASSESSMENT: &str = "UPDATE aaaf_agent SET reassessment_tried_at = $3
+    "SELECT MAX(valid_until) FROM rating_badge WHERE agent = $1 AND state = 'issued'";
+const CLAIM_REASSESSMENT: &str = "UPDATE rating_agent SET reassessment_tried_at = $3
     WHERE number = $1 AND (reassessment_tried_at IS NULL OR reassessment_tried_at <= $2)";
 /// Checked without a lock: most notices were sent before.
-const NOTICE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
-const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
-        SELECT number FROM aaaf_event
+const NOTICE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM rating_notice WHERE id = $1)";
+const FORGET: &str = "DELETE FROM rating_event WHERE number IN (
+        SELECT number FROM rating_event
         WHERE organization = $1 AND agent = $2 AND occurred_at < $3
-            AND NOT EXISTS (SELECT 1 FROM aaaf_assessment s
+            AND NOT EXISTS (SELECT 1 FROM rating_assessment s
                 WHERE s.agent = $2 AND s.stage IN ('pending', 'in_progress'))
-            AND NOT EXISTS (SELECT 1 FROM aaaf_appeal p
+            AND NOT EXISTS (SELECT 1 FROM rating_appeal p
                 WHERE p.agent = $2 AND p.state IN ('filed', 'under_review'))
         ORDER BY occurred_at, number LIMIT $4)";
 
@@ -57,7 +57,7 @@ fn ending_of(row: EndingRow) -> Result<ExpiringBadge, StoreError> {
         badge,
         agent,
         assessment,
-        valid_until: column("aaaf_badge", "valid_until").time(valid_until)?,
+        valid_until: column("rating_badge", "valid_until").time(valid_until)?,
     })
 }
 
@@ -98,7 +98,7 @@ pub async fn completed_since(
         .bind(i64::from(most))
         .fetch_one(database.readers())
         .await?;
-    column("aaaf_event", "task").number(counted)
+    column("rating_event", "task").number(counted)
 }
 
 /// Valid badges of every active organization, by expiry: those after the position `after` that
@@ -126,7 +126,7 @@ pub async fn latest_badge_expiry(
         .bind(agent.0)
         .fetch_one(database.readers())
         .await?;
-    let time = |micros| column("aaaf_badge", "valid_until").time(micros);
+    let time = |micros| column("rating_badge", "valid_until").time(micros);
     latest.map(time).transpose()
 }
 

@@ -4,10 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::aaaf::api::agents::elsewhere::PROGRAM;
 use crate::cli::home::{Done, Home};
 use crate::cli::serve::Server;
 use crate::http::support::clerk;
+use crate::ratings::api::agents::elsewhere::PROGRAM;
 use crate::support::evidence::collecting_in;
 
 fn ago(seconds: i64) -> String {
@@ -542,7 +542,7 @@ fn an_agent_that_is_a_command_of_the_configuration_is_put_through_stress_tests()
     let expected = json!(clerk::expected()).to_string();
     std::fs::write(home.path("expected.json"), expected).unwrap();
     let settings = std::fs::read_to_string(home.config()).unwrap();
-    let reach = "[[aaaf.reach.commands]]\nname = \"clerk\"\ncommand = \"python3 agent.py expected.json\"\n\
+    let reach = "[[ratings.reach.commands]]\nname = \"clerk\"\ncommand = \"python3 agent.py expected.json\"\n\
                  tenants = [\"default\"]\n";
     std::fs::write(home.config(), format!("{settings}\n{reach}")).unwrap();
     let refused = home.run(&["rating", "enroll", "clerk", "--command", "python3 agent.py"]);

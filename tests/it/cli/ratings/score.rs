@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::home::{Done, Home};
 
 fn vector(name: &str) -> Value {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aaaf/vectors");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ratings/vectors");
     let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
     serde_json::from_str(&text).unwrap()
 }

@@ -7,9 +7,9 @@ use regex::Regex;
 use serde_json::{Value, json};
 use touchstone_kit::ids::RunId;
 
-use crate::aaaf::api::{Site, appeals, badges};
 use crate::http::deployments::promotion::{self, into_service, list};
 use crate::http::support::host::{TestHost, create_body, says};
+use crate::ratings::api::{Site, appeals, badges};
 use crate::store::Engine;
 
 /// What differs between two executions of a test, and what a snapshot has instead.

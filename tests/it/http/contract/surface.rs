@@ -14,7 +14,7 @@ use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use touchstone::http::operations;
-use touchstone::http::rating_operations as aaaf_operations;
+use touchstone::http::rating_operations;
 use touchstone::services::conditions;
 use touchstone_agent_cards::gate as agent_card;
 use touchstone_deployments::promotion::ApprovalState;
@@ -36,7 +36,7 @@ use crate::support::{asyncapi, openapi};
 fn the_routes_are_those_of_the_description() {
     let mut served: Vec<(String, String)> = operations()
         .into_iter()
-        .chain(aaaf_operations())
+        .chain(rating_operations())
         .filter(|operation| operation.described)
         .map(|operation| (operation.method.to_owned(), operation.path.to_owned()))
         .collect();
@@ -79,7 +79,7 @@ fn no_text_of_the_descriptions_became_a_property() {
 
 #[test]
 fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_scope() {
-    let all = operations().into_iter().chain(aaaf_operations());
+    let all = operations().into_iter().chain(rating_operations());
     for operation in all.filter(|o| o.described) {
         let described =
             &openapi::document()["paths"][operation.path][operation.method.to_lowercase()];
@@ -212,7 +212,7 @@ async fn of_conditions(
 ) -> BTreeSet<String> {
     let host = TestHost::idle().await;
     let registered = conditions(
-        host.aaaf.clone(),
+        host.ratings.clone(),
         host.cards.clone(),
         host.store.clone(),
         host.runs.clone(),

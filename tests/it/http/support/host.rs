@@ -54,9 +54,9 @@ use touchstone_openwop::suite::ModelClass;
 use touchstone_packs::http::PackRules;
 use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::verify::{Trust, TrustMode};
-use touchstone_ratings::http::rates::AaafRates;
+use touchstone_ratings::http::rates::RatingRates;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
-use touchstone_ratings::service::Aaaf;
+use touchstone_ratings::service::Ratings;
 use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
 use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::stress_tests::StressTestRunner;
@@ -240,12 +240,12 @@ pub struct Lab {
     /// Settings for agents outside this host.
     pub elsewhere: ExternalAgentSettings,
     /// Rate limits of the rating API.
-    pub rates: AaafRates,
+    pub rates: RatingRates,
 }
 
 impl Lab {
     /// The usual parts, with these rate limits of the rating API.
-    pub fn limited(rates: AaafRates) -> Self {
+    pub fn limited(rates: RatingRates) -> Self {
         Self {
             rates,
             ..Self::default()
@@ -254,7 +254,7 @@ impl Lab {
 }
 
 /// No rate limits of the rating API.
-pub const UNLIMITED: AaafRates = AaafRates {
+pub const UNLIMITED: RatingRates = RatingRates {
     requests_per_minute: 0,
     events_per_minute: 0,
     assessments_per_hour: 0,
@@ -278,7 +278,7 @@ impl Default for Lab {
             },
             publication: None,
             elsewhere: ExternalAgentSettings::default(),
-            rates: AaafRates::default(),
+            rates: RatingRates::default(),
         }
     }
 }
@@ -295,7 +295,7 @@ pub struct TestHost {
     pub outside: Arc<Outside>,
     pub cards: Arc<CardScores>,
     pub issuer: Arc<Issuer>,
-    pub aaaf: Arc<Aaaf>,
+    pub ratings: Arc<Ratings>,
     pub clock: Arc<TestClock>,
     pub vault: Arc<Vault>,
     pub examiner: Arc<Examiner>,
@@ -437,7 +437,7 @@ impl TestHost {
             outside,
             cards: services.cards,
             issuer: services.issuer,
-            aaaf: services.aaaf,
+            ratings: services.ratings,
             clock,
             vault,
             examiner,

@@ -24,7 +24,7 @@ use touchstone_ratings::rules::notice::schedule::EndpointHealth;
 use touchstone_ratings::store as rating_store;
 use touchstone_runs::store as run_store;
 
-use crate::store::aaaf::{decision, key, organization};
+use crate::store::ratings::{decision, key, organization};
 use crate::store::webhooks::webhook;
 use crate::store::{Engine, Engine::*, TestStore, at, record, tenant};
 use crate::support::host_keys;

@@ -45,15 +45,15 @@ whose suite has an assessment profile. Assessments do this automatically. To rea
 
 --source task_logs records logs with one task per row, as JSON Lines or as CSV with a header. It
 reads the file of --file, or else task_logs.jsonl, task_logs.csv, and the .jsonl and .csv files in
-task_logs/. docs/aaaf.md lists the columns.
+task_logs/. docs/ratings.md lists the columns.
 
 --source memory_files records tasks that an agent notes in Markdown files. It reads the file or
-folder of --file, or else memory_files/. docs/aaaf.md describes the format of these notes.
+folder of --file, or else memory_files/. docs/ratings.md describes the format of these notes.
 
 --source manual records the event described by --event, --at and --set.
 
 --source FILE records events from JSON Lines, from a JSON array, or from the member `events` of a
-JSON object. docs/aaaf.md describes their format. An event refers to its agent by name or id. An
+JSON object. docs/ratings.md describes their format. An event refers to its agent by name or id. An
 event without `id` gets an id from its content and position, so collecting the same file again,
 even with more lines, records nothing twice.
 

@@ -281,7 +281,7 @@ pub fn unreadable(file: &Path, cause: &std::io::Error) -> Failure {
 pub fn unusable(file: &Path, fault: &str) -> Failure {
     let message = plain(&format!("{}: {fault}", file.display()));
     Failure::bad_input("INVALID_REQUEST", message)
-        .or_try("see docs/aaaf.md for what an event looks like")
+        .or_try("see docs/ratings.md for what an event looks like")
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub enum Command {
     Show(Which),
     /// Resolve an appeal, as a principal other than the one who filed it
     #[command(
-        after_help = "OVERRIDES is a JSON array; docs/aaaf.md describes its format.\n\nExit codes: 0 decided, 2 bad input or refused, 3 could not complete, 4 no rating yet.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
+        after_help = "OVERRIDES is a JSON array; docs/ratings.md describes its format.\n\nExit codes: 0 decided, 2 bad input or refused, 3 could not complete, 4 no rating yet.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
     )]
     Resolve(Resolve),
 }

@@ -27,12 +27,12 @@ pub async fn file(
 ) -> Answer {
     let id = path.get("assessmentId").to_owned();
     // Check that the assessment exists and belongs to the caller before validating the body.
-    state.aaaf.assessment(&member, &id).await?;
+    state.ratings.assessment(&member, &id).await?;
     let filing = Filing::parse(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/appeals");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let filed = aaaf.file_appeal(&member, &id, filing).await?;
+        let filed = ratings.file_appeal(&member, &id, filing).await?;
         Ok(Done::new(StatusCode::CREATED, to_json(&filed)))
     })
     .await
@@ -46,10 +46,13 @@ pub async fn list(
     query: Query,
 ) -> Answer {
     let id = path.get("assessmentId");
-    state.aaaf.assessment(&member, id).await?;
+    state.ratings.assessment(&member, id).await?;
     let page = Page::<Position>::of(&query)?;
     let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
-    let appeals = state.aaaf.appeals(&member, id, after, fetch_limit).await?;
+    let appeals = state
+        .ratings
+        .appeals(&member, id, after, fetch_limit)
+        .await?;
     page.answer(appeals, AppealRecord::position, to_json)
 }
 
@@ -60,7 +63,7 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let (assessment, id) = (path.get("assessmentId"), path.get("appealId"));
-    let appeal = state.aaaf.appeal(&member, assessment, id).await?;
+    let appeal = state.ratings.appeal(&member, assessment, id).await?;
     json(StatusCode::OK, &to_json(&appeal))
 }
 
@@ -74,12 +77,12 @@ pub async fn resolve(
 ) -> Answer {
     let assessment = path.get("assessmentId").to_owned();
     let id = path.get("appealId").to_owned();
-    state.aaaf.appeal(&member, &assessment, &id).await?;
+    state.ratings.appeal(&member, &assessment, &id).await?;
     let ruling = Ruling::parse(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{assessment}/appeals/{id}/resolve");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let resolved = aaaf
+        let resolved = ratings
             .resolve_appeal(&member, &assessment, &id, ruling)
             .await?;
         Ok(Done::new(StatusCode::OK, to_json(&resolved)))

@@ -20,7 +20,7 @@ pub async fn list(
     query: Query,
 ) -> Answer {
     let organization = path.get("organizationId");
-    let member = state.aaaf.audited(&caller, organization, false).await?;
+    let member = state.ratings.audited(&caller, organization, false).await?;
     assessments::list(State(state), Extension(member), query).await
 }
 
@@ -31,7 +31,7 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let organization = path.get("organizationId");
-    let member = state.aaaf.audited(&caller, organization, false).await?;
+    let member = state.ratings.audited(&caller, organization, false).await?;
     assessments::get(State(state), Extension(member), path).await
 }
 
@@ -44,6 +44,6 @@ pub async fn review(
     body: JsonBody,
 ) -> Answer {
     let organization = path.get("organizationId");
-    let member = state.aaaf.audited(&caller, organization, true).await?;
+    let member = state.ratings.audited(&caller, organization, true).await?;
     assessments::review(State(state), Extension(member), path, key, body).await
 }

@@ -21,7 +21,7 @@ use crate::rules::stress_test::library::{Plan, Test};
 use crate::rules::{Axis, Config};
 use crate::service::assessments::{estimated_completion, needs_review, valid_until};
 use crate::service::stress_tests::run_of;
-use crate::service::{Aaaf, Member};
+use crate::service::{Member, Ratings};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
@@ -51,7 +51,7 @@ pub async fn stress_test(
 ) -> Answer {
     let id = path.get("agentId").to_owned();
     // Check that the agent exists and belongs to the caller before validating the body.
-    state.aaaf.agent(&member, &id).await?;
+    state.ratings.agent(&member, &id).await?;
     let order = Order::stress_test(&id, &body)?;
     let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
     ordered(state, member, endpoint, key, &body, order).await
@@ -67,7 +67,7 @@ pub async fn add_stress_test(
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
     let id = path.get("assessmentId").to_owned();
-    let earlier = state.aaaf.assessment(&member, &id).await?;
+    let earlier = state.ratings.assessment(&member, &id).await?;
     let order = Order::repeated(&earlier.agent, &earlier.request.assessment, &body)?;
     let endpoint = format!("POST /api/v1/assessments/{id}/stress-test");
     ordered(state, member, endpoint, key, &body, order).await
@@ -85,10 +85,10 @@ async fn ordered(
     once(&state.host, &caller, endpoint, key, body, |_| async move {
         // A replay under the same idempotency key does not count against the limit.
         host.allowances.assessment(&member.caller.key_id)?;
-        let assessment = host.aaaf.order(&member, &order).await?;
+        let assessment = host.ratings.order(&member, &order).await?;
         Ok(Done::new(
             StatusCode::ACCEPTED,
-            accepted(assessment, &member, &host.aaaf),
+            accepted(assessment, &member, &host.ratings),
         ))
     })
     .await
@@ -101,7 +101,7 @@ pub async fn stress_results(
     path: PathParameters,
 ) -> Answer {
     let results = state
-        .aaaf
+        .ratings
         .stress_results(&member, path.get("assessmentId"))
         .await?;
     json(StatusCode::OK, &json!({"data": results}))
@@ -124,11 +124,11 @@ pub async fn list(
     let (agent, stage) = (query.get("agent_id"), stage.transpose()?);
     let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
     let assessments = state
-        .aaaf
+        .ratings
         .assessments(&member, agent, stage, after, fetch_limit)
         .await?;
     page.answer(assessments, AssessmentRecord::position, |it| {
-        to_json(it, &member, &state.aaaf)
+        to_json(it, &member, &state.ratings)
     })
 }
 
@@ -139,10 +139,13 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let assessment = state
-        .aaaf
+        .ratings
         .assessment(&member, path.get("assessmentId"))
         .await?;
-    json(StatusCode::OK, &to_json(&assessment, &member, &state.aaaf))
+    json(
+        StatusCode::OK,
+        &to_json(&assessment, &member, &state.ratings),
+    )
 }
 
 /// `POST /api/v1/assessments/{assessmentId}/review`.
@@ -155,27 +158,27 @@ pub async fn review(
 ) -> Answer {
     let id = path.get("assessmentId").to_owned();
     // Check that the assessment exists and belongs to the caller before validating the body.
-    state.aaaf.assessment(&member, &id).await?;
+    state.ratings.assessment(&member, &id).await?;
     let review = Review::parse(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/review");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let reviewed = aaaf.review(&member, &id, review).await?;
+        let reviewed = ratings.review(&member, &id, review).await?;
         Ok(Done::new(
             StatusCode::OK,
-            to_json(&reviewed, &member, &aaaf),
+            to_json(&reviewed, &member, &ratings),
         ))
     })
     .await
 }
 
 /// The answer to an order. The assessment is shown as in progress, whichever replica claims it.
-fn accepted(mut assessment: AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
+fn accepted(mut assessment: AssessmentRecord, member: &Member, ratings: &Ratings) -> Value {
     assessment.stage = Stage::InProgress;
-    to_json(&assessment, member, aaaf)
+    to_json(&assessment, member, ratings)
 }
 
-fn to_json(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
+fn to_json(it: &AssessmentRecord, member: &Member, ratings: &Ratings) -> Value {
     let request = &it.request;
     let kind = request.assessment.kind;
     let (badge_id, badge_state) = badge(it);
@@ -237,7 +240,7 @@ fn to_json(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
         "improvement_areas": improvement_areas,
         "badge_id": badge_id,
         "badge_state": badge_state,
-        "badge_urls": public.map(|_| badge_urls(&aaaf.badge_address(&it.id))),
+        "badge_urls": public.map(|_| badge_urls(&ratings.badge_address(&it.id))),
         "valid_until": valid_until(it),
         "not_certified": not_certified,
         "error": error,

@@ -31,12 +31,12 @@ pub async fn rotate(
 ) -> Answer {
     let id = path.get("organizationId").to_owned();
     // Check that the organization exists and belongs to the caller before validating the body.
-    state.aaaf.changeable(&caller, &id).await?;
+    state.ratings.changeable(&caller, &id).await?;
     let rotation = rotation(&body)?;
-    let (aaaf, acting_caller) = (state.aaaf.clone(), caller.clone());
+    let (ratings, acting_caller) = (state.ratings.clone(), caller.clone());
     let endpoint = format!("POST /api/v1/organizations/{id}/issuer-keys/rotate");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let rotated = aaaf
+        let rotated = ratings
             .rotate_issuer_key(&acting_caller, &id, rotation)
             .await?;
         Ok(Done::new(StatusCode::OK, to_json(&id, &rotated)))

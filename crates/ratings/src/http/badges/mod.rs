@@ -78,7 +78,7 @@ pub async fn get(
             "no such badge; a badge is available as .json, .svg, .png and .md",
         )
     })?;
-    let visible = state.aaaf.badge(viewer.as_ref(), id).await?;
+    let visible = state.ratings.badge(viewer.as_ref(), id).await?;
     let scale = match query.whole("scale", 1, 2)? {
         Some(_) if format != Format::Png => {
             let message = "`scale` is only allowed for .png, the only form with pixels";
@@ -87,7 +87,7 @@ pub async fn get(
         Some(2) => Scale::Two,
         _ => Scale::One,
     };
-    state.aaaf.require_proof(&visible).await?;
+    state.ratings.require_proof(&visible).await?;
     let (kind, body) = match format {
         Format::Record => (
             "application/json",
@@ -97,11 +97,11 @@ pub async fn get(
             "application/json",
             text(&plain(&visible, visible.shape(id))?),
         ),
-        Format::Svg => ("image/svg+xml", state.aaaf.badge_svg(&visible).await?),
-        Format::Png => ("image/png", state.aaaf.badge_png(&visible, scale).await?),
+        Format::Svg => ("image/svg+xml", state.ratings.badge_svg(&visible).await?),
+        Format::Png => ("image/png", state.ratings.badge_png(&visible, scale).await?),
         Format::Markdown => (
             "text/markdown; charset=utf-8",
-            state.aaaf.badge_markdown(&visible).into(),
+            state.ratings.badge_markdown(&visible).into(),
         ),
     };
     Ok(cached_response(&visible, &headers, kind, body))
@@ -115,7 +115,7 @@ pub async fn credential(
     headers: HeaderMap,
     path: PathParameters,
 ) -> Answer {
-    let visible = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
+    let visible = state.ratings.badge(viewer.as_ref(), path.get("badgeId"));
     let visible = visible.await?;
     let body = Bytes::from(visible.served().to_owned());
     Ok(cached_response(&visible, &headers, CREDENTIAL, body))
@@ -129,15 +129,15 @@ pub async fn verify(
     path: PathParameters,
 ) -> Answer {
     let id = path.get("badgeId");
-    let visible = state.aaaf.badge(viewer.as_ref(), id).await?;
-    let verification = state.aaaf.verify_badge(&visible).await?;
-    let appealed = state.aaaf.is_appealed(&visible).await?;
-    let changes = state.aaaf.changes_since(&visible).await?;
+    let visible = state.ratings.badge(viewer.as_ref(), id).await?;
+    let verification = state.ratings.verify_badge(&visible).await?;
+    let appealed = state.ratings.is_appealed(&visible).await?;
+    let changes = state.ratings.changes_since(&visible).await?;
     let mut response = if prefers_page(&headers) {
         let notes = notes(appealed, &changes);
         page(
             state
-                .aaaf
+                .ratings
                 .verification_page(&visible, verification, notes)
                 .await?,
         )
@@ -203,12 +203,12 @@ pub async fn revoke(
 ) -> Answer {
     let id = path.get("badgeId").to_owned();
     // Check that the badge exists and belongs to the caller before validating the body.
-    state.aaaf.own_badge(&member, &id).await?;
+    state.ratings.own_badge(&member, &id).await?;
     let (reason, note) = revocation(&body)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (ratings, caller) = (state.ratings.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/badges/{id}/revoke");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let revoked = aaaf.revoke(&member, &id, reason, note).await?;
+        let revoked = ratings.revoke(&member, &id, reason, note).await?;
         Ok(Done::new(
             StatusCode::OK,
             record(&revoked, DocumentShape::Host)?,

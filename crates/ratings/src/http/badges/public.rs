@@ -31,7 +31,7 @@ pub async fn status_list(
         .ok()
         .filter(|n: &i64| n.to_string() == number);
     let list = match number {
-        Some(number) => state.aaaf.status_list(number).await?,
+        Some(number) => state.ratings.status_list(number).await?,
         None => None,
     };
     let list = list.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such status list"))?;
@@ -46,7 +46,10 @@ pub async fn did_document(
     path: PathParameters,
 ) -> Answer {
     let _place = state.host.limits.enter()?;
-    let document = state.aaaf.did_document(path.get("organizationId")).await?;
+    let document = state
+        .ratings
+        .did_document(path.get("organizationId"))
+        .await?;
     let text = serde_json::to_vec(&document).map_err(|cause| internal(&cause))?;
     Ok(cached_for_a_minute(
         &headers,

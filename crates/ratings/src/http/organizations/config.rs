@@ -58,7 +58,7 @@ async fn replace<S: ConfigSection>(
     body: &Value,
 ) -> Answer {
     let replaced = state
-        .aaaf
+        .ratings
         .replace_config(caller, organization, body, S::MEMBERS)
         .await?;
     json(StatusCode::OK, &S::to_json(&replaced))
@@ -70,7 +70,9 @@ pub async fn get(
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
-    let organization = state.aaaf.organization(&caller, path.get("organizationId"));
+    let organization = state
+        .ratings
+        .organization(&caller, path.get("organizationId"));
     json(StatusCode::OK, &config::of(&organization.await?)?)
 }
 
@@ -82,7 +84,7 @@ pub async fn change(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("organizationId");
-    let changed = state.aaaf.change_config(&caller, id, &body).await?;
+    let changed = state.ratings.change_config(&caller, id, &body).await?;
     json(StatusCode::OK, &changed)
 }
 
@@ -107,7 +109,9 @@ pub async fn organization_section<S: ConfigSection>(
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
-    let organization = state.aaaf.organization(&caller, path.get("organizationId"));
+    let organization = state
+        .ratings
+        .organization(&caller, path.get("organizationId"));
     section::<S>(&organization.await?)
 }
 
@@ -118,7 +122,9 @@ pub async fn set_organization_section<S: ConfigSection>(
     path: PathParameters,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let organization = state.aaaf.changeable(&caller, path.get("organizationId"));
+    let organization = state
+        .ratings
+        .changeable(&caller, path.get("organizationId"));
     replace::<S>(&state, &caller, organization.await?, &body).await
 }
 

@@ -27,10 +27,10 @@ pub async fn create(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let new_organization = NewOrganization::parse(&body)?;
-    let (aaaf, acting_caller) = (state.aaaf.clone(), caller.clone());
+    let (ratings, acting_caller) = (state.ratings.clone(), caller.clone());
     let endpoint = "POST /api/v1/organizations".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let created = aaaf
+        let created = ratings
             .create_organization(&acting_caller, new_organization)
             .await?;
         let secret = json!(created.key.text.expose_secret());
@@ -48,7 +48,9 @@ pub async fn get(
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
-    let organization = state.aaaf.organization(&caller, path.get("organizationId"));
+    let organization = state
+        .ratings
+        .organization(&caller, path.get("organizationId"));
     json(StatusCode::OK, &to_json(&organization.await?))
 }
 
@@ -61,9 +63,12 @@ pub async fn change(
 ) -> Answer {
     let id = path.get("organizationId");
     // Check that the organization exists and belongs to the caller before validating the body.
-    state.aaaf.changeable(&caller, id).await?;
+    state.ratings.changeable(&caller, id).await?;
     let change = Change::parse(&body)?;
-    let changed = state.aaaf.change_organization(&caller, id, change).await?;
+    let changed = state
+        .ratings
+        .change_organization(&caller, id, change)
+        .await?;
     json(StatusCode::OK, &to_json(&changed))
 }
 

@@ -26,10 +26,10 @@ pub async fn add(
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let (aaaf, caller, document) = (state.aaaf.clone(), member.caller.clone(), body.clone());
+    let (ratings, caller, document) = (state.ratings.clone(), member.caller.clone(), body.clone());
     let endpoint = "POST /api/v1/stress-tests".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let record = aaaf.add_own_task(&member, &document).await?;
+        let record = ratings.add_own_task(&member, &document).await?;
         Ok(Done::new(StatusCode::CREATED, to_json(&record, &member)))
     })
     .await
@@ -43,7 +43,7 @@ pub async fn list(
 ) -> Answer {
     let page = Page::<Position>::of(&query)?;
     let tasks = state
-        .aaaf
+        .ratings
         .own_tasks(&member, page.after.as_ref(), page.fetch_limit());
     page.answer(tasks.await?, OwnTaskRecord::position, |record| {
         to_json(record, &member)
@@ -57,7 +57,7 @@ pub async fn remove(
     path: PathParameters,
 ) -> Answer {
     state
-        .aaaf
+        .ratings
         .remove_own_task(&member, path.get("stressTestId"))
         .await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -24,7 +24,7 @@ pub async fn list(
 ) -> Answer {
     let page = Page::<Position>::of(&query)?;
     let profiles = state
-        .aaaf
+        .ratings
         .profiles(&member, page.after.as_ref(), page.fetch_limit());
     page.answer(profiles.await?, ProfileRecord::position, |record| {
         facts(record, "tasks_described", json!(record.profile.tasks.len()))
@@ -37,7 +37,7 @@ pub async fn get(
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
-    let record = state.aaaf.profile(&member, &suite(&path)).await?;
+    let record = state.ratings.profile(&member, &suite(&path)).await?;
     json(StatusCode::OK, &to_json(&record))
 }
 
@@ -49,7 +49,7 @@ pub async fn set(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (record, new) = state
-        .aaaf
+        .ratings
         .set_profile(&member, &suite(&path), &body)
         .await?;
     let status = match new {
@@ -65,7 +65,7 @@ pub async fn remove(
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
-    state.aaaf.remove_profile(&member, &suite(&path)).await?;
+    state.ratings.remove_profile(&member, &suite(&path)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

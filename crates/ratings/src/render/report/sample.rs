@@ -10,7 +10,7 @@ use crate::rules::{Axis, Config, Dimension, Event, Score, score};
 /// The assessment document for a test vector.
 fn document(name: &str, id: &str, ended: &str) -> Value {
     let file = format!(
-        "{}/../../tests/it/aaaf/vectors/{name}.json",
+        "{}/../../tests/it/ratings/vectors/{name}.json",
         env!("CARGO_MANIFEST_DIR")
     );
     let vector: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

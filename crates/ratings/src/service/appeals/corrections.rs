@@ -11,7 +11,7 @@ use crate::rules::appeal::filing::Filing;
 use crate::rules::assessment::calibration::Scores;
 use crate::rules::projection;
 use crate::service::appeals::{evidence_until, scored_result};
-use crate::service::{Aaaf, Member};
+use crate::service::{Member, Ratings};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -21,7 +21,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_runs::service::score_review::{Correction, ScoreReview};
 
 #[async_trait]
-impl ScoreReview for Aaaf {
+impl ScoreReview for Ratings {
     async fn refuse_own(&self, caller: &Caller, why: &'static str) -> Result<(), Problem> {
         Self::refuse_own(self, caller, why).await
     }
@@ -31,7 +31,7 @@ impl ScoreReview for Aaaf {
     }
 }
 
-impl Aaaf {
+impl Ratings {
     /// Files an appeal if the agent's last rating used the corrected score, can still be appealed,
     /// has no open appeal, and the caller may file one.
     ///

@@ -21,7 +21,7 @@ use crate::rules::{Config, Kind, Rating, ScoringError};
 use crate::service::assessments::collection::{EvidenceScope, collect};
 use crate::service::assessments::{collection_problem, insufficient_evidence, needs_review};
 use crate::service::badges::issuer::{BadgeSink, IssuerError};
-use crate::service::{Aaaf, Member, is_id, not_found};
+use crate::service::{Member, Ratings, is_id, not_found};
 use crate::store;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
@@ -35,7 +35,7 @@ const MAX_APPEALS: usize = 3;
 /// Maximum number of appeals read per assessment; more than can exist over all dimensions.
 const MAX_LISTED: u32 = 1000;
 
-impl Aaaf {
+impl Ratings {
     /// Challenges scores of an assessment.
     ///
     /// # Errors

@@ -262,7 +262,7 @@ impl Assessor {
     async fn assess(&self, record: &AssessmentRecord) -> Result<Assessed, StoreError> {
         let assessment = &record.request.assessment;
         let broken = |_| StoreError::Inconsistent {
-            table: "aaaf_assessment",
+            table: "rating_assessment",
             column: "asked",
         };
         let config = Config::read(&record.request.config).map_err(broken)?;
@@ -317,7 +317,7 @@ impl Assessor {
             }
         }
         let result = serde_json::to_value(&scored).map_err(|_| StoreError::Inconsistent {
-            table: "aaaf_assessment",
+            table: "rating_assessment",
             column: "finding",
         })?;
         Ok(Assessed {
@@ -415,7 +415,7 @@ fn calibrated(
             ..
         }) => {
             let inconsistent = || StoreError::Inconsistent {
-                table: "aaaf_assessment",
+                table: "rating_assessment",
                 column: "finding",
             };
             let then = scores(result).ok_or_else(inconsistent)?;

@@ -209,7 +209,7 @@ impl Chunk {
         let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
             "timestamp": record.occurred_at, "data": record.data});
         let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
-            table: "aaaf_event",
+            table: "rating_event",
             column: "data",
         })?;
         if self.ends_before(record) {

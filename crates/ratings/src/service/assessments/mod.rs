@@ -23,7 +23,7 @@ use crate::rules::badge::validity::Validity;
 use crate::rules::{Assessment, Config, Insufficient, Kind, Scoring, ScoringError};
 use crate::service::assessments::collection::{CHUNK_EVENTS, CollectError, EvidenceScope, collect};
 use crate::service::badges::issuer::{BadgeSink, IssuerError};
-use crate::service::{Aaaf, Member, config, is_id, not_found, stress_tests};
+use crate::service::{Member, Ratings, config, is_id, not_found, stress_tests};
 use crate::store;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
@@ -73,7 +73,7 @@ impl Default for ProgressCounter {
 /// Upper bound of the scoring time, for any evidence.
 const MAX_SCORING_TIME: SignedDuration = SignedDuration::from_mins(2);
 
-impl Aaaf {
+impl Ratings {
     /// Orders an assessment; a worker claims it.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //!
 //! One replica at a time runs the job, under a lease. An agent is claimed before its assessment is
 //! ordered, so that a replica that lost its lease orders nothing twice. Orders go through
-//! [`Aaaf::order`], and the organization is notified of the result.
+//! [`Ratings::order`], and the organization is notified of the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::rules::assessment::reassessment::{
 use crate::rules::config::Rules;
 use crate::rules::notice::{Notice, Topic};
 use crate::service::assessments::valid_until;
-use crate::service::{Aaaf, Member, config};
+use crate::service::{Member, Ratings, config};
 use crate::store;
 use touchstone_host::access::Grants;
 use touchstone_host::ports::store::StoreError;
@@ -47,7 +47,7 @@ const AGENTS: u32 = 200;
 
 /// The worker that runs the schedule for one replica.
 pub struct Scheduler {
-    aaaf: Arc<Aaaf>,
+    ratings: Arc<Ratings>,
     replica: Replica,
 }
 
@@ -58,13 +58,13 @@ struct Scheduled {
 
 impl Scheduler {
     /// Creates a worker; `owner` must be unique among all replicas and starts.
-    pub fn new(aaaf: Arc<Aaaf>, owner: String) -> Self {
+    pub fn new(ratings: Arc<Ratings>, owner: String) -> Self {
         let replica = Replica {
-            store: aaaf.store.clone(),
-            clock: aaaf.clock.clone(),
+            store: ratings.store.clone(),
+            clock: ratings.clock.clone(),
             owner,
         };
-        Self { aaaf, replica }
+        Self { ratings, replica }
     }
 
     /// Orders due assessments, if the job is due and no other replica runs it.
@@ -84,7 +84,7 @@ impl Scheduler {
         turn: &Turn<'_>,
         shutdown: &CancellationToken,
     ) -> Result<(), StoreError> {
-        let (store, now) = (&self.aaaf.store, turn.now);
+        let (store, now) = (&self.ratings.store, turn.now);
         let mut after = AgentNumber(i64::MIN);
         // Consecutive agents often belong to the same organization.
         let mut known: Option<(OrganizationNumber, Option<Scheduled>)> = None;
@@ -114,7 +114,8 @@ impl Scheduler {
     }
 
     async fn scheduled(&self, number: OrganizationNumber) -> Result<Option<Scheduled>, StoreError> {
-        let found = store::organizations::organization_numbered(&self.aaaf.store, number).await?;
+        let found =
+            store::organizations::organization_numbered(&self.ratings.store, number).await?;
         let Some(organization) = found else {
             return Ok(None);
         };
@@ -139,7 +140,7 @@ impl Scheduler {
         agent: &AgentToCheck,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let store = &self.aaaf.store;
+        let store = &self.ratings.store;
         let Some(last) = store::assessments::last_rating(store, agent.agent, now).await? else {
             return Ok(false);
         };
@@ -169,7 +170,7 @@ impl Scheduler {
         let request = &last.request;
         let with_stress_test = request.stress_test.is_some();
         let order = Order::again(&agent.id, request.assessment.kind, with_stress_test);
-        let notice = match self.aaaf.order(&member, &order).await {
+        let notice = match self.ratings.order(&member, &order).await {
             Ok(assessment) => {
                 info!(
                     assessment_id = assessment.id,
@@ -205,7 +206,7 @@ impl Scheduler {
                 is_earlier: false,
             }));
         }
-        let latest = store::upkeep::latest_badge_expiry(&self.aaaf.store, last.agent_number);
+        let latest = store::upkeep::latest_badge_expiry(&self.ratings.store, last.agent_number);
         Ok(latest.await?.map(|valid_until| LastBadge {
             valid_until,
             is_earlier: true,

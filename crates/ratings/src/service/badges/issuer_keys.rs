@@ -5,7 +5,7 @@ use crate::credential::did::multibase;
 use crate::ports::badges::{IssuerKeyRecord, Retirement, Revocation};
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::badge::RevocationReason;
-use crate::service::{Aaaf, changed_concurrently, is_operator};
+use crate::service::{Ratings, changed_concurrently, is_operator};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -32,7 +32,7 @@ pub struct Rotated {
     pub revoked: u64,
 }
 
-impl Aaaf {
+impl Ratings {
     /// Replaces the current key. Badges signed by the old key stay valid, unless the key is
     /// compromised: then all of them are revoked.
     ///

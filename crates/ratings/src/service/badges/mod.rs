@@ -30,7 +30,7 @@ use crate::rules::badge::{
     VerificationContext, check_proof, verify_at,
 };
 use crate::service::badges::issuer::Issuer;
-use crate::service::{Aaaf, Member, is_id, not_found};
+use crate::service::{Member, Ratings, is_id, not_found};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -198,7 +198,7 @@ impl VisibleBadge {
     }
 }
 
-impl Aaaf {
+impl Ratings {
     /// A badge, by its id or by that of its assessment (then the newest one). Public badges are
     /// visible to everyone, private ones to members of the organization.
     ///

@@ -17,7 +17,7 @@ use crate::rules::agent::{OpenwopAgent, Status};
 use crate::rules::assessment::order::Collection;
 use crate::rules::evidence::{RETENTION_DAYS, Recorder};
 use crate::service::evidence::run_projection::project_run;
-use crate::service::{Aaaf, Member};
+use crate::service::{Member, Ratings};
 use crate::store;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
@@ -78,7 +78,7 @@ struct Subject<'a> {
     openwop_agent: &'a OpenwopAgent,
 }
 
-impl Aaaf {
+impl Ratings {
     /// Collects the eval runs of one agent, or of all agents that represent an OpenWOP agent.
     ///
     /// # Errors
@@ -312,7 +312,7 @@ impl Aaaf {
     }
 }
 
-impl Aaaf {
+impl Ratings {
     /// Tasks scored by a judge without a current calibration against people (AAAF S11). `None` if
     /// the suite cannot be read and the tasks are unknown.
     async fn uncalibrated(

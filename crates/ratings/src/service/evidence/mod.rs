@@ -17,7 +17,7 @@ use crate::rules::evidence::{
     Batch, Data, Event, EventType, RETENTION_DAYS, Recorder, RejectedEvent, ValidEvent,
     ValidationContext, validate,
 };
-use crate::service::{Aaaf, Member, is_id};
+use crate::service::{Member, Ratings, is_id};
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_host::service::keys::LOCAL;
@@ -87,7 +87,7 @@ pub struct Recorded {
     pub new: bool,
 }
 
-impl Aaaf {
+impl Ratings {
     /// Records a batch. An invalid event, or one whose id belongs to another event, is rejected
     /// without affecting the others. An event without an id gets one, from the name space of the
     /// request if it has one.

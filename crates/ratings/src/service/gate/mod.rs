@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::gate::{RatingPolicy, unmet};
-use crate::service::Aaaf;
+use crate::service::Ratings;
 use touchstone_deployments::promotion::Requirement;
 use touchstone_deployments::service::gates::Question;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
@@ -17,11 +17,11 @@ use touchstone_kit::error::Problem;
 
 /// Requires a rating of the version.
 pub struct RatingGate {
-    ratings: Arc<Aaaf>,
+    ratings: Arc<Ratings>,
 }
 
 impl RatingGate {
-    pub fn new(ratings: Arc<Aaaf>) -> Self {
+    pub fn new(ratings: Arc<Ratings>) -> Self {
         Self { ratings }
     }
 }

@@ -7,7 +7,7 @@ use crate::ports::organizations::OrganizationRecord;
 use crate::rules::assessment::order::Verdict;
 use crate::rules::evidence::Sources;
 use crate::rules::{Axis, Tier};
-use crate::service::Aaaf;
+use crate::service::Ratings;
 use crate::service::assessments::needs_review;
 use crate::service::badges::{Requester, VisibleBadge};
 use crate::store;
@@ -16,7 +16,7 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 
-impl Aaaf {
+impl Ratings {
     /// The rating of an agent's version: the last rating of the enrolled agent that represents it
     /// in the tenant's organization. Certificates of an organization whose status does not allow
     /// reading do not count.

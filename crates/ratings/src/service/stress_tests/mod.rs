@@ -27,7 +27,7 @@ use crate::rules::stress_test::stand_in;
 use crate::rules::{Config, Dimension};
 use crate::service::evidence::eval_runs::{are_ids_taken, record_events};
 use crate::service::evidence::run_projection::project_run;
-use crate::service::{Aaaf, Member};
+use crate::service::{Member, Ratings};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::run_log::Head;
@@ -86,7 +86,7 @@ pub fn run_of(assessment: &str, test: Test) -> RunId {
     RunId::from(format!("run_{}", id.simple()))
 }
 
-impl Aaaf {
+impl Ratings {
     /// The tests that this host can run for an agent.
     ///
     /// # Errors

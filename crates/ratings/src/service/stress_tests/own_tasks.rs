@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::ports::Position;
 use crate::ports::own_tasks::OwnTaskRecord;
 use crate::rules::stress_test::own_task::{MAX_OCTETS, MAX_TASKS, OwnTask};
-use crate::service::{Aaaf, Member, config, is_id, not_found};
+use crate::service::{Member, Ratings, config, is_id, not_found};
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -16,7 +16,7 @@ const FETCH_LIMIT: u32 = 101;
 const NOT_BY_AGENTS: &str = "stress tasks contain ground truth, which agents under assessment must \
     not read; use another principal's key";
 
-impl Aaaf {
+impl Ratings {
     /// Adds a stress task of the organization.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::ports::Position;
 use crate::ports::profiles::ProfileRecord;
 use crate::rules::projection::Profile;
-use crate::service::{Aaaf, Member, not_found};
+use crate::service::{Member, Ratings, not_found};
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
@@ -18,7 +18,7 @@ use touchstone_runs::rules::eval::suite_rules::{SuiteRef, read_suite};
 /// Maximum size of a profile, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-impl Aaaf {
+impl Ratings {
     /// Sets the profile of a suite version and returns whether it is new. Events recorded
     /// under an earlier profile do not change.
     ///

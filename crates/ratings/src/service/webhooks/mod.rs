@@ -10,7 +10,7 @@ use crate::ports::Position;
 use crate::ports::notices::{DeliveryRecord, NoticeWebhook, Redelivery, SealedSecrets};
 use crate::rules::notice::Registration;
 use crate::rules::notice::schedule::EndpointHealth;
-use crate::service::{Aaaf, Member, changed_concurrently, is_id, not_found};
+use crate::service::{Member, Ratings, changed_concurrently, is_id, not_found};
 use crate::store;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
@@ -30,7 +30,7 @@ pub struct WebhookWithSecret {
     pub secret: Secret,
 }
 
-impl Aaaf {
+impl Ratings {
     /// Creates a webhook.
     ///
     /// # Errors

@@ -24,8 +24,8 @@ use touchstone_host::store::convert::micros;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
 
-const COUNT: &str = "SELECT COUNT(*) FROM aaaf_webhook WHERE organization = $1";
-const ADD: &str = "INSERT INTO aaaf_webhook
+const COUNT: &str = "SELECT COUNT(*) FROM rating_webhook WHERE organization = $1";
+const ADD: &str = "INSERT INTO rating_webhook
         (organization, id, url, events, secret, fingerprint, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 macro_rules! columns {
@@ -37,31 +37,32 @@ macro_rules! columns {
 const ONE: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM aaaf_webhook WHERE organization = $1 AND id = $2"
+    " FROM rating_webhook WHERE organization = $1 AND id = $2"
 );
 const LISTED: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM aaaf_webhook WHERE organization = $1 AND (created_at, id) > ($2, $3)
+    " FROM rating_webhook WHERE organization = $1 AND (created_at, id) > ($2, $3)
     ORDER BY created_at, id LIMIT $4"
 );
-const REMOVE: &str = "DELETE FROM aaaf_webhook WHERE organization = $1 AND id = $2";
-const ROTATE: &str = "UPDATE aaaf_webhook
+const REMOVE: &str = "DELETE FROM rating_webhook WHERE organization = $1 AND id = $2";
+const ROTATE: &str = "UPDATE rating_webhook
     SET secret = $4, fingerprint = $5, previous_secret = $6, previous_until = $7
     WHERE organization = $1 AND id = $2 AND secret = $3";
 /// Invalidates the current claim: its holder would overwrite the webhook's state.
-const ENABLE: &str = "UPDATE aaaf_webhook
+const ENABLE: &str = "UPDATE rating_webhook
     SET disabled_at = NULL, disabled = NULL, failing_since = NULL, fence = fence + 1, lease_until = 0
     WHERE organization = $1 AND id = $2 RETURNING number";
-const SETTLE: &str = "UPDATE aaaf_webhook SET due_at = (SELECT MIN(d.due_at) FROM aaaf_delivery d
-        WHERE d.webhook = aaaf_webhook.number AND d.due_at IS NOT NULL)
+const SETTLE: &str =
+    "UPDATE rating_webhook SET due_at = (SELECT MIN(d.due_at) FROM rating_delivery d
+        WHERE d.webhook = rating_webhook.number AND d.due_at IS NOT NULL)
     WHERE number = $1";
 macro_rules! deliveries {
     ($rest:literal) => {
         concat!(
             "SELECT d.id, n.id, n.topic, d.state, d.attempts, d.due_at, d.attempted_at, d.outcome, d.created_at
-            FROM aaaf_webhook w JOIN aaaf_delivery d ON d.webhook = w.number
-                JOIN aaaf_notice n ON n.number = d.notice
+            FROM rating_webhook w JOIN rating_delivery d ON d.webhook = w.number
+                JOIN rating_notice n ON n.number = d.notice
             WHERE w.organization = $1 AND w.id = $2 ",
             $rest
         )
@@ -72,57 +73,57 @@ const DELIVERIES: &str = deliveries!(
     ORDER BY d.created_at, d.id LIMIT $5"
 );
 const DELIVERY: &str = deliveries!("AND d.id = $3");
-const ASK_AGAIN: &str = "UPDATE aaaf_webhook
+const ASK_AGAIN: &str = "UPDATE rating_webhook
     SET due_at = CASE WHEN due_at < $3 THEN due_at ELSE $3 END
     WHERE organization = $1 AND id = $2 RETURNING number, disabled_at IS NOT NULL";
-const AGAIN: &str = "UPDATE aaaf_delivery SET state = 'pending', attempts = 0, due_at = $3
+const AGAIN: &str = "UPDATE rating_delivery SET state = 'pending', attempts = 0, due_at = $3
     WHERE webhook = $1 AND id = $2";
 const DUE: &str = "SELECT d.id, n.id, n.body, d.attempts
-    FROM aaaf_webhook w JOIN aaaf_delivery d ON d.webhook = w.number
-        JOIN aaaf_notice n ON n.number = d.notice
+    FROM rating_webhook w JOIN rating_delivery d ON d.webhook = w.number
+        JOIN rating_notice n ON n.number = d.notice
     WHERE w.id = $1 AND d.due_at <= $2 ORDER BY d.due_at, d.number LIMIT $3";
-const ATTEMPTED: &str = "UPDATE aaaf_delivery
+const ATTEMPTED: &str = "UPDATE rating_delivery
     SET state = $3, attempts = attempts + 1, due_at = $4, attempted_at = $5, outcome = $6
     WHERE webhook = $1 AND id = $2";
-const GIVE_UP: &str = "UPDATE aaaf_delivery
+const GIVE_UP: &str = "UPDATE rating_delivery
     SET state = 'failed', due_at = NULL, outcome = COALESCE(outcome, 'disabled')
     WHERE webhook = $1 AND due_at IS NOT NULL";
-const RELEASE: &str = "UPDATE aaaf_webhook SET lease_owner = NULL, lease_until = 0
+const RELEASE: &str = "UPDATE rating_webhook SET lease_owner = NULL, lease_until = 0
     WHERE id = $1 AND fence = $2";
-const FORGET_DELIVERIES: &str = "DELETE FROM aaaf_delivery WHERE number IN (
-        SELECT number FROM aaaf_delivery WHERE due_at IS NULL AND created_at < $1
+const FORGET_DELIVERIES: &str = "DELETE FROM rating_delivery WHERE number IN (
+        SELECT number FROM rating_delivery WHERE due_at IS NULL AND created_at < $1
         ORDER BY created_at LIMIT $2)";
 /// Notices triggered by the clock are kept: they are the only record that the notice was sent.
-const FORGET_NOTICES: &str = "DELETE FROM aaaf_notice WHERE number IN (
-        SELECT n.number FROM aaaf_notice n
+const FORGET_NOTICES: &str = "DELETE FROM rating_notice WHERE number IN (
+        SELECT n.number FROM rating_notice n
         WHERE n.told_at < $1
             AND n.topic NOT IN ('badge.expiring', 'badge.expired', 'evidence.threshold_reached', 'reassessment.failed')
-            AND NOT EXISTS (SELECT 1 FROM aaaf_delivery d WHERE d.notice = n.number)
+            AND NOT EXISTS (SELECT 1 FROM rating_delivery d WHERE d.notice = n.number)
         ORDER BY n.told_at, n.number LIMIT $2)";
 
 /// Run before a claim, which takes a lock: usually there is nothing to claim.
 const NOTICES_DUE: &str = concat!(
-    "SELECT EXISTS (SELECT 1 FROM aaaf_webhook
+    "SELECT EXISTS (SELECT 1 FROM rating_webhook
     WHERE due_at <= $1 AND disabled_at IS NULL AND lease_until <= ",
     "COALESCE($2, {now})",
     " AND ",
-    active!("aaaf_webhook.organization"),
+    active!("rating_webhook.organization"),
     ")"
 );
 const CLAIM_NOTICES: &str = concat!(
-    "UPDATE aaaf_webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
+    "UPDATE rating_webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
     "COALESCE($4, {now})",
     " + $2
-    WHERE number = (SELECT number FROM aaaf_webhook
+    WHERE number = (SELECT number FROM rating_webhook
         WHERE due_at <= $3 AND disabled_at IS NULL AND lease_until <= ",
     "COALESCE($4, {now})",
     " AND ",
-    active!("aaaf_webhook.organization"),
+    active!("rating_webhook.organization"),
     " ORDER BY due_at, number LIMIT 1 {skip locked}) RETURNING ",
     columns!(),
     ", fence"
 );
-const HOLD_NOTICES: &str = "UPDATE aaaf_webhook SET failing_since = $3, disabled_at = $4, disabled = $5, lease_until = COALESCE($7, {now}) + $6 WHERE id = $1 AND fence = $2 RETURNING number";
+const HOLD_NOTICES: &str = "UPDATE rating_webhook SET failing_since = $3, disabled_at = $4, disabled = $5, lease_until = COALESCE($7, {now}) + $6 WHERE id = $1 AND fence = $2 RETURNING number";
 
 async fn notices_due(database: &Database, now: Timestamp) -> Result<bool, StoreError> {
     query(NOTICES_DUE)

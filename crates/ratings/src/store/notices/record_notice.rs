@@ -8,14 +8,14 @@ use crate::store::notices::rows::topics;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::sql::{Transaction, query};
 
-const TELL: &str = "INSERT INTO aaaf_notice (organization, id, topic, body, told_at)
+const TELL: &str = "INSERT INTO rating_notice (organization, id, topic, body, told_at)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING number";
-const LISTENING: &str = "SELECT number, id, events FROM aaaf_webhook
+const LISTENING: &str = "SELECT number, id, events FROM rating_webhook
     WHERE organization = $1 AND disabled_at IS NULL ORDER BY number";
-const WAKE: &str = "UPDATE aaaf_webhook
+const WAKE: &str = "UPDATE rating_webhook
     SET due_at = CASE WHEN due_at < $2 THEN due_at ELSE $2 END
     WHERE number = $1 AND disabled_at IS NULL";
-const SEND: &str = "INSERT INTO aaaf_delivery (webhook, notice, id, state, due_at, created_at)
+const SEND: &str = "INSERT INTO rating_delivery (webhook, notice, id, state, due_at, created_at)
     VALUES ($1, $2, $3, 'pending', $4, $4)";
 
 fn delivery_id(notice: &Uuid, webhook: &str) -> String {

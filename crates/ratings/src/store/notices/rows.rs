@@ -13,11 +13,11 @@ use touchstone_host::store::sql;
 use touchstone_host::store::sql::{FromColumn as _, FromRow};
 
 pub(super) fn at(name: &'static str) -> Column {
-    column("aaaf_webhook", name)
+    column("rating_webhook", name)
 }
 
 pub(super) fn of_delivery(name: &'static str) -> Column {
-    column("aaaf_delivery", name)
+    column("rating_delivery", name)
 }
 
 pub(super) fn topics(events: &str) -> Result<Vec<Topic>, StoreError> {
@@ -114,7 +114,8 @@ pub(super) fn delivery_of(row: DeliveryRow) -> Result<DeliveryRecord, StoreError
     Ok(DeliveryRecord {
         id,
         message,
-        topic: Topic::parse(&topic).ok_or_else(|| column("aaaf_notice", "topic").inconsistent())?,
+        topic: Topic::parse(&topic)
+            .ok_or_else(|| column("rating_notice", "topic").inconsistent())?,
         state: DeliveryState::parse(&state).ok_or_else(|| of_delivery("state").inconsistent())?,
         attempts: of_delivery("attempts").number(attempts)?,
         due_at: due_at.map(time("due_at")).transpose()?,

@@ -80,7 +80,7 @@ fn check_folder(folder: &Path) -> (usize, Vec<String>) {
 
 #[test]
 fn every_rule_gives_what_its_vector_says() {
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aaaf/vectors");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ratings/vectors");
     let (held, foreign) = check_folder(&ours);
     assert!(held >= 50, "only {held} vectors were found");
     assert!(foreign.is_empty(), "unknown kinds: {foreign:?}");

@@ -3,12 +3,12 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::http::rating_operations as aaaf_operations;
+use touchstone::http::rating_operations;
 use touchstone_host::access::Scope;
 
-use crate::aaaf::api::assessments::{assessed, work};
-use crate::aaaf::api::{Engine, Site, refusal, site};
 use crate::http::support::host::Reply;
+use crate::ratings::api::assessments::{assessed, work};
+use crate::ratings::api::{Engine, Site, refusal, site};
 
 const AUDITORS: &str = "auditors-ltd";
 
@@ -129,7 +129,7 @@ async fn an_auditor_sees_nothing_else() {
     let agent = found["agent_id"].as_str().unwrap();
     let badge = found["badge_id"].as_str().unwrap();
     let mut opened = 0;
-    for operation in aaaf_operations() {
+    for operation in rating_operations() {
         if operation.method != "GET" || !operation.keyed {
             continue;
         }

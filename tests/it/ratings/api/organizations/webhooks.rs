@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use touchstone_host::system::SystemClock;
 use touchstone_ratings::store as rating_store;
 
-use crate::aaaf::api::appeals;
-use crate::aaaf::api::assessments::{assessed, ordered, tasks};
-use crate::aaaf::api::{Engine, Site, refusal, site};
 use crate::client::python;
+use crate::ratings::api::appeals;
+use crate::ratings::api::assessments::{assessed, ordered, tasks};
+use crate::ratings::api::{Engine, Site, refusal, site};
 use crate::support::clock::Told;
 use crate::webhooks::receiver::{Answer, Received, Receiver};
 

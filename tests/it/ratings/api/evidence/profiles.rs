@@ -12,9 +12,9 @@ use touchstone_ratings::rules::projection::{judgment_id, task_id};
 use touchstone_runs::rules::run::record::EvalSpec;
 use touchstone_runs::store as run_store;
 
-use crate::aaaf::api::{Engine, Organization, Site, refusal, site};
 use crate::http::runs::calibrations;
 use crate::http::support::host::{AGENT, SUITE, says, suite};
+use crate::ratings::api::{Engine, Organization, Site, refusal, site};
 
 const PROFILE: &str = "profiles/community.bench.evals.echo/1.0.0";
 
@@ -27,7 +27,8 @@ impl Evals {
     /// With a suite of these texts.
     async fn on(site: &Site, texts: &[&str]) -> Self {
         let face =
-            crate::aaaf::api::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
+            crate::ratings::api::found(&site.host, &json!({"name": "Face", "tenant": "acme"}))
+                .await;
         site.host.equip(&says(texts)).await;
         site.host.work();
         Self { face }

@@ -17,7 +17,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use touchstone::database;
 use touchstone_host::http::HttpSettings;
-use touchstone_ratings::http::rates::AaafRates;
+use touchstone_ratings::http::rates::RatingRates;
 
 use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED, public_place};
 use crate::store::{Engine, TestStore};
@@ -43,7 +43,7 @@ impl Site {
         Self::with(engine, UNLIMITED).await
     }
 
-    pub async fn with(engine: Engine, rates: AaafRates) -> Option<Self> {
+    pub async fn with(engine: Engine, rates: RatingRates) -> Option<Self> {
         let (settings, lab) = (HttpSettings::default(), Lab::limited(rates));
         let (host, database) = match engine {
             Engine::Sqlite => (TestHost::with_lab(settings, lab).await, None),
@@ -150,7 +150,7 @@ pub fn refusal(reply: &Reply) -> (StatusCode, String) {
 /// Starts a test with two organizations on an engine, or returns early.
 macro_rules! site {
     ($engine:expr => $site:ident) => {
-        let Some($site) = crate::aaaf::api::Site::on($engine).await else {
+        let Some($site) = crate::ratings::api::Site::on($engine).await else {
             return;
         };
     };

@@ -494,7 +494,7 @@ async fn events_without_a_recorder_are_of_the_host_or_unknown(
         let recorded = rating_store::events::record_events(&store, ours, &events, origin, at(7));
         assert_eq!(recorded.await.unwrap(), [true]);
     }
-    let forget = "UPDATE aaaf_event SET recorder = NULL, recorded_by = NULL";
+    let forget = "UPDATE rating_event SET recorder = NULL, recorded_by = NULL";
     database.execute(forget.to_owned()).await;
     for (id, recorder) in [("api", Recorder::Unknown), ("run", Recorder::Host)] {
         let found = rating_store::events::event(&store, ours, id)

@@ -12,10 +12,10 @@ use url::Url;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
-use crate::aaaf::api::assessments::{assessed, work};
-use crate::aaaf::api::{Engine, Site, found, refusal};
 use crate::http::support::clerk::{self, CLERK, TOOLS};
 use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED};
+use crate::ratings::api::assessments::{assessed, work};
+use crate::ratings::api::{Engine, Site, found, refusal};
 use crate::store::TestStore;
 
 const KEY: &str = "canary-key";

@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_host::access::Scope;
-use touchstone_ratings::http::rates::AaafRates;
+use touchstone_ratings::http::rates::RatingRates;
 
-use crate::aaaf::api::{Engine, Site, refusal, site};
+use crate::ratings::api::{Engine, Site, refusal, site};
 
 fn ago(seconds: i64) -> String {
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
@@ -318,7 +318,7 @@ async fn an_event_that_holds_too_much_is_refused_by_the_member(
 async fn an_agent_cannot_report_its_stress_tests_or_use_projected_event_ids() {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
-    let assessment = crate::aaaf::api::assessments::ordered(&site, &agent).await;
+    let assessment = crate::ratings::api::assessments::ordered(&site, &agent).await;
     let tenant = site.ours.id.clone();
     let own = site.host.issue(|issue| {
         issue.tenant = tenant.as_str().into();
@@ -349,7 +349,7 @@ async fn an_agent_cannot_report_its_stress_tests_or_use_projected_event_ids() {
 
 #[tokio::test]
 async fn an_idempotent_repeat_is_answered_without_counting_again() {
-    let rates = AaafRates {
+    let rates = RatingRates {
         requests_per_minute: 0,
         events_per_minute: 1,
         assessments_per_hour: 1,
@@ -417,7 +417,7 @@ async fn an_agent_does_not_tell_how_it_should_have_decided() {
 
 #[tokio::test]
 async fn requests_and_events_are_rate_limited_per_key() {
-    let rates = AaafRates {
+    let rates = RatingRates {
         requests_per_minute: 4,
         events_per_minute: 3,
         assessments_per_hour: 1,

@@ -15,15 +15,15 @@ use touchstone_kit::money::TokenPrice;
 use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 
-use crate::aaaf::api::evidence::profiles::copied;
-use crate::aaaf::api::{Engine, Organization, Site, refusal, site};
 use crate::http::support::clerk::{self, CLERK, TOOLS};
 use crate::http::support::host::{Lab, Reply, TestHost, agent_pack};
+use crate::ratings::api::evidence::profiles::copied;
+use crate::ratings::api::{Engine, Organization, Site, refusal, site};
 
 /// The organization of the tenant in which the clerk is installed.
 async fn face(site: &Site) -> Organization {
     let face =
-        crate::aaaf::api::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
+        crate::ratings::api::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
     site.host
         .install_pack(&agent_pack("community.bench.clerk", &TOOLS))
         .await;
@@ -445,7 +445,7 @@ async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
     let suite = &before["suite"];
     let id = suite["suiteId"].as_str().unwrap();
     let version = suite["version"].as_str().unwrap();
-    assert_eq!(id, "organization.aaaf.evals.own-complexity-ceiling");
+    assert_eq!(id, "organization.ratings.evals.own-complexity-ceiling");
 
     // A key that may read suites and create runs can neither list it nor run it by name.
     let listed = site.host.get("/v1/host/touchstone/suites").await.json();

@@ -12,9 +12,9 @@ use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
 use touchstone_runs::rules::eval::rubric::calibration::Calibration;
 use touchstone_runs::store as run_store;
 
-use crate::aaaf::api::assessments::{assessed, tasks, work};
-use crate::aaaf::api::{Engine, Site, refusal, site};
 use crate::http::support::host::{Reply, id_of};
+use crate::ratings::api::assessments::{assessed, tasks, work};
+use crate::ratings::api::{Engine, Site, refusal, site};
 
 /// A key of the first organization with the scope to record evidence, and a principal if one is
 /// given.
@@ -135,7 +135,7 @@ async fn an_agents_key_changes_nothing_that_its_rating_rests_on(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
-    let badge = crate::aaaf::api::badges::certified(&site, "triage").await;
+    let badge = crate::ratings::api::badges::certified(&site, "triage").await;
     let agents = site.get("agents").await.json();
     let agent = agents["data"][0]["id"].as_str().unwrap().to_owned();
     let suite = "profiles/acme.evals.triage/1.0.0";
@@ -390,7 +390,7 @@ async fn an_agents_key_decides_about_no_score_either(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
-    let appeal = crate::aaaf::api::appeals::open(&site).await;
+    let appeal = crate::ratings::api::appeals::open(&site).await;
     let friend = site.enrol("friend").await;
     let tenant = site.ours.id.clone();
     let key = site.host.issue(|issue| {
@@ -414,8 +414,8 @@ async fn an_appeal_gives_no_grade_that_its_reviewer_could_not_record(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
-    let assessment = crate::aaaf::api::appeals::rated(&site).await;
-    let appeal = crate::aaaf::api::appeals::filed(&site, &assessment, &["accuracy"]).await;
+    let assessment = crate::ratings::api::appeals::rated(&site).await;
+    let appeal = crate::ratings::api::appeals::filed(&site, &assessment, &["accuracy"]).await;
     let agent = assessment["agent_id"].as_str().unwrap();
     let path = format!("events?agent_id={agent}&type=task_completed");
     let events = site.get(&path).await.json();
@@ -440,7 +440,7 @@ async fn an_appeal_gives_no_grade_that_its_reviewer_could_not_record(
             (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
         );
     }
-    let accepted = crate::aaaf::api::appeals::resolve(&site, &appeal, "dana", &accept).await;
+    let accepted = crate::ratings::api::appeals::resolve(&site, &appeal, "dana", &accept).await;
     assert_eq!(accepted.json()["status"], "accepted", "{accepted:?}");
 }
 
@@ -450,7 +450,7 @@ async fn a_badge_names_the_sources_of_its_evidence_in_every_form(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
-    let badge = crate::aaaf::api::badges::certified(&site, "invoice-reader").await;
+    let badge = crate::ratings::api::badges::certified(&site, "invoice-reader").await;
     let path = format!("/api/v1/badges/{badge}");
     let shown = async |extension: &str| site.anonymous(&format!("{path}{extension}")).await;
     let record = shown("").await.json();

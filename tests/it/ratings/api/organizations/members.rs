@@ -7,8 +7,8 @@ use serde_json::json;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::keys::KeyRecord;
 
-use crate::aaaf::api::{Engine, Organization, found, refusal, site};
 use crate::http::support::host::TestHost;
+use crate::ratings::api::{Engine, Organization, found, refusal, site};
 use secrecy::ExposeSecret as _;
 
 #[rstest]

@@ -10,10 +10,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_host::system::SystemClock;
 
-use crate::aaaf::api::assessments::{assessed, collecting_for, ordered, tasks};
-use crate::aaaf::api::badges::certified;
-use crate::aaaf::api::housekeeping::{keep_house, keeper};
-use crate::aaaf::api::{Engine, Organization, Site, site};
+use crate::ratings::api::assessments::{assessed, collecting_for, ordered, tasks};
+use crate::ratings::api::badges::certified;
+use crate::ratings::api::housekeeping::{keep_house, keeper};
+use crate::ratings::api::{Engine, Organization, Site, site};
 use crate::support::clock::Told;
 use crate::webhooks::receiver::{Answer, Receiver};
 

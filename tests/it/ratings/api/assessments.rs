@@ -659,7 +659,7 @@ async fn an_agents_own_events_begin_no_collection(
     site!(engine => site);
     site.host.assess();
     let agent = site.enrol("triage").await;
-    let own = crate::aaaf::api::evidence::sources::key_of(&site, Some(&agent)).await;
+    let own = crate::ratings::api::evidence::sources::key_of(&site, Some(&agent)).await;
     site.host.clock.ahead(-40);
     let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": ago(40 * 86_400), "data": {"task_id": "t",
         "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});
@@ -779,7 +779,7 @@ async fn after_a_restart_of_the_machine_what_waited_before_is_next() {
     let month = 30_i64 * 24 * 3600 * 1_000_000;
     database
         .execute(format!(
-            "UPDATE aaaf_assessment SET lease_until = lease_until + {month}"
+            "UPDATE rating_assessment SET lease_until = lease_until + {month}"
         ))
         .await;
     let agent = site.enrol("third").await;

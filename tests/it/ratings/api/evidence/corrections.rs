@@ -6,8 +6,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_host::access::Scope;
 
-use crate::aaaf::api::evidence::profiles::{Evals, mostly_right, rated_by_runs};
-use crate::aaaf::api::{Engine, Site, site};
+use crate::ratings::api::evidence::profiles::{Evals, mostly_right, rated_by_runs};
+use crate::ratings::api::{Engine, Site, site};
 
 const TEXT: &str = "the expected text was out of date";
 

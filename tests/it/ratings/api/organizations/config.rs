@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::aaaf::api::{Engine, refusal, site};
+use crate::ratings::api::{Engine, refusal, site};
 
 fn performance(speed: f64) -> Value {
     json!({"task_completion_rate": 0.25, "accuracy": 0.25, "speed": speed, "consistency": 0.2, "review_compliance": 0.15})

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::http::rating_operations as aaaf_operations;
+use touchstone::http::rating_operations;
 use touchstone_host::access::Scope;
 use touchstone_host::http::routes::Operation;
 
@@ -85,7 +85,7 @@ async fn furnish(site: &Site) -> Names {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let busy = site.enrol("canary-busy").await;
     let assessment = super::assessments::ordered(site, &busy).await;
-    let (webhook, delivery) = crate::aaaf::api::organizations::webhooks::told(site).await;
+    let (webhook, delivery) = crate::ratings::api::organizations::webhooks::told(site).await;
     let set = site
         .send(
             Method::PUT,
@@ -226,7 +226,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
         .await;
     let key = Some(key.as_str());
     let mut walked = 0;
-    for operation in aaaf_operations() {
+    for operation in rating_operations() {
         let foreign = send(&site, operation, &names, key).await;
         walked += 1;
         if (operation.method, operation.path) == SET_PROFILE {
@@ -254,7 +254,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
             assert_eq!(foreign.status, nothing.status, "{operation:?}");
         }
     }
-    assert_eq!(walked, aaaf_operations().len());
+    assert_eq!(walked, rating_operations().len());
     assert_eq!(
         seen_by_ourselves(&site).await,
         before,
@@ -290,7 +290,7 @@ async fn every_operation_needs_a_key_with_the_scope() {
     let names = furnish(&site).await;
     let before = seen_by_ourselves(&site).await;
     let tenant = site.ours.id.clone();
-    for operation in aaaf_operations() {
+    for operation in rating_operations() {
         for names in [&names, &Names::nothing()] {
             let refused = send(&site, operation, names, None).await;
             if !operation.keyed {
@@ -364,7 +364,7 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
         delivery: "a%00b".to_owned(),
         stress_test: "a%00b".to_owned(),
     };
-    for operation in aaaf_operations() {
+    for operation in rating_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";
         for (names, query) in [(&hostile, ""), (&names, ""), (&names, query)] {
             let path = format!("{}?{query}", path(operation, names));

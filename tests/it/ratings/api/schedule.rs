@@ -16,7 +16,7 @@ const FAILED: &str = "reassessment.failed";
 /// Runs the scheduler as a replica would, this many days from now.
 async fn look(site: &Site, replica: &str, days: i64) {
     site.host.clock.ahead(days);
-    let scheduler = Scheduler::new(site.host.aaaf.clone(), replica.to_owned());
+    let scheduler = Scheduler::new(site.host.ratings.clone(), replica.to_owned());
     scheduler.run(&CancellationToken::new()).await.unwrap();
 }
 

@@ -13,9 +13,9 @@ use touchstone_agent_cards::service::rescoring::Rescorer;
 use touchstone_host::service::jobs;
 use touchstone_host::system::SystemClock;
 
-use crate::aaaf::api::organizations::webhooks::subscribed;
-use crate::aaaf::api::{Engine, Site, site};
 use crate::agent_cards::wire::agent::Agent;
+use crate::ratings::api::organizations::webhooks::subscribed;
+use crate::ratings::api::{Engine, Site, site};
 use crate::support::clock::Told;
 use crate::webhooks::receiver::{Answer, Receiver};
 

@@ -163,7 +163,7 @@ impl Witness {
 
 /// The evidence of a vector in which every dimension is assessed, moved into the printed window.
 fn evidence(agent: &str) -> Vec<Value> {
-    let vector = document(include_str!("../aaaf/vectors/full-assessment.json"));
+    let vector = document(include_str!("../ratings/vectors/full-assessment.json"));
     let moved = |of: &Value, active: bool| {
         let days = SignedDuration::from_hours(24 * 75 + 12);
         let day = SignedDuration::from_hours(if active { 24 } else { 0 });

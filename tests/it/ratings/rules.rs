@@ -119,7 +119,7 @@ fn an_event_may_be_written_in_several_ways(#[case] more: Value) {
 }
 
 fn vector(name: &str) -> Value {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aaaf/vectors");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ratings/vectors");
     serde_json::from_slice(&std::fs::read(folder.join(format!("{name}.json"))).unwrap()).unwrap()
 }
 

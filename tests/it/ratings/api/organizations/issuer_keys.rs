@@ -11,9 +11,9 @@ use touchstone_ratings::credential::parse;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
-use crate::aaaf::api::badges::certified;
-use crate::aaaf::api::{Engine, Site, refusal};
 use crate::http::support::host::{Reply, TestHost};
+use crate::ratings::api::badges::certified;
+use crate::ratings::api::{Engine, Site, refusal};
 use crate::store::TestStore;
 
 const HOST: &str = "https://assess.example.org";

@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::aaaf::api::{Engine, refusal, site};
+use crate::ratings::api::{Engine, refusal, site};
 
 #[rstest]
 #[tokio::test]

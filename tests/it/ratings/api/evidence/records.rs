@@ -11,9 +11,9 @@ use touchstone_ratings::credential::served;
 use touchstone_ratings::rules::badge::{Badge, Issuance, issue};
 use uuid::Uuid;
 
-use crate::aaaf::api::badges::certified;
-use crate::aaaf::api::{Engine, Site, gates};
 use crate::http::support::host::TestHost;
+use crate::ratings::api::badges::certified;
+use crate::ratings::api::{Engine, Site, gates};
 use crate::store::TestStore;
 
 /// A host whose database the test can change.
@@ -83,7 +83,7 @@ async fn a_badge_whose_record_was_changed_is_neither_believed_nor_shown(
     let other = other_than(&earned);
     let swap = |from: &str, to: &str| {
         database.execute(format!(
-            "UPDATE aaaf_badge SET badge = REPLACE(badge, '\"{from}\"', '\"{to}\"')"
+            "UPDATE rating_badge SET badge = REPLACE(badge, '\"{from}\"', '\"{to}\"')"
         ))
     };
     swap(&earned, other).await;
@@ -124,7 +124,7 @@ async fn a_badge_whose_record_was_changed_is_neither_believed_nor_shown(
     );
     let credential = served(&credential.unwrap());
     assert!(!credential.contains('\'') && !forged.to_string().contains('\''));
-    let put = format!("UPDATE aaaf_badge SET badge = '{forged}', credential = '{credential}'");
+    let put = format!("UPDATE rating_badge SET badge = '{forged}', credential = '{credential}'");
     database.execute(put).await;
     assert_eq!(speaks_against(&site, &badge).await, ["other_issuer"]);
     is_not_shown(&site, &badge).await;
@@ -144,9 +144,9 @@ async fn a_gate_believes_no_tier_that_the_badge_does_not_name(
     let earned = tier(&site, &rated).await;
     let other = other_than(&earned);
     for (table, column, back) in [
-        ("aaaf_assessment", "finding", true),
-        ("aaaf_badge", "badge", true),
-        ("aaaf_badge", "credential", false),
+        ("rating_assessment", "finding", true),
+        ("rating_badge", "badge", true),
+        ("rating_badge", "credential", false),
     ] {
         let swap = |from: &str, to: &str| {
             let changed = format!("REPLACE({column}, '\"{from}\"', '\"{to}\"')");

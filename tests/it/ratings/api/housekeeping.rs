@@ -296,7 +296,7 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
-    let (webhook, delivery) = crate::aaaf::api::organizations::webhooks::told(&site).await;
+    let (webhook, delivery) = crate::ratings::api::organizations::webhooks::told(&site).await;
     let path = format!("webhooks/{webhook}/deliveries");
     let house = House::of(&site);
     house.keep(31 * DAY).await;
