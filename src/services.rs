@@ -15,7 +15,6 @@ use touchstone_agent_cards::http::CardsApi;
 use touchstone_agent_cards::service::Cards;
 use touchstone_agent_cards::service::gate::CardGate;
 use touchstone_agent_cards::service::history::CardScores;
-use touchstone_agents::judge::RubricJudge;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
 use touchstone_agents::runtime::Runtime;
@@ -53,7 +52,6 @@ use touchstone_ratings::service::badges::BadgeRenderer;
 use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::{RatingGate, RatingServices, Ratings};
 use touchstone_runs::http::RunsApi;
-use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::HostLimits;
 use touchstone_runs::service::annotations::Annotations;
 use touchstone_runs::service::bundles::Bundles;
@@ -70,6 +68,7 @@ use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::workflows::Workflows;
 use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::webhook_client::WebhookClient;
 
 /// The parts of a host: its store, its adapters and its settings.
 pub struct Parts {
@@ -87,7 +86,7 @@ pub struct Parts {
     /// The evaluator that OASIS reports name.
     pub evaluator: Option<String>,
     /// Sends webhooks.
-    pub notifier: Arc<dyn Notifier>,
+    pub notifier: Arc<WebhookClient>,
     /// Fetches and scores agent cards.
     pub cards: Arc<Cards>,
     /// The public address of badges.
@@ -142,7 +141,6 @@ impl Parts {
             library: library.clone(),
             models: self.models.clone(),
             runtime: Arc::new(Runtime::default()),
-            judge: Arc::new(RubricJudge),
             tools: self.tools.clone(),
             kinds: vec![Arc::new(OasisExecutor {
                 providers: self.providers.clone(),
@@ -181,7 +179,6 @@ impl Parts {
                 },
                 limits: self.limits,
                 webhooks: webhooks.clone(),
-                judge: Arc::new(RubricJudge),
                 deployments,
                 planners: vec![Arc::new(OasisPlanner {
                     store: self.store.clone(),

@@ -12,12 +12,11 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use crate::calls::{CallError, CallState, Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
-use crate::ports::judge::{Judge, JudgeRequest, Judgement};
+use crate::ports::judge::{JudgeRequest, Judgement};
 use crate::ports::model::ModelError;
 use crate::rules::activity::Activity;
 use crate::rules::judging::prompt::JudgedTexts;
@@ -26,31 +25,25 @@ use crate::rules::judging::verdict::MALFORMED;
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{BUDGET_EXHAUSTED, ModelRequest, ResponseSchema, TaskHint, octets_of};
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RubricJudge;
-
-#[async_trait]
-impl Judge for RubricJudge {
-    async fn judge(
-        &self,
-        request: JudgeRequest<'_>,
-        meter: &dyn Meter,
-        sink: &dyn EventSink,
-    ) -> Judgement {
-        let questions = request.rubric.iter().enumerate().map(|(n, criterion)| {
-            let question = Question {
-                request: &request,
-                number: u32::try_from(n).unwrap_or(u32::MAX),
-                criterion: &criterion.criterion,
-            };
-            question.settle(meter, sink)
-        });
-        // Wait for all questions even if one fails: every call is paid for and must be recorded.
-        let answers: Result<Vec<bool>, String> = join_all(questions).await.into_iter().collect();
-        match answers {
-            Ok(met) => Judgement::Judged { met },
-            Err(reason) => Judgement::Unjudged { reason },
-        }
+/// Judges every criterion and records the usage. Dropping the future cancels it.
+pub async fn judge(
+    request: JudgeRequest<'_>,
+    meter: &dyn Meter,
+    sink: &dyn EventSink,
+) -> Judgement {
+    let questions = request.rubric.iter().enumerate().map(|(n, criterion)| {
+        let question = Question {
+            request: &request,
+            number: u32::try_from(n).unwrap_or(u32::MAX),
+            criterion: &criterion.criterion,
+        };
+        question.settle(meter, sink)
+    });
+    // Wait for all questions even if one fails: every call is paid for and must be recorded.
+    let answers: Result<Vec<bool>, String> = join_all(questions).await.into_iter().collect();
+    match answers {
+        Ok(met) => Judgement::Judged { met },
+        Err(reason) => Judgement::Unjudged { reason },
     }
 }
 

@@ -6,14 +6,13 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use ipnet::IpNet;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use url::{Host, Url};
 
-use crate::ports::webhooks::{DeliveryError, EndpointResponse, Notifier};
+use crate::ports::webhooks::{DeliveryError, EndpointResponse};
 use touchstone_host::net::Client;
 use touchstone_host::net::address::Reach;
 use touchstone_host::net::error::Error;
@@ -32,6 +31,7 @@ const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
 const INSIDE: &[&str] = &["localhost", "metadata", "metadata.google.internal"];
 const INSIDE_ZONES: &[&str] = &[".localhost", ".local", ".internal"];
 
+/// Sends deliveries to untrusted URLs: the address of every connection is checked.
 pub struct WebhookClient {
     private_targets: Vec<PrivateTarget>,
     public: Clients,
@@ -100,9 +100,10 @@ const INWARD: DeliveryError = DeliveryError::Refused(
     "the URL points to a private, local or reserved address that the operator of this host has not opened for webhooks",
 );
 
-#[async_trait]
-impl Notifier for WebhookClient {
-    async fn admit(&self, url: &Url) -> Result<(), DeliveryError> {
+impl WebhookClient {
+    /// Whether deliveries to `url` are allowed. Resolves the name; a name that does not resolve may
+    /// do so later and is checked again at every delivery.
+    pub async fn admit(&self, url: &Url) -> Result<(), DeliveryError> {
         let clients = self.of(url)?;
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
@@ -120,7 +121,8 @@ impl Notifier for WebhookClient {
         if inward { Err(INWARD) } else { Ok(()) }
     }
 
-    async fn deliver(
+    /// Delivers once, within five seconds; any status but 2xx is a failure, redirects included.
+    pub async fn deliver(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
@@ -135,7 +137,9 @@ impl Notifier for WebhookClient {
         taken(answer.status())
     }
 
-    async fn notify(
+    /// Delivers once, within fifteen seconds, to an endpoint that may send `Retry-After`. Redirects
+    /// are not followed: they are responses like any other.
+    pub async fn notify(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
@@ -154,7 +158,9 @@ impl Notifier for WebhookClient {
         })
     }
 
-    async fn request(
+    /// Sends a request and reads its short response, within ten seconds; any status but 2xx is a
+    /// failure.
+    pub async fn request(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],

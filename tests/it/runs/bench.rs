@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use touchstone::database;
 use touchstone::kinds::KINDS;
 use touchstone_agents::budget::policy::BudgetSpec;
-use touchstone_agents::judge::RubricJudge;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
@@ -251,7 +250,6 @@ impl Bench {
             library: Arc::new(Library::new(store.clone(), KINDS)),
             models: Arc::new(One(model.clone(), judge)),
             runtime: Arc::new(Runtime::default()),
-            judge: Arc::new(RubricJudge),
             tools,
             kinds: Vec::new(),
             permits: TenantPermits::new(64),

@@ -1,9 +1,7 @@
 //! The judge of rubrics (RFC 0081 §D).
 
-use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::ports::agent::{EventSink, Meter};
 use crate::ports::model::ModelBinding;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::suite::Criterion;
@@ -33,16 +31,4 @@ pub enum Judgement {
         /// A label from a closed list.
         reason: String,
     },
-}
-
-/// Judges outputs by rubrics.
-#[async_trait]
-pub trait Judge: Send + Sync {
-    /// Judges every criterion and records the usage. Dropping the future cancels it.
-    async fn judge(
-        &self,
-        request: JudgeRequest<'_>,
-        meter: &dyn Meter,
-        sink: &dyn EventSink,
-    ) -> Judgement;
 }

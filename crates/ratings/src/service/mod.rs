@@ -36,8 +36,8 @@ use touchstone_host::service::keys::Keys;
 use touchstone_host::service::vault::Vault;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::service::runs::Runs;
+use touchstone_runs::webhook_client::WebhookClient;
 
 /// The dependencies of [`Ratings`].
 pub struct RatingServices {
@@ -47,7 +47,7 @@ pub struct RatingServices {
     pub keys: Arc<Keys>,
     pub vault: Arc<Vault>,
     pub badges: BadgeRenderer,
-    pub notifier: Arc<dyn Notifier>,
+    pub notifier: Arc<WebhookClient>,
     pub runs: Arc<Runs>,
 }
 
@@ -59,7 +59,7 @@ pub struct Ratings {
     keys: Arc<Keys>,
     vault: Arc<Vault>,
     badges: BadgeRenderer,
-    notifier: Arc<dyn Notifier>,
+    notifier: Arc<WebhookClient>,
     runs: Arc<Runs>,
     counting: ProgressCounter,
 }

@@ -1,7 +1,5 @@
 //! Webhook subscriptions: their records, their progress per run, and the delivery of events.
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use jiff::Timestamp;
 use url::Url;
 
@@ -75,35 +73,4 @@ pub struct EndpointResponse {
     pub status: u16,
     /// The raw `Retry-After` header.
     pub retry_after: Option<String>,
-}
-
-/// Sends deliveries to untrusted URLs: the address of every connection is checked.
-#[async_trait]
-pub trait Notifier: Send + Sync {
-    /// Whether deliveries to `url` are allowed. Resolves the name; a name that does not resolve may
-    /// do so later and is checked again at every delivery.
-    async fn admit(&self, url: &Url) -> Result<(), DeliveryError>;
-    /// Delivers once, within five seconds; any status but 2xx is a failure, redirects included.
-    async fn deliver(
-        &self,
-        url: &Url,
-        headers: &[(&'static str, String)],
-        body: Bytes,
-    ) -> Result<(), DeliveryError>;
-    /// Delivers once, within fifteen seconds, to an endpoint that may send `Retry-After`. Redirects
-    /// are not followed: they are responses like any other.
-    async fn notify(
-        &self,
-        url: &Url,
-        headers: &[(&'static str, String)],
-        body: Bytes,
-    ) -> Result<EndpointResponse, DeliveryError>;
-    /// Sends a request and reads its short response, within ten seconds; any status but 2xx is a
-    /// failure.
-    async fn request(
-        &self,
-        url: &Url,
-        headers: &[(&'static str, String)],
-        body: Bytes,
-    ) -> Result<Bytes, DeliveryError>;
 }

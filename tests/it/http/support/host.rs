@@ -61,7 +61,6 @@ use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSetti
 use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::stress_tests::StressTestRunner;
 use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
-use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use touchstone_runs::service::executor::Executor;
@@ -291,7 +290,7 @@ pub struct TestHost {
     pub router: Router,
     pub shutdown: CancellationToken,
     pub executor: Arc<Executor>,
-    pub notifier: Arc<dyn Notifier>,
+    pub notifier: Arc<WebhookClient>,
     pub outside: Arc<Outside>,
     pub cards: Arc<CardScores>,
     pub issuer: Arc<Issuer>,
@@ -379,7 +378,7 @@ impl TestHost {
             advisory_budgets: false,
             scored_modes: scored_modes(true, false),
         };
-        let notifier: Arc<dyn Notifier> =
+        let notifier: Arc<WebhookClient> =
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
         let vault = Arc::new(Vault::new(host_keys::usual(), ids.clone()));
         let outside = Arc::new(Outside::default());

@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::Value;
 use touchstone::kinds::KINDS;
-use touchstone_agents::judge::RubricJudge;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter,
 };
@@ -68,7 +67,6 @@ pub fn asking_nobody(bench: &mut Bench) {
         library,
         models: Arc::new(Nobody),
         runtime: Arc::new(Nobody),
-        judge: Arc::new(RubricJudge),
         tools: None,
         kinds: Vec::new(),
         permits: TenantPermits::new(64),

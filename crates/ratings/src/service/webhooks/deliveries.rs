@@ -28,6 +28,7 @@ use touchstone_kit::retry_after::retry_after;
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
 use touchstone_runs::ports::webhooks::DeliveryError;
+use touchstone_runs::webhook_client::WebhookClient;
 
 /// Maximum number of simultaneous attempts at one endpoint.
 const MAX_CONCURRENT: u32 = 8;
@@ -43,7 +44,7 @@ pub struct DelivererDeps {
     /// Random numbers for the wait between attempts.
     pub ids: Arc<dyn Ids>,
     /// Sends the HTTP requests.
-    pub notifier: Arc<dyn touchstone_runs::ports::webhooks::Notifier>,
+    pub notifier: Arc<WebhookClient>,
     /// Decrypts the signing secrets.
     pub vault: Arc<Vault>,
 }

@@ -42,7 +42,6 @@ use crate::service::storage::Storage;
 use crate::service::webhooks::Webhooks;
 use crate::service::workflows::Workflows;
 use crate::store;
-use touchstone_agents::ports::judge::Judge;
 use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -63,7 +62,6 @@ pub struct RunServices {
     /// Delivers callbacks.
     pub webhooks: Arc<Webhooks>,
     /// Judges samples that people have scored.
-    pub judge: Arc<dyn Judge>,
     /// Resolves channels to versions of agents.
     pub deployments: Arc<dyn AgentDeployments>,
     /// Plan the runs of evaluation kinds.
@@ -85,7 +83,6 @@ pub struct Runs {
     journal: Journal,
     limits: HostLimits,
     webhooks: Arc<Webhooks>,
-    judge: Arc<dyn Judge>,
     attempts: Attempts,
     deployments: Arc<dyn AgentDeployments>,
     planners: Vec<Arc<dyn KindPlanner>>,
@@ -120,7 +117,6 @@ impl Runs {
             journal,
             limits: services.limits,
             webhooks: services.webhooks,
-            judge: services.judge,
             attempts: Attempts::default(),
             deployments: services.deployments,
             planners: services.planners,

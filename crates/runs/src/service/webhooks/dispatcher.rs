@@ -19,8 +19,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::ports::webhooks::{Followed, Notifier, WebhookClaim, Window};
+use crate::ports::webhooks::{Followed, WebhookClaim, Window};
 use crate::store;
+use crate::webhook_client::WebhookClient;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -52,7 +53,7 @@ const SHARE: u32 = 20;
 pub struct Dispatcher {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
-    notifier: Arc<dyn Notifier>,
+    notifier: Arc<WebhookClient>,
     owner: String,
 }
 
@@ -61,7 +62,7 @@ impl Dispatcher {
     pub fn new(
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
-        notifier: Arc<dyn Notifier>,
+        notifier: Arc<WebhookClient>,
         owner: String,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -132,7 +133,7 @@ fn pause_after(search: Duration) -> Duration {
 struct Session {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
-    notifier: Arc<dyn Notifier>,
+    notifier: Arc<WebhookClient>,
     claim: WebhookClaim,
     /// Whether a run has one of the requested tags, for runs looked up so far.
     tagged: HashMap<RunId, bool>,

@@ -13,8 +13,9 @@ use serde_json::Value;
 use tracing::info;
 use url::Url;
 
-use crate::ports::webhooks::{DeliveryError, Notifier, WebhookRecord};
+use crate::ports::webhooks::{DeliveryError, WebhookRecord};
 use crate::store;
+use crate::webhook_client::WebhookClient;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::service::access::Caller;
@@ -53,7 +54,7 @@ pub struct Webhooks {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    notifier: Arc<dyn Notifier>,
+    notifier: Arc<WebhookClient>,
 }
 
 impl Webhooks {
@@ -61,7 +62,7 @@ impl Webhooks {
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
-        notifier: Arc<dyn Notifier>,
+        notifier: Arc<WebhookClient>,
     ) -> Self {
         Self {
             store,

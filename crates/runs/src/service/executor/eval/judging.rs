@@ -2,7 +2,6 @@
 //! specifies the expected output, by the judge where it specifies a rubric (RFC 0081 §D).
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -14,8 +13,9 @@ use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::transcript::TranscriptSink;
+use touchstone_agents::judge::judge as judge_output;
 use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult};
-use touchstone_agents::ports::judge::{Judge, JudgeRequest, Judgement};
+use touchstone_agents::ports::judge::{JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
 use touchstone_openwop::events::RunError;
@@ -23,7 +23,6 @@ use touchstone_openwop::suite::{AgentEvalSuite, Task};
 
 /// The judge of a run and its model.
 pub(super) struct RunJudge {
-    judge: Arc<dyn Judge>,
     model: ModelBinding,
     /// The identity of the rubric judge, if the run has rubrics.
     identity: Option<String>,
@@ -80,7 +79,6 @@ impl EvalExecutor {
         };
         match self.models.judge() {
             Some(model) if as_pinned(&model) => Ok(Some(RunJudge {
-                judge: self.judge.clone(),
                 model,
                 identity: spec.judge.as_ref().map(|pin| pin.identity.clone()),
                 checks_compliance: spec.safety_judge.is_some(),
@@ -144,7 +142,7 @@ pub(super) async fn judge_result(
                 rubric: &questions,
                 model: &judge.model,
             };
-            match judge.judge.judge(exhibition, &context.meter, sink).await {
+            match judge_output(exhibition, &context.meter, sink).await {
                 Judgement::Judged { met } => met,
                 Judgement::Unjudged { reason } => return unjudged(context, reason),
             }

@@ -31,7 +31,6 @@ use crate::service::executor::task_loop::{EarlyEnd, TaskLoop, TenantPermits, Uni
 use crate::service::library::Library;
 use crate::service::run_writer::{Closed, RunWriter};
 use touchstone_agents::ports::agent::AgentRuntime;
-use touchstone_agents::ports::judge::Judge;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
@@ -51,7 +50,6 @@ pub struct EvalExecutor {
     pub library: Arc<Library>,
     pub models: Arc<dyn Models>,
     pub runtime: Arc<dyn AgentRuntime>,
-    pub judge: Arc<dyn Judge>,
     /// The tools of `live-shadow` runs, if any are configured.
     pub tools: Option<Arc<dyn LiveTools>>,
     /// The executors of evaluation kinds.

@@ -101,7 +101,6 @@ impl Runs {
         self.attempts.execute(Work {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            judge: self.judge.clone(),
             model,
             caller: caller.clone(),
             document,

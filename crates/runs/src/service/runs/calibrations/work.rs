@@ -23,8 +23,9 @@ use crate::service::reserving::reserve;
 use crate::service::runs::calibrations::unusable;
 use crate::store;
 use touchstone_agents::budget::{Budget, Estimate, Limits, Spending};
+use touchstone_agents::judge::judge;
 use touchstone_agents::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
-use touchstone_agents::ports::judge::{Judge, JudgeRequest, Judgement};
+use touchstone_agents::ports::judge::{JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::BUDGET_EXHAUSTED;
 use touchstone_host::audit::{Decision, Outcome};
@@ -79,7 +80,6 @@ impl Attempts {
 pub(super) struct Work {
     pub(super) store: Arc<Database>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) judge: Arc<dyn Judge>,
     pub(super) model: ModelBinding,
     pub(super) caller: Caller,
     pub(super) document: Arc<AgentEvalSuite>,
@@ -172,7 +172,7 @@ impl Work {
             rubric,
             model: &self.model,
         };
-        match self.judge.judge(exhibition, account, account).await {
+        match judge(exhibition, account, account).await {
             Judgement::Judged { met } => Ok(score(rubric, &met)),
             Judgement::Unjudged { reason } if reason == BUDGET_EXHAUSTED => Err(Problem::new(
                 ErrorCode::Conflict,
