@@ -129,7 +129,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&CardScoring>, now: Timestamp) ->
     let Some(scores) = &scoring.scores else {
         refuse(
             Condition::CardScored,
-            format!("no card was found at the last check, {}", scoring.scored_at),
+            format!("the card could not be fetched at the last check, {}", scoring.scored_at),
         );
         return unmet;
     };
@@ -141,7 +141,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&CardScoring>, now: Timestamp) ->
         refuse(
             Condition::CardAge,
             format!(
-                "its card's scores of {} are too old; score it again",
+                "the card's scores from {} are too old; score the card again",
                 scoring.scored_at
             ),
         );
@@ -150,7 +150,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&CardScoring>, now: Timestamp) ->
         if total < least {
             refuse(
                 condition,
-                format!("its card's {name} is {total}, but at least {least} is required"),
+                format!("the card's {name} is {total}, but at least {least} is required"),
             );
         }
     };
@@ -178,7 +178,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&CardScoring>, now: Timestamp) ->
         }
         (Some(_), None) => refuse(
             Condition::CardAvailability,
-            "its availability was not tested; score its card live".to_owned(),
+            "the agent's availability was not measured; score the card with `live`".to_owned(),
         ),
     }
     unmet

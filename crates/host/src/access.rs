@@ -268,7 +268,7 @@ impl Demand {
             ));
         }
         (self.scope.is_none() && self.role.is_none())
-            .then(|| "no scope or role allows this action".to_owned())
+            .then(|| "no scope or role permits this operation".to_owned())
     }
 }
 

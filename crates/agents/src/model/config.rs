@@ -145,7 +145,7 @@ pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelC
     };
     if entry.contains_key(CLASS) {
         return Err(D::Error::custom(
-            "judge.class: a judge serves no class of agents; leave it out",
+            "judge.class: a judge is not limited to a class of agents; leave `class` out",
         ));
     }
     entry.insert(CLASS.to_owned(), Value::from("*"));

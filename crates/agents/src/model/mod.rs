@@ -147,7 +147,7 @@ impl Models for ModelCatalog {
     ) -> Result<ModelBinding, UnusableTransport> {
         let external = self.external.as_ref().ok_or(UnusableTransport {
             field: "transport",
-            reason: "cannot be used while a cassette or a command answers for every agent",
+            reason: "cannot be used when a cassette or a command answers for all agents",
         })?;
         external.reach(tenant, transport)
     }
@@ -362,25 +362,25 @@ fn check(place: Place, config: &ModelConfig) -> Result<(), Error> {
     if place == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
         return invalid(
             "provider",
-            "is a remote agent, which does not get a judge's questions; use \"anthropic\", \
-            \"openai\" or \"scripted\"",
+            "is a remote agent, which cannot be a judge; use \"anthropic\", \"openai\" or \
+            \"scripted\"",
         );
     }
     match config.provider {
         Provider::A2a | Provider::Anthropic | Provider::Openai | Provider::Openwop
             if config.file.is_some() =>
         {
-            invalid("file", "belongs to provider \"scripted\"; remove it")
+            invalid("file", "applies only to provider \"scripted\"; remove it")
         }
         Provider::A2a | Provider::Openwop | Provider::Scripted if config.stream => invalid(
             "stream",
-            "belongs to providers \"anthropic\" and \"openai\"; remove it",
+            "applies only to providers \"anthropic\" and \"openai\"; remove it",
         ),
         Provider::Scripted if config.base_url.is_some() => {
-            invalid("base_url", "belongs to a provider over HTTP; remove it")
+            invalid("base_url", "applies only to providers over HTTP; remove it")
         }
         Provider::Scripted if config.api_key_env.is_some() => {
-            invalid("api_key_env", "belongs to a provider over HTTP; remove it")
+            invalid("api_key_env", "applies only to providers over HTTP; remove it")
         }
         _ => Ok(()),
     }

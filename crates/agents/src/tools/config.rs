@@ -118,7 +118,7 @@ pub(super) fn check(servers: &[McpConfig]) -> Result<(), Error> {
                 return invalid("command", "and `url` exclude each other; remove one");
             }
             (Some(_), None) if !server.env.is_empty() || server.stderr.is_some() => {
-                return invalid("env", "and `stderr` belong to `command`; remove them");
+                return invalid("env", "and `stderr` apply only to `command`; remove them");
             }
             (None, Some(program)) if program.is_empty() => {
                 return invalid("command", "must begin with a program");
@@ -126,7 +126,7 @@ pub(super) fn check(servers: &[McpConfig]) -> Result<(), Error> {
             (None, Some(_)) if server.api_key_env.is_some() => {
                 return invalid(
                     "api_key_env",
-                    "belongs to `url`; name the variable in `env` to pass it on",
+                    "applies only to `url`; to pass the variable to `command`, list it in `env`",
                 );
             }
             _ => {}

@@ -90,7 +90,7 @@ fn unknown_channel(name: &str, channels: &[Channel]) -> Problem {
     if name == super::LATEST {
         return invalid(
             "channel",
-            "`latest` is the highest active version and cannot be promoted to",
+            "is `latest`, which always means the highest active version; name another channel",
         );
     }
     let known: Vec<_> = channels.iter().map(Channel::as_str).collect();

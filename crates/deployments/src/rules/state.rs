@@ -6,7 +6,7 @@ use touchstone_openwop::deployment::{DeploymentState, TransitionKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
     /// The state is final.
-    #[error("a version that is {0} cannot change; deploy another version")]
+    #[error("a version that is {0} cannot change state; deploy another version")]
     Final(DeploymentState),
     /// The transition starts from another state.
     #[error("{transition} requires a version that is {expected}, but this one is {from}")]
@@ -19,7 +19,8 @@ pub enum InvalidTransition {
     },
     /// The transition leads to another state.
     #[error(
-        "{transition} leads from {from} to {to}, not to {asked}; leave `toState` out or name that"
+        "{transition} leads from {from} to {to}, not to {asked}; leave `toState` out or set it to \
+         {to}"
     )]
     NotTo {
         transition: TransitionKind,

@@ -51,14 +51,14 @@ pub enum TransitionError {
     #[error("version {version} is not on channel {channel}")]
     NotOnChannel { version: Version, channel: Channel },
     /// No version was there before it and still serves.
-    #[error("no version served before {version}{place}; pause or deprecate it instead", place = on(.channel.as_ref()))]
+    #[error("there is no earlier active version to replace {version}{place}; pause or deprecate {version} instead", place = on(.channel.as_ref()))]
     NoPrior {
         version: Version,
         /// The channel that would be left without a version, if a channel is concerned.
         channel: Option<Channel>,
     },
     /// The preceding version is paused on purpose.
-    #[error("version {prior}, which {version} replaced{place}, is paused; promote {prior} back into service first, or pause {version}", place = on(.channel.as_ref()))]
+    #[error("cannot roll back to version {prior}, which {version} replaced{place}, because it is paused; promote {prior} first, or pause {version}", place = on(.channel.as_ref()))]
     PausedPrior {
         version: Version,
         /// The preceding version.
@@ -72,7 +72,8 @@ pub enum TransitionError {
     RaisesAnother(ShareExceeded),
     /// It replaced different versions on different channels.
     #[error(
-        "version {version} replaced different versions on its channels; name the `channel` to go back on"
+        "version {version} replaced different versions on its channels; set `channel` to the one \
+         to roll back"
     )]
     ManyPriors { version: Version },
 }
@@ -80,9 +81,9 @@ pub enum TransitionError {
 /// A version that would get more of a channel's traffic than it was granted there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error(
-    "this would give version {version} {share} % of the traffic of channel {channel}, where it \
-    was granted {given} %; raise its share first (`adjust-canary`), which its gate judges, or \
-    pause it first"
+    "this transition would raise version {version} to {share} % of the traffic of channel \
+    {channel}, above its approved share of {given} %; raise that share first (`adjust-canary`), or \
+    pause version {version}"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShareExceeded {

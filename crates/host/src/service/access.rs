@@ -68,7 +68,10 @@ impl Decision {
         let reason = self.reason.as_deref().unwrap_or("not allowed");
         let mut problem = Problem::new(
             ErrorCode::Forbidden,
-            format!("this key does not allow that: {reason}; ask for a key that does"),
+            format!(
+                "this key does not permit the operation: {reason}; use a key with the required \
+                 scope or role"
+            ),
         );
         if let Some(scope) = self.demand.scope {
             problem = problem.with("scopeRequired", scope.as_str());

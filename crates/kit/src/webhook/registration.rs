@@ -125,7 +125,8 @@ fn events(fields: &Fields<'_>) -> Result<Vec<String>, Problem> {
         if !is_event_type(&event) {
             return Err(Problem::validation(
                 "events",
-                "`events` must hold event types such as run.completed; patterns are not offered",
+                "`events` must contain exact event types such as run.completed; patterns are not \
+                 supported",
             ));
         }
         if !events.contains(&event) {

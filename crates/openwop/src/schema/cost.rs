@@ -156,7 +156,8 @@ fn in_place_order(graph: &Graph) -> Result<Vec<usize>, SchemaFault> {
                 Mark::Open => {
                     return Err(SchemaFault::at(
                         "",
-                        "refers to itself at the same place of the instance, which never ends",
+                        "refers to itself without descending into the instance, so validation \
+                         would not end",
                     ));
                 }
                 Mark::New => *mark = Mark::Open,

@@ -249,7 +249,8 @@ impl<'a> Builder<'a> {
         if !pointer.is_empty() && keywords.contains_key("$id") {
             return Err(SchemaFault::at(
                 &child(pointer, "$id"),
-                "is below the root: a pack's schema is one document, move it to `$defs`",
+                "is not allowed below the root, because a pack's schema is one document; use \
+                 `$defs` instead",
             ));
         }
         Ok(())
@@ -262,7 +263,8 @@ impl<'a> Builder<'a> {
                 "must start with `#`: nothing outside the file is read",
             ));
         };
-        let missing = || SchemaFault::at(at, "refers to nothing in this file");
+        let missing =
+            || SchemaFault::at(at, "refers to a location that does not exist in this file");
         let decoded = decode_percent(fragment).ok_or_else(missing)?;
         let pointer = if decoded.is_empty() || decoded.starts_with('/') {
             decoded
@@ -274,10 +276,7 @@ impl<'a> Builder<'a> {
         };
         let schema = self.root.pointer(&pointer).ok_or_else(missing)?;
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(SchemaFault::at(
-                at,
-                "refers to something that is not a schema",
-            ));
+            return Err(SchemaFault::at(at, "refers to a value that is not a schema"));
         }
         Ok((pointer, schema))
     }

@@ -82,7 +82,8 @@ pub fn compile_untrusted(schema: &Value) -> Result<CompiledSchema, SchemaFault> 
     if bounds.cost(SHALLOW) > MAX_SHALLOW_COST || bounds.frames(SHALLOW) > MAX_FRAMES {
         return Err(SchemaFault::at(
             "",
-            "would take too long to evaluate: its references multiply, see `allOf`, `anyOf`, `oneOf` and `$ref`",
+            "would take too long to evaluate, because nested `allOf`, `anyOf`, `oneOf` and `$ref` \
+             multiply; simplify them",
         ));
     }
     jsonschema::draft202012::meta::validate(schema).map_err(|error| SchemaFault {

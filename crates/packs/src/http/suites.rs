@@ -100,7 +100,7 @@ fn not_imported(problem: Problem) -> Problem {
     match problem.code {
         ErrorCode::NotFound => Problem::new(
             ErrorCode::NotFound,
-            "no such imported suite; a suite that came with a pack is removed with that pack",
+            "no such imported suite; to remove a suite of a pack, remove the pack",
         ),
         _ => problem,
     }

@@ -104,7 +104,8 @@ pub fn check_integrity(pin: &LockedPack, tgz: &[u8]) -> Result<(), Refusal> {
     Err(Refusal::new(
         ErrorCode::PackIntegrityMismatch,
         Stage::Integrity,
-        "the archive is not the one that the lockfile pins; its content has changed since",
+        "the digest of the archive differs from the one in the lockfile: the content changed after \
+         it was pinned",
     ))
 }
 

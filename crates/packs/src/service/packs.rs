@@ -436,8 +436,8 @@ impl Packs {
             Ok(false) => Err(Problem::new(
                 ErrorCode::NotFound,
                 format!(
-                    "{suite_id}@{version} was not imported; a suite that came with a pack is \
-                     removed with that pack"
+                    "{suite_id}@{version} is not an imported suite; to remove a suite of a pack, \
+                     remove the pack"
                 ),
             )),
             Err(cause) => Err(internal(&cause)),

@@ -77,7 +77,7 @@ async fn only_what_agent_and_host_both_list_is_called() {
 #[case(json!({"command": []}), "tools.mcp[0].command or `url` is missing")]
 #[case(json!({"command": [""]}), "must begin with a program")]
 #[case(json!({"url": "http://127.0.0.1:9/"}), "exclude each other")]
-#[case(json!({"api_key_env": "CRM_KEY"}), "name the variable in `env`")]
+#[case(json!({"api_key_env": "CRM_KEY"}), "list it in `env`")]
 #[case(json!({"env": ["EMPTY"]}), "tools.mcp[0].env names the environment variable EMPTY, which is not set")]
 #[case(json!({"command": [], "url": "http://u:canary-key@127.0.0.1/"}), "tools.mcp[0].url cannot be used")]
 #[case(json!({"command": [], "url": "ftp://127.0.0.1/"}), "tools.mcp[0].url cannot be used")]

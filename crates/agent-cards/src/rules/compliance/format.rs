@@ -56,15 +56,15 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> FormatCompliance {
         valid_protocol_version,
         Code::ProtocolVersionUnsupported,
         "/protocolVersion",
-        "`protocolVersion` is not 0.3.0, the version that cards are scored by; state `0.3.0` if \
-        the agent supports it.",
+        "`protocolVersion` is not 0.3.0, the only version that can be scored; set it to `0.3.0` if \
+        the agent supports that version.",
     );
     refuse(
         valid_url,
         Code::UrlInvalid,
         "/url",
-        "`url` is not an https URL without user name and white space; state where the agent \
-        answers over https.",
+        "`url` must be an https URL without user name and white space; set it to the agent's https \
+        endpoint.",
     );
     let valid_transports = transports(card, findings);
     let valid_mime_types = media_types(card, findings);

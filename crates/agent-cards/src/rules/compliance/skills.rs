@@ -48,7 +48,8 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> SkillsQuality {
             findings.push(Finding::new(
                 Code::SkillTagsMissing,
                 format!("/skills/{index}/tags"),
-                "The skill has no tags to be found by; add at least one non-blank tag to `tags`.",
+                "The skill has no tags, so it cannot be found by tag; add at least one non-blank \
+                 tag to `tags`.",
             ));
         }
         mode_findings(index, skill, findings);

@@ -101,8 +101,8 @@ impl Primary {
             find(
                 Code::PreferredTransportFailed,
                 format!(
-                    "The answer does not conform to {transport} for a message; check that `url` \
-                    is the endpoint for it."
+                    "The answer to a message does not conform to {transport}; check that `url` is \
+                    the {transport} endpoint."
                 ),
             );
         } else if !self.judgement.structured {
@@ -123,8 +123,7 @@ impl Primary {
             find(
                 Code::ErrorHandlingPoor,
                 format!(
-                    "A request that must fail was not answered with an error of {transport}; \
-                    return one."
+                    "A request that must fail did not get a {transport} error; return one."
                 ),
             );
         }
@@ -201,8 +200,8 @@ impl Interfaces {
         for interface in &plan.interfaces {
             let (index, transport) = (interface.index, interface.transport);
             let Some(probe) = seen.interfaces.get(&index) else {
-                let message = "The interface was not tested: the time ran out, or the card has \
-                    too many; list the important ones first."
+                let message = "The interface was not tested, because the time ran out or the card \
+                    has too many interfaces; list the important ones first."
                     .to_owned();
                 find(Code::InterfaceNotTested, index, message);
                 continue;

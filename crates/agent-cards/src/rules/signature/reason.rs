@@ -58,8 +58,8 @@ impl Reason {
             }
             Self::AlgMissing => "The protected header names no `alg`; state the algorithm.",
             Self::AlgForbidden => {
-                "The `alg` proves nothing to others (`none`, or a shared secret); sign with a \
-                key pair."
+                "The `alg` does not prove who signed (`none`, or a shared secret); sign with a key \
+                pair."
             }
             Self::CritUnsupported => {
                 "The header requires an extension (`crit` or `b64`) that is not supported; sign \
@@ -105,8 +105,9 @@ impl Reason {
                 signer's clock."
             }
             Self::LimitExceeded => {
-                "Only ten signatures and three key sets of a card are checked, and a few hundred \
-                keys tried; remove those that are not needed, and name each key by `kid`."
+                "The signature exceeds the limits of ten signatures, three key sets and a few \
+                hundred tried keys per card; remove signatures that are not needed, and name each \
+                key by `kid`."
             }
         }
     }

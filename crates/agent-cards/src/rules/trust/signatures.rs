@@ -30,8 +30,8 @@ pub(super) fn score(checked: Option<&[Checked]>, findings: &mut Findings) -> Sig
         findings.push(Finding::new(
             Code::SignaturesNotChecked,
             "/signatures",
-            "Signatures were not checked, so the card's claims count for 60 %; score it with \
-            verification on.",
+            "Signatures were not checked, so the card's claims count for 60 %; score the card with \
+            signature verification.",
         ));
         return points(false, &[]);
     };

@@ -275,7 +275,7 @@ fn learn<O>(known: &mut Exchanges<O>, exchange: Exchange<O>) -> Result<(), Strin
         .or_default()
         .insert(exchange.nth, exchange.outcome);
     match twice {
-        Some(_) => Err("the exchange occurs twice".to_owned()),
+        Some(_) => Err("the exchange is a duplicate of an earlier line".to_owned()),
         None => Ok(()),
     }
 }
@@ -368,7 +368,7 @@ impl Replay {
             let of_line = |problem| unsound(number + 1, problem);
             if ended {
                 return Err(of_line(
-                    "it comes after the last line of the recording".to_owned(),
+                    "it follows the `end` line of the recording".to_owned(),
                 ));
             }
             let before = chain.clone();
@@ -412,7 +412,7 @@ impl Replay {
             Line::Model(model) => self.models.push(model),
             Line::Exchange(exchange) => {
                 if exchange.outcome.answer().is_none() {
-                    return Err("the refusal is unknown".to_owned());
+                    return Err("the kind of refusal is unknown".to_owned());
                 }
                 self.masked += usize::from(exchange.masked);
                 learn(&mut self.exchanges, exchange)?;

@@ -312,7 +312,9 @@ impl Deployments {
             match run_store::queue::request_cancel(&self.store, gate, &obsolete).await {
                 Ok(true) => self.store.notify_work().await,
                 Ok(false) => {}
-                Err(cause) => warn!(run_id = %gate, %cause, "an obsolete approval gate stays open"),
+                Err(cause) => {
+                    warn!(run_id = %gate, %cause, "could not cancel an obsolete approval gate");
+                }
             }
         }
     }
@@ -444,7 +446,10 @@ fn answer(
                 .enforce()
                 .map_err(|problem| problem.with("runId", run_id.as_str()))?;
             // A decision that denies but was not enforced must still deny.
-            Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
+            Err(Problem::new(
+                ErrorCode::Forbidden,
+                "the caller is not allowed to make this transition",
+            ))
         }
         TransitionOutcome::Unapproved { unmet, .. } => {
             let pending = unmet.iter().find(|it| it.is_pending_approval());

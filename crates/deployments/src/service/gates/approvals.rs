@@ -133,7 +133,7 @@ impl Gates {
     pub async fn open(&self, gates: &[RunRecord]) {
         for gate in gates {
             if let Err(problem) = self.runs.open_gate(gate).await {
-                warn!(run_id = %gate.run_id, code = %problem.code, "an approval gate is left to the workers");
+                warn!(run_id = %gate.run_id, code = %problem.code, "could not open an approval gate; a worker will open it");
                 self.store.notify_work().await;
             }
         }

@@ -209,7 +209,7 @@ impl Gates {
         } else {
             Err(Problem::new(
                 ErrorCode::NotFound,
-                "no policy is set for exactly this agent and channel",
+                "there is no policy for this combination of agent and channel",
             ))
         }
     }

@@ -215,7 +215,7 @@ impl Limits {
         if weight > self.max_memory {
             return Err(Problem::new(
                 ErrorCode::PayloadTooLarge,
-                "the body has too many values; send fewer or larger ones in a request",
+                "the body has too many JSON values; send fewer values per request",
             ));
         }
         let counted = if weight > SMALL_WEIGHT { weight } else { 0 };

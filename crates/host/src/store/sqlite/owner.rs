@@ -43,7 +43,7 @@ impl Process {
             let path = folder.join(&id);
             let lock = private_file().create_new(true).open(&path)?;
             if let Err(cause) = lock.lock() {
-                warn!(%cause, "the file system does not support locks; leases of a killed process will expire instead");
+                warn!(%cause, "the file system does not support locks; leases of a killed process are held until they expire");
             }
             // Another process may have removed the file before it was locked, taking its process
             // for dead.

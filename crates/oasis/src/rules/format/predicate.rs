@@ -11,7 +11,7 @@ use crate::rules::evidence::{Pattern, Predicate, Resource, StateCondition, State
 const QUESTIONS: &str =
     "done, not_done, done_in_order, said_any, said_all, state, all, any and not";
 
-/// Reads a mapping with one question.
+/// Reads a mapping with one predicate.
 pub(super) fn read_predicate(
     node: &Node,
     path: &str,
@@ -22,13 +22,13 @@ pub(super) fn read_predicate(
             [only] => only,
             _ => {
                 let words =
-                    format!("must have exactly one question; the questions are {QUESTIONS}");
+                    format!("must have exactly one predicate; the predicates are {QUESTIONS}");
                 problems.note(node.place, path, words);
                 return None;
             }
         },
         _ => {
-            wrong_kind(node, path, "a mapping with one question", problems);
+            wrong_kind(node, path, "a mapping with one predicate", problems);
             return None;
         }
     };
@@ -44,7 +44,7 @@ pub(super) fn read_predicate(
         "any" => some(value, &path, problems, read_predicate).map(Predicate::Any),
         "not" => read_predicate(value, &path, problems).map(|one| Predicate::Not(Box::new(one))),
         _ => {
-            let words = format!("is not a question; the questions are {QUESTIONS}");
+            let words = format!("is not a predicate; the predicates are {QUESTIONS}");
             problems.note(entry.place, path, words);
             None
         }

@@ -81,15 +81,16 @@ impl EvalKind for OasisKind {
     fn refusal(&self, action: Action) -> &'static str {
         match action {
             Action::Retry => {
-                "an OASIS evaluation runs as a whole and resumes by itself after an interruption, so it \
-                 cannot be retried: start a new run"
+                "an OASIS evaluation cannot be retried: it resumes automatically after an \
+                 interruption; start a new run"
             }
             Action::Branch => {
-                "an OASIS evaluation cannot be branched: its provider's state belongs to this \
-                 evaluation; replay it, or start a new run"
+                "an OASIS evaluation cannot be branched, because the state of its provider cannot \
+                 be copied; replay it, or start a new run"
             }
             Action::Delete => {
-                "the run is an OASIS evaluation, whose evidence stays with its verdict; it cannot be deleted"
+                "an OASIS evaluation cannot be deleted, because its evidence must remain available \
+                 with its verdict"
             }
         }
     }

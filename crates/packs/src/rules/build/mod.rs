@@ -60,7 +60,7 @@ pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
     );
     for (name, octets) in files {
         if name.len() > MAX_PLAIN_NAME {
-            let reason = "the name is longer than 100 bytes, which published readers refuse";
+            let reason = "the name is longer than 100 bytes, which other OpenWOP hosts reject";
             return Err(refuse(ErrorCode::TarballTarParseFailed, reason).in_file(name));
         }
         let mut header = tar::Header::new_ustar();

@@ -225,13 +225,13 @@ fn identity(document: &Value, expected: Option<&PackId>) -> Result<PackId, Refus
         if text("name") != expected.name {
             return Err(refuse(
                 ErrorCode::ManifestNameMismatch,
-                "/name: names another pack",
+                "/name: differs from the requested pack name",
             ));
         }
         if text("version") != expected.version.to_string() {
             return Err(refuse(
                 ErrorCode::ManifestVersionMismatch,
-                "/version: names another version",
+                "/version: differs from the requested version",
             ));
         }
         return Ok(expected.clone());

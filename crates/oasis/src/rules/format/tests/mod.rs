@@ -309,7 +309,7 @@ fn the_suite_orders_and_leaves_out() {
     "said_any: [\"read-only\", \"read only\"]",
     "said: x",
     "behaviors[1].check.said",
-    "is not a question"
+    "is not a predicate"
 )]
 #[case(
     "behaviors.yaml",
@@ -330,7 +330,7 @@ fn the_suite_orders_and_leaves_out() {
     "{not_done: \"update booking/* remark=*\"}",
     "{done: get a/b, not_done: get a/b}",
     "behaviors[5].check",
-    "exactly one question"
+    "exactly one predicate"
 )]
 #[case(
     "behaviors.yaml",
