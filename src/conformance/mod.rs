@@ -426,7 +426,7 @@ impl Seams {
 fn late(run: &RunId) -> Problem {
     Problem::new(
         ErrorCode::Unavailable,
-        "the run is not ready in time; read it later",
+        "the run did not reach the expected state in time; read it later",
     )
     .with("runId", run.as_str())
 }

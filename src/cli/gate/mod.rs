@@ -134,7 +134,7 @@ pub struct Set {
     /// Number of different principals who must approve
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     approvals: u32,
-    /// Role that may override the approval alone
+    /// Role whose principals may override the approval without the other approvers
     #[arg(long, value_name = "ROLE")]
     override_role: Option<String>,
     /// Require a rating of the version with a valid badge

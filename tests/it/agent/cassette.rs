@@ -191,8 +191,7 @@ fn write_lines(file: &Path, lines: &[String]) {
 #[case::no_head(|lines: Vec<String>| lines[1..].to_vec(), "line 1: the first line must name the version")]
 #[case::another_version(|mut lines: Vec<String>| { lines[0] = lines[0].replace("\"version\":2", "\"version\":3"); lines }, "line 1: it has version 3")]
 #[case::another_request(|mut lines: Vec<String>| { lines[2] = lines[2].replace("canary-prompt", "another prompt"); lines }, "line 3: the key does not match the request")]
-#[case::twice(|mut lines: Vec<String>| { lines.insert(5, lines[2].clone()); lines }, "line 6: the \
-    exchange is a duplicate of an earlier line")]
+#[case::twice(|mut lines: Vec<String>| { lines.insert(5, lines[2].clone()); lines }, "line 6: the exchange is a duplicate of an earlier line")]
 #[case::unknown_member(|mut lines: Vec<String>| { lines[2] = lines[2].replacen("\"nth\"", "\"more\":1,\"nth\"", 1); lines }, "line 3: unknown field `more`")]
 #[case::no_end(|mut lines: Vec<String>| { lines.pop(); lines }, "line 5: the recording was not finished")]
 #[case::two_ends(|mut lines: Vec<String>| { lines.push(lines[5].clone()); lines }, "line 7: it comes after the last line")]

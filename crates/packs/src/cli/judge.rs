@@ -34,21 +34,21 @@ pub struct Source {
     /// Archive, or pack in the registry: NAME, NAME@VERSION or NAME@RANGE
     #[arg(value_name = "FILE.tgz|NAME@VERSION")]
     pub pack: String,
-    /// Registry folder or URL. Its listed keys are trusted for the names it grants them
+    /// Folder or URL of the registry. The keys it lists are trusted for the pack names it lists
+    /// with them
     #[arg(long, value_name = "DIR|URL")]
     pub registry: Option<String>,
-    /// Accept only packs pinned in this lockfile; the configured one (`packs.lockfile`) applies as
-    /// well
+    /// Accept only packs pinned in this lockfile and, if configured, in `packs.lockfile`
     #[arg(long, value_name = "FILE")]
     pub lockfile: Option<PathBuf>,
-    /// Trust this public key for these names, or for all; overrides the registry's grants for the
-    /// key
+    /// Trust this public key for packs in these namespaces, or for all packs; replaces what the
+    /// registry lists for the key
     #[arg(long, value_name = "KEYID=FILE[:NAMESPACE,...]", value_parser = pinned_key)]
     pub trust_key: Vec<PinnedKey>,
     /// Trust mode: verified, allowlist, pinned or open [default: as configured, else verified]
     #[arg(long, value_name = "MODE", value_parser = trust_mode)]
     pub trust: Option<TrustMode>,
-    /// Accept a yanked version, for forensics
+    /// Accept a yanked version, for example to inspect it
     #[arg(long)]
     pub allow_yanked: bool,
     /// Require a signature that covers the whole archive
@@ -199,7 +199,7 @@ pub async fn judge(
         .or_try("use a .tgz file, or NAME@VERSION with --registry")
     })?;
     let Some(registry) = registry else {
-        return Err(Failure::usage("a pack name needs a registry")
+        return Err(Failure::usage("a pack name can only be resolved with a registry")
             .or_try("add --registry with a folder or URL"));
     };
     let choosing = locks.first().copied();

@@ -35,7 +35,7 @@ pub struct Keygen {
     /// Private key file to write; the public key is written next to it as .pub
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Key id, by which hosts trust the key
+    /// Key id under which hosts list the key as trusted
     #[arg(long, value_name = "ID", value_parser = key_id)]
     key_id: String,
 }
@@ -85,10 +85,10 @@ pub struct Sign {
     /// Private key file, PEM
     #[arg(long, value_name = "FILE")]
     key: SecretString,
-    /// Key id, by which hosts trust the key
+    /// Key id under which hosts list the key as trusted
     #[arg(long, value_name = "ID", value_parser = key_id)]
     key_id: String,
-    /// Coverage of the signature
+    /// What the signature covers
     #[arg(long, value_enum, default_value = "ed25519")]
     method: Method,
     /// Archive to write [default: the archive itself, or NAME-VERSION.tgz]

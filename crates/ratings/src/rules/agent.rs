@@ -205,7 +205,7 @@ impl Profile {
         match (&self.openwop_agent, &self.reached_by) {
             (Some(_), Some(_)) => Err(Problem::validation(
                 "reached_by",
-                "`reached_by` excludes `openwop_agent`; remove one of them (`\"openwop_agent\": \"\"` or `\"reached_by\": null`)",
+                "`reached_by` cannot be combined with `openwop_agent`; remove one of them (`\"openwop_agent\": \"\"` or `\"reached_by\": null`)",
             )),
             _ => Ok(()),
         }

@@ -229,9 +229,8 @@ impl Ratings {
         }
         Err(Problem::new(
             ErrorCode::Conflict,
-            "another agent of the organization already represents this OpenWOP agent, and a run \
-            is evidence about only one agent; name another `openwop_agent` or other \
-            versions of it",
+            "another agent of the organization already has this `openwop_agent`, and a run is \
+            evidence about only one agent; set another `openwop_agent`, or another version of it",
         )
         .with("field", "openwop_agent"))
     }

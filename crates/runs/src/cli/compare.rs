@@ -29,7 +29,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Baseline run; a trial represents its whole experiment
+    /// Baseline run; if it is a trial, all trials of its experiment are compared
     #[arg(value_name = "BASELINE", value_parser = run_id)]
     baseline: String,
 
@@ -37,8 +37,8 @@ pub struct Arguments {
     #[arg(value_name = "CANDIDATE", value_parser = run_id)]
     candidate: String,
 
-    /// Exit with 1 if the candidate is worse: significantly and by more than the margin (shown), or
-    /// if any task broke (any)
+    /// Exit with 1 on a regression: `shown` if the candidate is significantly worse, by more than
+    /// the margin; `any` if any task that passed before fails now
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "shown")]
     fail_on_regression: Option<Regression>,
 

@@ -198,7 +198,7 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
     print_result(terminal, &found, || line(&found));
     let doubted = doubt(Some(&found), MIN_AGREEMENT, found.calibrated_at);
     if let Some(doubt) = &doubted {
-        terminal.note(&format!("gates reject this judge by default: it {doubt}"));
+        terminal.note(&format!("gates reject this judge by default, because it {doubt}"));
     }
     Ok(match doubted {
         None => Exit::Good,

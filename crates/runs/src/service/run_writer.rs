@@ -225,7 +225,7 @@ impl RunWriter {
                 });
             }
             Err(cause) => {
-                error!(run_id = %self.inner.run.run_id, %cause, "could not serialize an event; giving the run back");
+                error!(run_id = %self.inner.run.run_id, %cause, "could not serialize an event; releasing the run");
                 self.inner.closed.cancel();
             }
         }
@@ -263,7 +263,7 @@ impl RunWriter {
                 });
             }
             Err(cause) => {
-                error!(run_id = %self.inner.run.run_id, %cause, "could not serialize an event; giving the run back");
+                error!(run_id = %self.inner.run.run_id, %cause, "could not serialize an event; releasing the run");
                 self.inner.closed.cancel();
             }
         }

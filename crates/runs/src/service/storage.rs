@@ -381,9 +381,9 @@ impl SharedStorage for Storage {
 /// Why callers may not delete a run.
 fn kept_by_host(kinds: Kinds, record: &RunRecord) -> Option<&'static str> {
     match &record.spec.work {
-        Work::Journal => Some("the run records decisions about a deployment; the host keeps it"),
+        Work::Journal => Some("the run records decisions about a deployment and cannot be deleted"),
         Work::Workflow(_) if record.is_approval_gate() => {
-            Some("the run records an approval of a deployment; the host keeps it")
+            Some("the run records an approval of a deployment and cannot be deleted")
         }
         Work::Eval(eval) => kinds.of(eval).map(|kind| kind.refusal(Action::Delete)),
         Work::Workflow(_) => None,

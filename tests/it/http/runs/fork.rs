@@ -397,7 +397,7 @@ async fn how_agents_answer_is_changed_for_all_tasks_or_for_none(
         details["field"],
         format!("runOptionsOverlay.configurable.{name}")
     );
-    assert!(refused.text().contains("`fromSeq` 0"), "{refused:?}");
+    assert!(refused.text().contains("set `fromSeq` to 0"), "{refused:?}");
     let anew = fork(&host, &run, body(0)).await;
     host.ended(&anew).await;
     let snapshot = document(&host, format!("/v1/runs/{anew}")).await;

@@ -25,7 +25,8 @@ pub struct Approve {
     /// Reject the promotion
     #[arg(long, conflicts_with = "override_reason")]
     reject: bool,
-    /// Decide alone instead of the quorum; the reason is recorded in the audit log
+    /// Override the quorum, for principals with the override role; REASON is recorded in the audit
+    /// log
     #[arg(long = "override", value_name = "REASON")]
     override_reason: Option<String>,
 }

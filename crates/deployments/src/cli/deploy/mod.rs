@@ -102,7 +102,7 @@ pub struct Target {
 pub struct Promote {
     #[command(flatten)]
     target: Target,
-    /// Expected target state; the command fails if the promotion leads to another one
+    /// State that the promotion must lead to; otherwise the command fails
     #[arg(long, value_name = "STATE", value_parser = state)]
     to: Option<DeploymentState>,
     /// Channel to promote to

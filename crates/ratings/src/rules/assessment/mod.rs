@@ -84,9 +84,8 @@ pub enum Uncertified {
     },
     /// Evidence collection had not begun when the window started.
     #[error(
-        "a badge needs {days} days of evidence collection, and no evidence about this agent had \
-        been recorded by {since}; request another assessment after collecting evidence for \
-        that long"
+        "a badge needs {days} days of evidence collection, but no evidence about this agent was \
+        recorded before {since}; request another assessment after {days} days of collection"
     )]
     Collection {
         /// Minimum window of the organization, in days.
@@ -282,8 +281,8 @@ pub enum ScoringError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Insufficient {
     #[error(
-        "{axis} needs {required_count} tasks from {window_start} until {window_end}, and there \
-        are {current_count}; record more evidence or choose a longer window"
+        "{axis} needs {required_count} tasks from {window_start} until {window_end}, but only \
+        {current_count} are recorded; record more evidence or choose a longer window"
     )]
     Tasks {
         axis: Axis,
@@ -293,8 +292,8 @@ pub enum Insufficient {
         window_end: Timestamp,
     },
     #[error(
-        "{axis} has evidence for {weight_coverage} of its weights and needs \
-        {required_coverage}; record evidence for {}",
+        "{axis} has evidence for {weight_coverage} of its weights, but needs {required_coverage}; \
+        record evidence for {}",
         named(.missing_dimensions)
     )]
     Coverage {

@@ -185,7 +185,7 @@ impl Assessor {
         let assessed = if claim.attempts > MAX_CLAIMS {
             failed(
                 "INTERNAL_ERROR",
-                "the work on the assessment was lost twice; request another assessment",
+                "the assessment was interrupted twice; request another assessment",
                 json!({}),
             )
             .into()

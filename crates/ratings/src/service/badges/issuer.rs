@@ -49,14 +49,14 @@ pub enum IssuerError {
     #[error(transparent)]
     MissingScore(#[from] MissingScore),
     /// Its validity is empty, or an id is not a UUID.
-    #[error("the record of the assessment cannot be certified")]
+    #[error("the recorded assessment has an invalid id or an empty validity period")]
     Unsound,
     #[error(transparent)]
     IssueError(#[from] IssueError),
     #[error(transparent)]
     Thread(#[from] tokio::task::JoinError),
     /// Every drawn bit is already taken.
-    #[error("no free bit of a status list was found")]
+    #[error("no free index in a status list was found")]
     NoBit,
 }
 

@@ -100,7 +100,7 @@ impl Ratings {
             return Err(Problem::new(ErrorCode::Conflict, hindrance));
         }
         if agent.profile.openwop_agent.is_none() {
-            let message = "`agent_id` names an agent that represents no OpenWOP agent; set its \
+            let message = "`agent_id` names an agent without an `openwop_agent`; set its \
                 `openwop_agent` first";
             return Err(Problem::validation("agent_id", message));
         }

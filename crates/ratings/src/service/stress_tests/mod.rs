@@ -150,7 +150,10 @@ impl Ratings {
         plan.left_out.extend(rejected);
         if plan.tests.is_empty() {
             let reason = plan.left_out.first().map(|it| it.reason.as_str());
-            let reason = reason.unwrap_or("no stress test covers this dimension alone");
+            let reason = reason.unwrap_or(
+                "this dimension has no stress test of its own; run all stress tests, or choose \
+                 another dimension",
+            );
             return Err(Problem::validation("dimension", reason));
         }
         Ok(StressTest { tenant, plan })

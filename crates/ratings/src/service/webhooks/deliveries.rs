@@ -184,7 +184,7 @@ impl Deliverer {
                 delivery_id = delivery.id,
                 attempts,
                 outcome = label,
-                "a message was not accepted"
+                "the endpoint did not accept a delivery"
             );
         }
         let attempted = Attempted {

@@ -25,7 +25,7 @@ pub struct Annotate {
     /// Correct answer
     #[arg(long, value_name = "TEXT", group = "signal")]
     correct: Option<String>,
-    /// Label, for sorting
+    /// Label to attach, for filtering annotations
     #[arg(long, value_name = "TEXT", group = "signal")]
     label: Option<String>,
     /// Rating, 1 (worst) to 5 (best)

@@ -241,6 +241,7 @@ fn imported(terminal: &Terminal, suite: &Shown) {
         "{reference}: {tasks} tasks, {signed}, from {pack}"
     ));
     terminal.note(&format!(
-        "{pack} already provides the same document; the import applies, unsigned, only if that pack is removed"
+        "{pack} already provides this suite; the unsigned import takes effect only if that pack is \
+         removed"
     ));
 }

@@ -73,7 +73,10 @@ fn engine_version(headers: &HeaderMap, test_key: bool) -> Result<(), Problem> {
         (Some(value), None) if value == ENGINE_VERSION => Ok(()),
         _ => Err(Problem::validation(
             "X-Force-Engine-Version",
-            format!("this host has only engine version {ENGINE_VERSION}"),
+            format!(
+                "`X-Force-Engine-Version` must be {ENGINE_VERSION}, the only engine version of \
+                 this host"
+            ),
         )),
     }
 }

@@ -54,8 +54,8 @@ pub enum RetryRefusal {
     Judged,
     /// The verdict would cover two models.
     #[error(
-        "the run was created for {then}, but {} for its class now: configure that model and \
-         endpoint again, or start a new run",
+        "the run was created for {then}, but for its class {} now: configure the previous model \
+         and endpoint, or start a new run",
         now.as_ref().map_or_else(
             || "no model is configured".to_owned(),
             |now| format!("{now} is configured"),
@@ -75,7 +75,7 @@ pub enum RetryRefusal {
     },
     /// The verdict would be by two judges.
     #[error(
-        "the run was created with the judge {then}, but {}: configure that judge again, or start \
+        "the run was created with the judge {then}, but {}: configure the previous judge, or start \
          a new run",
         now.as_ref().map_or_else(
             || "no judge is configured now".to_owned(),

@@ -22,10 +22,13 @@ pub enum Refusal {
     #[error("`{field}` {reason}")]
     Invalid { field: String, reason: String },
     /// The principal may not answer.
-    #[error("this gate needs {0}")]
+    #[error("this approval gate requires {0}")]
     Forbidden(String),
     /// The principal has approved already.
-    #[error("this principal has approved already; the quorum needs other principals")]
+    #[error(
+        "this principal has already approved; the remaining approvals must come from other \
+         principals"
+    )]
     Voted,
 }
 

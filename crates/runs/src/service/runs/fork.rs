@@ -41,14 +41,14 @@ fn check_forkable(record: &RunRecord) -> Result<(), Problem> {
     if !record.spec.work.is_claimable() {
         return Err(Problem::new(
             ErrorCode::Conflict,
-            "this run is a record the host keeps; it has no work to repeat",
+            "this run records a decision of the host and was not executed, so it cannot be forked",
         ));
     }
     if record.is_approval_gate() {
         return Err(Problem::new(
             ErrorCode::Conflict,
-            "this run asks people to approve one promotion, and an answer in a fork would \
-             have no effect; request the promotion again",
+            "an approval gate cannot be forked, because an answer in the fork would have no \
+             effect; request the promotion again",
         ));
     }
     Ok(())
@@ -74,7 +74,8 @@ fn check_branch(kinds: Kinds, record: &RunRecord, caller: &Caller) -> Result<(),
     if !caller.test && record.spec.workflow().is_some_and(mocked) {
         return Err(Problem::new(
             ErrorCode::MockProviderForbidden,
-            "a mock provider answers in this run; only a test key may execute it again",
+            "this run uses a mock provider, so only a test key may branch it; use a key created \
+             with `touchstone key create --test`",
         ));
     }
     Ok(())
@@ -223,16 +224,16 @@ impl Runs {
         if history > 0 && !judged_alike {
             return Err(Problem::validation(
                 "runOptionsOverlay.configurable",
-                "the history already used these tasks, modes, baseline, `evalMatch` and budget; \
-                 change them only from `fromSeq` 0",
+                "the kept history depends on the tasks, modes, baseline, `evalMatch` and budget of \
+                 the source; set `fromSeq` to 0 to change them",
             ));
         }
         if keeps_judged && let Some(name) = sampled_unlike(branched, eval) {
             return Err(Problem::validation(
                 &format!("runOptionsOverlay.configurable.{name}"),
                 format!(
-                    "the branch keeps tasks that were executed with another `{name}`, and would \
-                     report the new one for them; change it only from `fromSeq` 0"
+                    "the branch keeps tasks that were executed with the source's `{name}`; set \
+                     `fromSeq` to 0 to change it"
                 ),
             ));
         }

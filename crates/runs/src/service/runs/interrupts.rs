@@ -496,8 +496,8 @@ pub(super) fn needs_approver(run: &RunId, done: &str) -> Problem {
     Problem::new(
         ErrorCode::Conflict,
         format!(
-            "this run asks people to approve a promotion and is not {done}; answer it, or leave \
-             it: it is cancelled once the version's deployment changes"
+            "an approval gate cannot be {done} directly; answer it, or leave it: the host cancels \
+             it when the version's deployment changes"
         ),
     )
     .with("resolveUrl", resolve_url(run, GATE_NODE))

@@ -199,7 +199,8 @@ impl Runs {
             }
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "this run is a record the host keeps; it has no work to cancel",
+                "this run records a decision of the host and is not executed, so it cannot be \
+                 cancelled",
             ));
         }
         if record.is_approval_gate() {

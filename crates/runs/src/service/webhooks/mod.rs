@@ -143,7 +143,7 @@ impl Webhooks {
         self.notifier.admit(url).await.map_err(|cause| {
             let reason = match cause {
                 DeliveryError::Refused(reason) => reason,
-                DeliveryError::Failed(_) => "the URL cannot be delivered to",
+                DeliveryError::Failed(_) => "this host cannot send deliveries to the URL",
             };
             rejected(field, reason)
         })
@@ -198,8 +198,8 @@ impl Webhooks {
             return Err(Problem::validation(
                 "signatureAlgorithms",
                 format!(
-                    "only subscriptions with `{SCHEME_STANDARD}` carry two signatures; register a \
-                     new one and remove this one"
+                    "only secrets of subscriptions with `{SCHEME_STANDARD}` can be rotated; \
+                     register a new subscription and remove this one"
                 ),
             ));
         }

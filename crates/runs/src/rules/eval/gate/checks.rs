@@ -183,7 +183,7 @@ impl<'a> Checks<'a> {
             // The missing trial may be one that failed.
             Strictness::Lenient if open > 0 => self.refuse(
                 Condition::Conclusive,
-                format!("{open} other trials of the experiment are missing or were not judged"),
+                format!("{open} other trials of the experiment are missing or unjudged"),
             ),
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
                 self.refuse(Condition::Confidence, unshown(&found.gate));
@@ -245,8 +245,8 @@ impl<'a> Checks<'a> {
             self.refuse(
                 Condition::WholeRun,
                 format!(
-                    "the eval run kept {} judged in {} and executed the others again; use a \
-                     complete run",
+                    "the eval run reused {} judged in {} and executed only the others; use a run \
+                     that executed all tasks",
                     tasks(rerun.kept_tasks),
                     rerun.source_run_id
                 ),

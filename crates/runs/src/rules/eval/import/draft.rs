@@ -108,7 +108,7 @@ impl Draft {
     pub fn report_unknown(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
             let name = short(name);
-            self.report_loss(place, format!("{name:?} of {of} has no place in a suite"));
+            self.report_loss(place, format!("{name:?} of {of} has no equivalent in a suite"));
         }
     }
 
@@ -121,8 +121,8 @@ impl Draft {
                 if text.chars().any(has) || text.chars().count() > MAX_ID_CHARS {
                     self.report_loss(
                         place,
-                        "characters of a name: ids have up to 64 lower-case ASCII letters, digits \
-                         and hyphens",
+                        "characters of a name that ids cannot contain: ids have up to 64 \
+                         lower-case ASCII letters, digits and hyphens",
                     );
                 }
                 slug(text)
@@ -130,7 +130,10 @@ impl Draft {
             Some(Value::Number(name)) => slug(&name.to_string()),
             None | Some(Value::Null) => String::new(),
             Some(_) => {
-                self.report_loss(place, "a name that is not a string; the task got a number");
+                self.report_loss(
+                    place,
+                    "a name that is not a string; the task has a number as its id",
+                );
                 String::new()
             }
         };
@@ -147,7 +150,7 @@ impl Draft {
         if suffix > 2 && name.is_some() {
             self.report_loss(
                 place,
-                "a name that an earlier task has too; it got a number",
+                "a name that an earlier task has too; a number was appended",
             );
         }
         self.tasks

@@ -261,7 +261,8 @@ fn scoring(
     if tasks.is_empty() {
         return Err(Problem::validation(
             "configurable.evalModes",
-            "no task of the suite can be scored in these modes; its tasks are rubric tasks",
+            "no task of the suite can be scored in these modes, because its tasks are rubric \
+             tasks; add the mode `rubric`",
         ));
     }
     Ok(Scoring {
@@ -397,7 +398,7 @@ fn usable_modes(
         if !scored.contains(mode) {
             let remedy = match mode {
                 EvalMode::Rubric => "; configure a judge (`[judge]`) to score rubrics",
-                EvalMode::LiveShadow => "; configure live tools (`[[tools.mcp]]`) for it",
+                EvalMode::LiveShadow => "; configure live tools (`[[tools.mcp]]`) to use it",
                 _ => "",
             };
             return Err(Problem::validation(

@@ -127,8 +127,8 @@ impl EvalExecutor {
             return Ok(model);
         }
         let message = format!(
-            "the run was created for {pinned}, class `{class}` is now served by {found}; start a \
-             new run"
+            "the run was created for {pinned}, but class `{class}` is now served by {found}; start \
+             a new run"
         );
         Err(RunError::new("model_changed", message))
     }

@@ -164,8 +164,8 @@ impl Runs {
             Some(kept) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "this judge has a calibration with {} samples, valid until {}; fewer than \
-                     {MIN_SAMPLES} samples would replace it: send more",
+                    "this judge already has a calibration with {} samples, valid until {}, which \
+                     fewer than {MIN_SAMPLES} samples must not replace; send more samples",
                     kept.samples, kept.valid_until
                 ),
             )
