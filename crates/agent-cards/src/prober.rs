@@ -21,7 +21,7 @@ use touchstone_host::net::address::Reach;
 use touchstone_host::net::error::Error;
 use touchstone_host::net::policy::Certificates;
 use touchstone_host::net::policy::Policy;
-use touchstone_host::net::policy::Wire;
+use touchstone_host::net::policy::HttpVersion;
 use touchstone_host::net::{Client, error};
 use touchstone_kit::network::{Allowed, Endpoint};
 
@@ -29,7 +29,7 @@ use touchstone_kit::network::{Allowed, Endpoint};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Kind {
     opened: bool,
-    wire: Wire,
+    http_version: HttpVersion,
     certificates: Certificates,
     connect_within: Duration,
 }
@@ -54,7 +54,7 @@ impl CardProber {
         let opened = Endpoint::of(&request.url).is_some_and(|it| self.allowed.contains(&it));
         let kind = Kind {
             opened,
-            wire: request.wire,
+            http_version: request.http_version,
             certificates: request.certificates,
             connect_within: request.connect_within,
         };
@@ -63,7 +63,12 @@ impl CardProber {
             return Ok(client.clone());
         }
         let reach = if opened { Reach::Opened } else { Reach::Public };
-        let policy = Policy::probe(reach, kind.wire, kind.certificates, kind.connect_within);
+        let policy = Policy::probe(
+            reach,
+            kind.http_version,
+            kind.certificates,
+            kind.connect_within,
+        );
         let client = Arc::new(Client::new(policy)?);
         clients.insert(kind, client.clone());
         Ok(client)

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::rules::live::Outcome;
 
-use touchstone_host::net::policy::{Certificates, Wire};
+use touchstone_host::net::policy::{Certificates, HttpVersion};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -24,7 +24,7 @@ pub struct ProbeRequest {
     pub url: Url,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
-    pub wire: Wire,
+    pub http_version: HttpVersion,
     pub certificates: Certificates,
     /// Time limit of the connection.
     pub connect_within: Duration,

@@ -22,7 +22,7 @@ use crate::rules::transport::Transport;
 use crate::service::fetch::follow;
 use crate::service::{posted, request};
 use touchstone_host::net::policy::Certificates;
-use touchstone_host::net::policy::Wire;
+use touchstone_host::net::policy::HttpVersion;
 use touchstone_host::ports::ids::Ids;
 
 /// Time limit of all requests together.
@@ -309,7 +309,7 @@ fn called(interface: &Url, name: &str, body: Vec<u8>) -> ProbeRequest {
             ("te", "trailers".to_owned()),
         ],
         body,
-        wire: Wire::Http2,
+        http_version: HttpVersion::Http2,
         ..request(Method::Post, &grpc::method_url(interface, name), MAX_ANSWER)
     }
 }

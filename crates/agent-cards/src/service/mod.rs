@@ -31,7 +31,7 @@ use crate::rules::signature::{Keys, needed_key_sets};
 use crate::rules::{Live, Scorecard, web_url};
 use crate::service::key_sets::KeySets;
 use touchstone_host::net::policy::Certificates;
-use touchstone_host::net::policy::Wire;
+use touchstone_host::net::policy::HttpVersion;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 
@@ -179,7 +179,7 @@ fn request(method: Method, url: &Url, most: usize) -> ProbeRequest {
         url: url.clone(),
         headers: Vec::new(),
         body: Vec::new(),
-        wire: Wire::Http1,
+        http_version: HttpVersion::Http1,
         certificates: Certificates::Verified,
         connect_within: CONNECT_WITHIN,
         within: ANSWER_WITHIN,

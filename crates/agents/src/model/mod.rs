@@ -42,7 +42,7 @@ use crate::model::config::ANY;
 pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
 pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
-use crate::model::endpoint::{HttpModel, Wire};
+use crate::model::endpoint::{EndpointProtocol, HttpModel};
 pub use crate::model::external_agents::{
     Credential, ExternalAgentSettings, ExternalAgents, NamedCommand,
 };
@@ -401,7 +401,7 @@ fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
 }
 
 /// Streams answers if configured.
-fn in_pieces<W: Wire>(config: &ModelConfig, model: HttpModel<W>) -> HttpModel<W> {
+fn in_pieces<W: EndpointProtocol>(config: &ModelConfig, model: HttpModel<W>) -> HttpModel<W> {
     match config.stream {
         true => model.streaming(),
         false => model,

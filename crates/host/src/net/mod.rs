@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use url::{Host, Url};
 
 use crate::net::policy::Certificates;
-use crate::net::policy::Wire;
+use crate::net::policy::HttpVersion;
 
 pub use crate::net::address::{Reach, is_public};
 pub use crate::net::error::Error;
@@ -390,9 +390,9 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
         .no_proxy()
         .dns_resolver(Checked(policy.clone()));
     // HTTP/2 is used only if the policy requests it, whatever servers offer.
-    let builder = match policy.wire {
-        Wire::Http1 => builder.http1_only(),
-        Wire::Http2 => builder.http2_prior_knowledge(),
+    let builder = match policy.http_version {
+        HttpVersion::Http1 => builder.http1_only(),
+        HttpVersion::Http2 => builder.http2_prior_knowledge(),
     };
     let builder = match (secure, policy.certificates) {
         (false, _) => builder.tls_certs_only([]),

@@ -19,7 +19,7 @@ pub enum Certificates {
 
 /// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
+pub enum HttpVersion {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 from the first byte (prior knowledge).
@@ -58,7 +58,7 @@ pub struct Policy {
     /// Maximum number of idle connections per host.
     pub idle_connections: usize,
     /// The protocol version.
-    pub wire: Wire,
+    pub http_version: HttpVersion,
     /// The accepted certificates.
     pub certificates: Certificates,
 }
@@ -83,7 +83,7 @@ impl Policy {
             total_timeout,
             redirects: Redirects::None,
             idle_connections: concurrency,
-            wire: Wire::Http1,
+            http_version: HttpVersion::Http1,
             certificates: Certificates::Verified,
         }
     }
@@ -115,7 +115,7 @@ impl Policy {
             total_timeout,
             redirects: Redirects::None,
             idle_connections: 0,
-            wire: Wire::Http1,
+            http_version: HttpVersion::Http1,
             certificates: Certificates::Verified,
         }
     }
@@ -124,7 +124,7 @@ impl Policy {
     /// connection, and the request sets size and time limits within these bounds.
     pub fn probe(
         reach: Reach,
-        wire: Wire,
+        http_version: HttpVersion,
         certificates: Certificates,
         connect_timeout: Duration,
     ) -> Self {
@@ -138,7 +138,7 @@ impl Policy {
             total_timeout: Duration::from_secs(10),
             redirects: Redirects::None,
             idle_connections: 0,
-            wire,
+            http_version,
             certificates,
         }
     }
@@ -155,7 +155,7 @@ impl Policy {
             total_timeout: Duration::from_secs(30),
             redirects: Redirects::None,
             idle_connections: 4,
-            wire: Wire::Http1,
+            http_version: HttpVersion::Http1,
             certificates: Certificates::Verified,
         }
     }

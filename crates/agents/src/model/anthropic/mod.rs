@@ -12,7 +12,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::SecretString;
 
 use crate::model::endpoint::dialect::{Dialect, Fallbacks};
-use crate::model::endpoint::{HttpModel, Wire};
+use crate::model::endpoint::{EndpointProtocol, HttpModel};
 use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, ModelRequest};
 
@@ -25,8 +25,8 @@ pub type AnthropicModel = HttpModel<Messages>;
 #[derive(Debug)]
 pub enum Messages {}
 
-impl Wire for Messages {
-    type Pieces = pieces::Events;
+impl EndpointProtocol for Messages {
+    type StreamedReply = pieces::Events;
 
     const PATH: &'static [&'static str] = &["messages"];
     const FALLBACKS: Fallbacks = Fallbacks {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::anthropic::reply::{Answer, Block, Usage, reply_of};
-use crate::model::endpoint::stream::{Pieces, Taken};
+use crate::model::endpoint::stream::{StreamProgress, StreamedReply};
 use crate::model::wire::reported;
 use crate::model::wire::reported::Reported;
 use crate::model::wire::tool_names::ToolNames;
@@ -105,10 +105,10 @@ impl Events {
     }
 }
 
-impl Pieces for Events {
-    fn take(&mut self, data: &str) -> Taken {
+impl StreamedReply for Events {
+    fn take(&mut self, data: &str) -> StreamProgress {
         let Some(event) = reported::parse(data.as_bytes()) else {
-            return Taken::Malformed;
+            return StreamProgress::Malformed;
         };
         match event {
             Event::MessageStart { message } => self.count(message.usage),
@@ -122,7 +122,7 @@ impl Pieces for Events {
             }
             Event::ContentBlockDelta { index, delta } => {
                 if !self.add(index, delta) {
-                    return Taken::Malformed;
+                    return StreamProgress::Malformed;
                 }
             }
             Event::MessageDelta { delta, usage } => {
@@ -131,12 +131,12 @@ impl Pieces for Events {
             }
             Event::MessageStop => {
                 self.stopped = true;
-                return Taken::Last;
+                return StreamProgress::Last;
             }
-            Event::Error => return Taken::Fault,
+            Event::Error => return StreamProgress::Fault,
             Event::Unknown => {}
         }
-        Taken::More
+        StreamProgress::More
     }
 
     fn held(&self) -> usize {
@@ -166,7 +166,7 @@ mod tests {
         let tools = ["openwop:core.rag.retrieve".to_owned()];
         let mut pieces = Events::default();
         for event in events {
-            assert_eq!(pieces.take(&event.to_string()), Taken::More, "{event}");
+            assert_eq!(pieces.take(&event.to_string()), StreamProgress::More, "{event}");
         }
         pieces.reply(&ToolNames::new(&tools))
     }
@@ -218,10 +218,10 @@ mod tests {
     fn what_is_no_event_is_told_from_a_fault() {
         let mut pieces = Events::default();
         let fault = json!({"type": "error", "error": {"type": "overloaded_error"}}).to_string();
-        assert_eq!(pieces.take(&fault), Taken::Fault);
+        assert_eq!(pieces.take(&fault), StreamProgress::Fault);
         let nowhere = delta(7, json!({"type": "text_delta", "text": "x"})).to_string();
-        assert_eq!(pieces.take(&nowhere), Taken::Malformed);
-        assert_eq!(pieces.take("oops"), Taken::Malformed);
-        assert_eq!(pieces.take(r#"{"type": "message_stop"}"#), Taken::Last);
+        assert_eq!(pieces.take(&nowhere), StreamProgress::Malformed);
+        assert_eq!(pieces.take("oops"), StreamProgress::Malformed);
+        assert_eq!(pieces.take(r#"{"type": "message_stop"}"#), StreamProgress::Last);
     }
 }

@@ -48,7 +48,7 @@ pub struct Dialect {
     pub streamed: bool,
 }
 
-/// The fallbacks that a wire has.
+/// The fallbacks that a protocol has.
 #[derive(Clone, Copy, Debug)]
 pub struct Fallbacks {
     /// "Any JSON object" as a format.

@@ -1,4 +1,4 @@
-//! A model endpoint over HTTP: the parts that all wires share.
+//! A model endpoint over HTTP: the parts that all protocols share.
 //!
 //! One call is one attempt; the runtime retries. There is one exception: if an endpoint does not
 //! accept a member of the request, the same attempt continues without the member, and the adapter
@@ -30,7 +30,7 @@ use url::Url;
 
 use crate::model::endpoint::dialect::{Dialect, Fallbacks, KnownDialect};
 use crate::model::endpoint::refusal::{Refusal, read_refusal};
-use crate::model::endpoint::stream::Pieces;
+use crate::model::endpoint::stream::StreamedReply;
 use crate::model::wire::tool_names::ToolNames;
 use crate::ports::model::{Model, ModelError, ModelInfo, RATE_LIMITED};
 use crate::rules::{ModelReply, ModelRequest};
@@ -60,13 +60,13 @@ pub enum Error {
     Key,
 }
 
-/// The differences between wires.
-pub trait Wire: Send + Sync + 'static {
+/// The protocol of a model endpoint.
+pub trait EndpointProtocol: Send + Sync + 'static {
     /// Assembles a streamed answer.
-    type Pieces: Pieces;
+    type StreamedReply: StreamedReply;
     /// Path of calls below the base URL.
     const PATH: &'static [&'static str];
-    /// The fallbacks that the wire has.
+    /// The fallbacks that the protocol has.
     const FALLBACKS: Fallbacks;
 
     /// The header with the key, and its value.
@@ -339,14 +339,14 @@ fn is_of(headers: &HeaderMap, media: fn(&[u8]) -> bool) -> bool {
         .is_some_and(|typed| media(typed.as_bytes()))
 }
 
-/// An endpoint that speaks a wire.
+/// An endpoint that speaks a protocol.
 pub struct HttpModel<W> {
     remote: Remote,
     info: ModelInfo,
     /// Timeout for each piece of a streamed answer.
     silence: Duration,
     known: KnownDialect,
-    wire: PhantomData<W>,
+    protocol: PhantomData<W>,
 }
 
 impl<W> std::fmt::Debug for HttpModel<W> {
@@ -357,8 +357,8 @@ impl<W> std::fmt::Debug for HttpModel<W> {
     }
 }
 
-impl<W: Wire> HttpModel<W> {
-    /// An endpoint below the address, which ends before the wire's own path.
+impl<W: EndpointProtocol> HttpModel<W> {
+    /// An endpoint below the address, which ends before the protocol's own path.
     ///
     /// # Errors
     /// See [`Error`].
@@ -370,7 +370,7 @@ impl<W: Wire> HttpModel<W> {
             silence: access.info.timeout,
             info: access.info,
             known: KnownDialect::new(false),
-            wire: PhantomData,
+            protocol: PhantomData,
         })
     }
 
@@ -385,7 +385,7 @@ impl<W: Wire> HttpModel<W> {
 }
 
 #[async_trait]
-impl<W: Wire> Model for HttpModel<W> {
+impl<W: EndpointProtocol> Model for HttpModel<W> {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let names = ToolNames::new(request.tools);
         let mut dialect = self.known.dialect();
@@ -399,7 +399,7 @@ impl<W: Wire> Model for HttpModel<W> {
             let answer = if dialect.streamed {
                 match self.remote.open(body, key.as_deref()).await? {
                     StreamAnswer::Stream(answer) => {
-                        let pieces: W::Pieces = stream::read(answer, self.silence).await?;
+                        let pieces: W::StreamedReply = stream::read(answer, self.silence).await?;
                         return pieces.reply(&names).ok_or_else(malformed);
                     }
                     StreamAnswer::Whole(answer) => answer,

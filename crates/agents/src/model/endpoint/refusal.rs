@@ -1,4 +1,4 @@
-//! The meaning of an endpoint's refusal, the same for every wire.
+//! The meaning of an endpoint's refusal, the same for every protocol.
 
 use crate::rules::Rejection;
 

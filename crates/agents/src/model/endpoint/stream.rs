@@ -35,9 +35,9 @@ const SMALL: usize = 64 << 10;
 pub const LONGEST: u32 = 10;
 
 /// Assembles an answer from the events of a stream.
-pub trait Pieces: Default + Send {
+pub trait StreamedReply: Default + Send {
     /// Takes the data of one event.
-    fn take(&mut self, data: &str) -> Taken;
+    fn take(&mut self, data: &str) -> StreamProgress;
 
     /// Number of bytes held.
     fn held(&self) -> usize;
@@ -48,14 +48,14 @@ pub trait Pieces: Default + Send {
 
 /// The meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum StreamProgress {
     /// A piece, or an event to skip.
     More,
     /// The last piece.
     Last,
     /// The endpoint failed in the middle of its answer.
     Fault,
-    /// Not an event of this wire.
+    /// Not an event of this protocol.
     Malformed,
 }
 
@@ -63,7 +63,10 @@ pub enum Taken {
 ///
 /// # Errors
 /// The stream breaks off, stalls, reports a failure, or is malformed.
-pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P, ModelError> {
+pub async fn read<P: StreamedReply>(
+    answer: OpenAnswer,
+    silence: Duration,
+) -> Result<P, ModelError> {
     let assembled = Arc::new(AtomicUsize::new(0));
     let body = Body {
         answer,
@@ -82,10 +85,10 @@ pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P,
             return Err(failed(&net::Error::TooLarge { limit }));
         }
         match taken {
-            Taken::More => {}
-            Taken::Last => return Ok(pieces),
-            Taken::Fault => return Err(ModelError::unavailable("stream_error", true)),
-            Taken::Malformed => return Err(malformed()),
+            StreamProgress::More => {}
+            StreamProgress::Last => return Ok(pieces),
+            StreamProgress::Fault => return Err(ModelError::unavailable("stream_error", true)),
+            StreamProgress::Malformed => return Err(malformed()),
         }
     }
     Ok(pieces)

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::model::endpoint::stream::{Pieces, Taken};
+use crate::model::endpoint::stream::{StreamProgress, StreamedReply};
 use crate::model::openai::reply::{Choice, Usage, WireCall, WireFunction, reply_of};
 use crate::model::wire::reported;
 use crate::model::wire::reported::Reported;
@@ -134,23 +134,23 @@ impl Chunks {
     }
 }
 
-impl Pieces for Chunks {
-    fn take(&mut self, data: &str) -> Taken {
+impl StreamedReply for Chunks {
+    fn take(&mut self, data: &str) -> StreamProgress {
         if data.trim() == DONE {
             self.done = true;
-            return Taken::Last;
+            return StreamProgress::Last;
         }
         let Some(chunk) = reported::parse::<Chunk>(data.as_bytes()) else {
-            return Taken::Malformed;
+            return StreamProgress::Malformed;
         };
         if chunk.error.is_some() {
-            return Taken::Fault;
+            return StreamProgress::Fault;
         }
         self.usage = chunk.usage.or(self.usage);
         for part in chunk.choices.into_iter().filter(|part| part.index == 0) {
             self.add(part);
         }
-        Taken::More
+        StreamProgress::More
     }
 
     fn held(&self) -> usize {
@@ -185,7 +185,7 @@ mod tests {
         let tools = ["openwop:core.rag.retrieve".to_owned()];
         let mut pieces = Chunks::default();
         for chunk in chunks {
-            assert_eq!(pieces.take(&chunk.to_string()), Taken::More);
+            assert_eq!(pieces.take(&chunk.to_string()), StreamProgress::More);
         }
         pieces.reply(&ToolNames::new(&tools))
     }
@@ -273,9 +273,9 @@ mod tests {
         let mut pieces = Chunks::default();
         assert_eq!(
             pieces.take(r#"{"error": {"message": "overloaded"}}"#),
-            Taken::Fault
+            StreamProgress::Fault
         );
-        assert_eq!(pieces.take("oops"), Taken::Malformed);
-        assert_eq!(pieces.take("[DONE]"), Taken::Last);
+        assert_eq!(pieces.take("oops"), StreamProgress::Malformed);
+        assert_eq!(pieces.take("[DONE]"), StreamProgress::Last);
     }
 }

@@ -8,7 +8,7 @@ pub mod reply;
 pub mod request;
 
 use crate::model::endpoint::dialect::{Dialect, Fallbacks};
-use crate::model::endpoint::{HttpModel, Wire};
+use crate::model::endpoint::{EndpointProtocol, HttpModel};
 use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, ModelRequest};
 
@@ -18,8 +18,8 @@ pub type OpenAiModel = HttpModel<ChatCompletions>;
 #[derive(Debug)]
 pub enum ChatCompletions {}
 
-impl Wire for ChatCompletions {
-    type Pieces = chunks::Chunks;
+impl EndpointProtocol for ChatCompletions {
+    type StreamedReply = chunks::Chunks;
 
     const PATH: &'static [&'static str] = &["chat", "completions"];
     const FALLBACKS: Fallbacks = Fallbacks {
