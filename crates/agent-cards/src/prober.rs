@@ -20,8 +20,8 @@ use crate::rules::live::{Body, Headers, NoReply, Reply};
 use touchstone_host::net::address::Reach;
 use touchstone_host::net::error::Error;
 use touchstone_host::net::policy::Certificates;
-use touchstone_host::net::policy::Policy;
 use touchstone_host::net::policy::HttpVersion;
+use touchstone_host::net::policy::Policy;
 use touchstone_host::net::{Client, error};
 use touchstone_kit::network::{Allowed, Endpoint};
 

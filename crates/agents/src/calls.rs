@@ -9,8 +9,8 @@ use crate::budget::Estimate;
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
 use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
 use crate::rules::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
-use touchstone_host::net::room::Room;
-use touchstone_host::net::room::within;
+use touchstone_host::net::response_memory::MemoryReservation;
+use touchstone_host::net::response_memory::within;
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
@@ -49,7 +49,7 @@ pub(super) struct CallState {
     first_call: Option<Instant>,
     waited: Duration,
     /// Memory room of the last answer, if the answer was large.
-    room: Option<Room>,
+    room: Option<MemoryReservation>,
 }
 
 impl CallState {

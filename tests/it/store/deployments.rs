@@ -17,7 +17,7 @@ use touchstone_host::audit::{ChainHead, Decision, Outcome, Walk};
 use touchstone_host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone_host::ports::run_log::Beside;
+use touchstone_host::ports::run_log::CompanionRecord;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::audit::Audit;
@@ -600,18 +600,18 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
 ) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
-    let (record, beside) = (
+    let (record, companion) = (
         record("run_1", "acme", 1),
-        Beside::Decision(Box::new(decision(1))),
+        CompanionRecord::Decision(Box::new(decision(1))),
     );
     let (log, more) = (events(&run, 1, 2), events(&run, 3, 1));
     let stale = Fence(fence.0 - 1);
-    let late = run_store::runs::append_with(&store, &record, stale, &log, false, &beside);
+    let late = run_store::runs::append_with(&store, &record, stale, &log, false, &companion);
     assert!(matches!(late.await, Err(StoreError::Fenced)));
     let acme = tenant("acme");
     let none = store.audit_entries(&acme, 0, 10).await.unwrap();
     assert_eq!(none, [], "an unrecorded decision is not audited");
-    let appended = run_store::runs::append_with(&store, &record, fence, &log, true, &beside);
+    let appended = run_store::runs::append_with(&store, &record, fence, &log, true, &companion);
     appended.await.unwrap();
     let found = store.audit_entries(&acme, 0, 10).await.unwrap();
     assert_eq!(found.len(), 1);
@@ -620,7 +620,7 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
         head(&store, &run).await.unwrap(),
         Some(super::head(2, true))
     );
-    let again = run_store::runs::append_with(&store, &record, fence, &more, false, &beside);
+    let again = run_store::runs::append_with(&store, &record, fence, &more, false, &companion);
     assert!(matches!(again.await, Err(StoreError::Fenced)), "it ended");
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 1);
 }

@@ -12,7 +12,7 @@
 pub mod address;
 pub mod error;
 pub mod policy;
-pub mod room;
+pub mod response_memory;
 pub mod sse;
 pub mod target;
 
@@ -33,10 +33,10 @@ use crate::net::policy::HttpVersion;
 pub use crate::net::address::{Reach, is_public};
 pub use crate::net::error::Error;
 pub use crate::net::policy::{Policy, Redirects};
-pub use crate::net::room::Room;
+pub use crate::net::response_memory::MemoryReservation;
 pub use crate::net::target::PrivateTarget;
 
-use crate::net::room::Rooms;
+use crate::net::response_memory::EndpointMemory;
 
 /// The `User-Agent` header of this host.
 pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
@@ -53,7 +53,7 @@ pub struct Client {
     // Root certificates are loaded on the first https request, because loading takes longer than
     // starting this host.
     secure: OnceLock<Result<reqwest::Client, Error>>,
-    rooms: Arc<Rooms>,
+    rooms: Arc<EndpointMemory>,
 }
 
 /// A response of any status, with its body up to the policy's limit.
@@ -68,7 +68,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct OpenAnswer {
     response: reqwest::Response,
-    rooms: Arc<Rooms>,
+    rooms: Arc<EndpointMemory>,
 }
 
 impl OpenAnswer {
@@ -118,7 +118,7 @@ impl Client {
             policy,
             plain,
             secure: OnceLock::new(),
-            rooms: Arc::new(Rooms::new()),
+            rooms: Arc::new(EndpointMemory::new()),
         })
     }
 
@@ -268,7 +268,7 @@ impl Client {
 
 async fn read_whole(
     mut response: reqwest::Response,
-    rooms: &Rooms,
+    rooms: &EndpointMemory,
     limit: u64,
     ends: Instant,
 ) -> Result<Answer, Error> {
@@ -284,7 +284,7 @@ async fn read_whole(
 
 async fn read_limited(
     mut response: reqwest::Response,
-    rooms: &Rooms,
+    rooms: &EndpointMemory,
     limit: u64,
     mut ends: Instant,
 ) -> Result<Bytes, Error> {
@@ -301,7 +301,7 @@ async fn read_limited(
     // The remaining length may be unknown.
     let most = announced.unwrap_or(limit);
     let mut room = None;
-    if read.max(announced.unwrap_or(0)) > room::SMALL {
+    if read.max(announced.unwrap_or(0)) > response_memory::SMALL {
         room = take_room(rooms, most, &mut ends).await;
     }
     if read > limit {
@@ -321,7 +321,7 @@ async fn read_limited(
         if read > limit {
             return Err(too_large());
         }
-        if read > room::SMALL && room.is_none() {
+        if read > response_memory::SMALL && room.is_none() {
             room = take_room(rooms, most, &mut ends).await;
         }
         body.extend_from_slice(&octets);
@@ -332,13 +332,17 @@ async fn read_limited(
 }
 
 /// Waits for room and extends the endpoint's deadline by the wait.
-async fn take_room(rooms: &Rooms, bytes: u64, ends: &mut Instant) -> Option<Room> {
+async fn take_room(
+    rooms: &EndpointMemory,
+    bytes: u64,
+    ends: &mut Instant,
+) -> Option<MemoryReservation> {
     let (room, waited) = rooms.take(bytes).await;
     *ends += waited;
     room
 }
 
-fn keep(room: Option<Room>, bytes: u64) {
+fn keep(room: Option<MemoryReservation>, bytes: u64) {
     if let Some(mut room) = room {
         room.shrink(bytes);
         room.keep();

@@ -42,7 +42,7 @@ pub struct Head {
 
 /// Records written together with events, in one transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Beside {
+pub enum CompanionRecord {
     /// The audit entry of the decision.
     Decision(Box<Decision>),
     /// The run resumes: the pause request is done.

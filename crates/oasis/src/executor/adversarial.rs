@@ -24,7 +24,7 @@ use touchstone_openwop::events::NewEvent;
 use touchstone_packs::store as pack_store;
 use touchstone_runs::service::executor::control::{RunSignals, Stop};
 use touchstone_runs::service::executor::eval::record::close_open_invocation;
-use touchstone_runs::service::executor::task_loop::{EarlyEnd, Unit};
+use touchstone_runs::service::executor::task_loop::{EarlyEnd, WorkUnit};
 
 impl Evaluation {
     /// The probes of the run, in order; the result is always the same. Empty if none were
@@ -154,7 +154,7 @@ struct ProbeRun {
     number: u32,
 }
 
-impl Unit for ProbeRun {
+impl WorkUnit for ProbeRun {
     async fn execute(&self) -> Result<(), EarlyEnd> {
         let (evaluation, script) = (&self.evaluation, self.script()?);
         let name = OasisFacts::probe_name(self.number);

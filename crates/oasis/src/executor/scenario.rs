@@ -12,7 +12,7 @@ use crate::rules::suite::task_id;
 use crate::rules::verdict::ready;
 use touchstone_runs::service::executor::control::{RunSignals, Stop};
 use touchstone_runs::service::executor::eval::record::close_open_invocation;
-use touchstone_runs::service::executor::task_loop::{EarlyEnd, Unit};
+use touchstone_runs::service::executor::task_loop::{EarlyEnd, WorkUnit};
 
 /// A scenario to execute.
 struct ScenarioRun {
@@ -20,7 +20,7 @@ struct ScenarioRun {
     id: String,
 }
 
-impl Unit for ScenarioRun {
+impl WorkUnit for ScenarioRun {
     async fn execute(&self) -> Result<(), EarlyEnd> {
         // A scenario that waited for a free slot does not start if a fault happened in the
         // meantime.

@@ -11,7 +11,7 @@ use touchstone_kit::ids::{RunId, TenantId};
 
 /// A run that this replica may execute until its lease ends.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct RunClaim {
     pub run: Arc<RunRecord>,
     /// The fencing token of this claim.
     pub fence: Fence,

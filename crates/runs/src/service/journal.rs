@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Map;
 use tokio::time::Instant;
 
-use crate::ports::queue::{Claim, Wait};
+use crate::ports::queue::{RunClaim, Wait};
 use crate::rules::run::fold::RunState;
 use crate::rules::run::fork::Fork;
 use crate::rules::run::record::{RunRecord, RunSpec, Work};
@@ -24,7 +24,7 @@ use crate::service::run_writer::{Closed, RunWriter};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
-use touchstone_host::ports::run_log::Beside;
+use touchstone_host::ports::run_log::CompanionRecord;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::{internal, unavailable};
 use touchstone_host::store::database::Database;
@@ -151,7 +151,7 @@ impl Journal {
         self.append_with(tenant, run, decide, |_| None).await
     }
 
-    /// As [`append`](Self::append). Whatever `beside` returns for the events is recorded in the
+    /// As [`append`](Self::append). Whatever `companion` returns for the events is recorded in the
     /// same transaction.
     ///
     /// # Errors
@@ -161,14 +161,14 @@ impl Journal {
         tenant: &TenantId,
         run: &RunId,
         decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
-        beside: impl FnOnce(&[NewEvent]) -> Option<Beside>,
+        companion: impl FnOnce(&[NewEvent]) -> Option<CompanionRecord>,
     ) -> Result<RunState, E>
     where
         E: From<JournalError>,
     {
         let claim = self.claim(tenant, run).await?;
         let (record, fence) = (claim.run.clone(), claim.fence);
-        let appended = self.append_claimed(claim, decide, beside).await;
+        let appended = self.append_claimed(claim, decide, companion).await;
         let released = if record.spec.work.is_claimable() {
             store::queue::release(&self.store, run, fence).await
         } else {
@@ -187,9 +187,9 @@ impl Journal {
 
     async fn append_claimed<E>(
         &self,
-        claim: Claim,
+        claim: RunClaim,
         decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
-        beside: impl FnOnce(&[NewEvent]) -> Option<Beside>,
+        companion: impl FnOnce(&[NewEvent]) -> Option<CompanionRecord>,
     ) -> Result<RunState, E>
     where
         E: From<JournalError>,
@@ -205,7 +205,7 @@ impl Journal {
             return Err(JournalError::Busy.into());
         }
         let mut events = decide(&state)?;
-        let beside = beside(&events);
+        let companion = companion(&events);
         if state.started_at.is_none() {
             events.insert(0, NewEvent::of_run(Event::RunStarted(started(&claim.run))));
         }
@@ -218,7 +218,7 @@ impl Journal {
             self.clock.clone(),
             self.ids.clone(),
         );
-        writer.emit_with(&events, beside);
+        writer.emit_with(&events, companion);
         let (flushed, ()) = tokio::join!(
             async {
                 let flushed = tokio::time::timeout(TIMEOUT, writer.flush()).await;
@@ -231,7 +231,7 @@ impl Journal {
         Ok(writer.with_state(Clone::clone))
     }
 
-    async fn claim(&self, tenant: &TenantId, run: &RunId) -> Result<Claim, JournalError> {
+    async fn claim(&self, tenant: &TenantId, run: &RunId) -> Result<RunClaim, JournalError> {
         let give_up = Instant::now() + TIMEOUT;
         loop {
             let claim =

@@ -15,14 +15,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::ports::queue::Claim;
+use crate::ports::queue::RunClaim;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::RunRecord;
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::ports::run_log::Fence;
-use touchstone_host::ports::run_log::{Beside, Head, StoredEvent};
+use touchstone_host::ports::run_log::{CompanionRecord, Head, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::lease::Lease;
 use touchstone_host::store::database::Database;
@@ -116,7 +116,7 @@ struct Log {
     /// Number of scores among the pending events.
     scores: usize,
     /// Records that become durable with the pending events.
-    beside: Option<Beside>,
+    companion: Option<CompanionRecord>,
     last_at: Timestamp,
     ended: bool,
 }
@@ -126,13 +126,13 @@ struct Batch {
     events: Vec<StoredEvent>,
     scores: usize,
     ends: bool,
-    beside: Option<Beside>,
+    companion: Option<CompanionRecord>,
 }
 
 impl RunWriter {
     /// A writer that continues where `state` ends.
     pub fn new(
-        claim: &Claim,
+        claim: &RunClaim,
         lease: Option<Lease>,
         state: RunState,
         store: Arc<Database>,
@@ -146,7 +146,7 @@ impl RunWriter {
             state,
             waiting: Vec::new(),
             scores: 0,
-            beside: None,
+            companion: None,
             last_at,
             ended: false,
         });
@@ -188,13 +188,13 @@ impl RunWriter {
     }
 
     /// As [`emit_all`](Self::emit_all), together with another record.
-    pub fn emit_with(&self, events: &[NewEvent], beside: Option<Beside>) {
+    pub fn emit_with(&self, events: &[NewEvent], companion: Option<CompanionRecord>) {
         let uniques: Vec<String> = events.iter().map(|_| self.inner.ids.mint("evt")).collect();
         let mut log = self.inner.lock();
         for (unique, new) in uniques.iter().zip(events) {
             self.record(&mut log, unique, new);
         }
-        log.beside = beside.or_else(|| log.beside.take());
+        log.companion = companion.or_else(|| log.companion.take());
         drop(log);
         self.inner.wake.notify_one();
     }
@@ -441,11 +441,11 @@ impl RunWriter {
         let began = Instant::now();
         loop {
             let (store, fence) = (&inner.store, inner.fence);
-            let appended = match &batch.beside {
+            let appended = match &batch.companion {
                 None => store::runs::append(store, &inner.run.run_id, fence, events, *ends).await,
-                Some(beside) => {
+                Some(companion) => {
                     let run = &inner.run;
-                    store::runs::append_with(store, run, fence, events, *ends, beside).await
+                    store::runs::append_with(store, run, fence, events, *ends, companion).await
                 }
             };
             match appended {
@@ -526,7 +526,7 @@ impl Inner {
             events: std::mem::take(&mut log.waiting),
             scores: std::mem::take(&mut log.scores),
             ends: log.ended,
-            beside: log.beside.take(),
+            companion: log.companion.take(),
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::ports::pauses::PauseRequest;
-use crate::ports::queue::{CancelRequest, Claim, Claimable};
+use crate::ports::queue::{CancelRequest, Claimable, RunClaim};
 use crate::service::command::Command;
 use crate::service::executor::control::RunControl;
 use crate::service::executor::{ExecutionOutcome, Executor};
@@ -86,7 +86,7 @@ struct HeldRun {
 
 /// A claimed run, and what its execution learns from the worker.
 pub struct ClaimedRun {
-    claim: Claim,
+    claim: RunClaim,
     cancelled: watch::Receiver<Option<CancelRequest>>,
     paused: watch::Receiver<Option<PauseRequest>>,
     lease: Lease,
@@ -222,7 +222,7 @@ impl Worker {
         held.into_keys().collect()
     }
 
-    fn hold(&self, claim: Claim, term: LeaseTerm) -> ClaimedRun {
+    fn hold(&self, claim: RunClaim, term: LeaseTerm) -> ClaimedRun {
         let (cancel, cancelled) = watch::channel(None);
         let (pause, paused) = watch::channel(None);
         let (lease, lost) = (term.lease(self.clock.clone()), CancellationToken::new());

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
 
-use crate::ports::queue::{CancelRequest, Claim, Claimable, Wait};
+use crate::ports::queue::{CancelRequest, Claimable, RunClaim, Wait};
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, NEVER, column, head_of, micros};
@@ -33,12 +33,12 @@ fn cancel_of(text: &str) -> Result<CancelRequest, StoreError> {
 /// The row that a claim returns: number, id, fence, head, ended, active time.
 type ClaimedRow = (i64, String, i64, i64, bool, i64);
 
-fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> {
+fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<RunClaim, StoreError> {
     const RECORD: Column = column("run_record", "record");
 
     let (_, _, fence, head, ended, active) = row;
     let record = record.ok_or_else(|| RECORD.inconsistent())?;
-    Ok(Claim {
+    Ok(RunClaim {
         run: Arc::new(RECORD.document(record)?),
         fence: Fence(fence),
         head: head_of((head, ended))?,
@@ -107,7 +107,7 @@ pub async fn claim(
     owner: &str,
     which: Claimable<'_>,
     ttl: Duration,
-) -> Result<Option<Claim>, StoreError> {
+) -> Result<Option<RunClaim>, StoreError> {
     let (statement, members) = match which {
         Claimable::Except(tenants) => (CLAIM, json!(tenants)),
         Claimable::All | Claimable::Cancelled => (CLAIM, json!([])),
@@ -188,7 +188,7 @@ pub async fn claim_run(
     run: &RunId,
     owner: &str,
     ttl: Duration,
-) -> Result<Option<Claim>, StoreError> {
+) -> Result<Option<RunClaim>, StoreError> {
     let mut transaction = database.begin_write().await?;
     let claimed: Option<ClaimedRow> = query(CLAIM_RUN)
         .bind(database.holder(owner))

@@ -10,7 +10,7 @@ use crate::rules::run::record::RunRecord;
 use crate::store::pauses::END_PAUSE;
 use crate::store::webhooks::{self, FOLLOW};
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
-use touchstone_host::ports::run_log::{Beside, Fence, READ_BYTES, StoredEvent};
+use touchstone_host::ports::run_log::{CompanionRecord, Fence, READ_BYTES, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
 use touchstone_host::store::convert::{Batch, NEVER, column};
@@ -237,14 +237,16 @@ pub async fn append_with(
     fence: Fence,
     events: &[StoredEvent],
     ends: bool,
-    beside: &Beside,
+    companion: &CompanionRecord,
 ) -> Result<(), StoreError> {
     let batch = Batch::check(events)?.ok_or_else(|| column("event", "sequence").inconsistent())?;
     let mut transaction = database.begin_write().await?;
     append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
-    match beside {
-        Beside::Decision(decision) => record(&mut transaction, &run.tenant, decision).await?,
-        Beside::Resumed => {
+    match companion {
+        CompanionRecord::Decision(decision) => {
+            record(&mut transaction, &run.tenant, decision).await?;
+        }
+        CompanionRecord::Resumed => {
             query(END_PAUSE)
                 .bind(run.run_id.as_str())
                 .execute(&mut transaction)

@@ -15,7 +15,7 @@ use touchstone_host::ports::run_log::Head;
 use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::events::{Event, NewEvent, RunCancelled};
-use touchstone_runs::ports::queue::Claim;
+use touchstone_runs::ports::queue::RunClaim;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::service::run_writer::{Closed, RunWriter};
 
@@ -37,7 +37,7 @@ impl Desk {
             .await
             .unwrap();
         let (run, fence) = claimed(&store, "run_1").await;
-        let claim = Claim {
+        let claim = RunClaim {
             run: Arc::new(record("run_1", "acme", 1)),
             fence,
             head: Head::default(),

@@ -14,7 +14,7 @@ use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::service::lease::LeaseTerm;
 use touchstone_host::system::SystemClock;
 use touchstone_runs::ports::pauses::PauseRequest;
-use touchstone_runs::ports::queue::{CancelRequest, Claim, Claimable};
+use touchstone_runs::ports::queue::{CancelRequest, Claimable, RunClaim};
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::service::executor::ExecutionOutcome;
 use touchstone_runs::service::executor::control::RunControl;
@@ -25,7 +25,7 @@ use crate::runs::bench::{Bench, echo, undisturbed};
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn claim(bench: &Bench) -> Claim {
+async fn claim(bench: &Bench) -> RunClaim {
     let claim = run_store::queue::claim(&bench.store, "bench", Claimable::All, LEASE).await;
     claim.unwrap().unwrap()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rstest::rstest;
 use tokio_util::sync::CancellationToken;
-use touchstone_host::ports::run_log::Beside;
+use touchstone_host::ports::run_log::CompanionRecord;
 use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
@@ -103,7 +103,7 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
         resumed_by: "key".to_owned(),
     });
     let resume = |_: &RunState| Ok::<_, JournalError>(vec![NewEvent::of_run(resumed)]);
-    let over = |_: &[NewEvent]| Some(Beside::Resumed);
+    let over = |_: &[NewEvent]| Some(CompanionRecord::Resumed);
     journal
         .append_with(&bench.tenant, &id, resume, over)
         .await

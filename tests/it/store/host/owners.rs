@@ -13,12 +13,12 @@ use touchstone_host::ports::idempotency::{
 };
 use touchstone_host::store::database::Database;
 use touchstone_host::store::jobs as job_store;
-use touchstone_runs::ports::queue::{Claim, Claimable};
+use touchstone_runs::ports::queue::{Claimable, RunClaim};
 use touchstone_runs::store as run_store;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-async fn claim(store: &Database) -> Option<Claim> {
+async fn claim(store: &Database) -> Option<RunClaim> {
     run_store::queue::claim(store, "worker", Claimable::All, TTL)
         .await
         .unwrap()

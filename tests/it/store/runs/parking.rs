@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rstest::rstest;
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use touchstone_host::ports::clock::Clock as _;
-use touchstone_host::ports::run_log::Beside;
+use touchstone_host::ports::run_log::CompanionRecord;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
@@ -38,7 +38,15 @@ async fn resume(
 ) -> Result<(), StoreError> {
     let record = record(run.as_str(), "acme", 1);
     let event = events(run, sequence, 1);
-    run_store::runs::append_with(store, &record, fence, &event, false, &Beside::Resumed).await
+    run_store::runs::append_with(
+        store,
+        &record,
+        fence,
+        &event,
+        false,
+        &CompanionRecord::Resumed,
+    )
+    .await
 }
 
 fn until(until: Option<Timestamp>) -> Wait {

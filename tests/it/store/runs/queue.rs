@@ -12,11 +12,11 @@ use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::ports::queue::{CancelRequest, Claim, Claimable, Wait};
+use touchstone_runs::ports::queue::{CancelRequest, Claimable, RunClaim, Wait};
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
 use touchstone_runs::store as run_store;
 
-async fn claim(store: &Database, owner: &str) -> Option<Claim> {
+async fn claim(store: &Database, owner: &str) -> Option<RunClaim> {
     run_store::queue::claim(store, owner, Claimable::All, TTL)
         .await
         .unwrap()
@@ -205,7 +205,7 @@ async fn replicas_tell_leases_by_one_clock(#[values(Sqlite, Postgres)] engine: E
 
 /// Checks for how long a run was active before this claim. The clock of the database also advances
 /// by the time that the test takes.
-fn assert_active(claim: &Claim, seconds: u64, began: Instant) {
+fn assert_active(claim: &RunClaim, seconds: u64, began: Instant) {
     let most = seconds + began.elapsed().as_secs() + 1;
     let active = claim.active.as_secs();
     assert!((seconds..=most).contains(&active), "{active} s");

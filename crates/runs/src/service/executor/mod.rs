@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::ports::queue::{Claim, Wait};
+use crate::ports::queue::{RunClaim, Wait};
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{RunRecord, Work};
 pub use crate::service::executor::control::RunControl;
@@ -86,7 +86,7 @@ impl Executor {
     }
 
     /// Executes a claimed run until it ends, waits or is stopped.
-    pub async fn execute(&self, claim: Claim, control: RunControl) -> ExecutionOutcome {
+    pub async fn execute(&self, claim: RunClaim, control: RunControl) -> ExecutionOutcome {
         let mut state = RunState::default();
         if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
             let cause = anyhow::Error::new(cause);
@@ -190,7 +190,12 @@ impl Executor {
         }
     }
 
-    async fn conclude(&self, claim: &Claim, writer: &RunWriter, end: WorkEnd) -> ExecutionOutcome {
+    async fn conclude(
+        &self,
+        claim: &RunClaim,
+        writer: &RunWriter,
+        end: WorkEnd,
+    ) -> ExecutionOutcome {
         let run = claim.run.as_ref();
         match end {
             WorkEnd::Ended => ExecutionOutcome::Ended,
@@ -219,7 +224,7 @@ impl Executor {
     }
 
     /// Puts the recorded pause into force.
-    async fn pause(&self, claim: &Claim, writer: &RunWriter) -> ExecutionOutcome {
+    async fn pause(&self, claim: &RunClaim, writer: &RunWriter) -> ExecutionOutcome {
         let run = claim.run.as_ref();
         match store::pauses::take_pause(&self.store, &run.run_id, claim.fence).await {
             Ok(Some(request)) => {

@@ -27,7 +27,7 @@ use crate::service::runs::Runs;
 use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::host_secrets::INTERRUPT_TOKENS;
-use touchstone_host::ports::run_log::Beside;
+use touchstone_host::ports::run_log::CompanionRecord;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -311,7 +311,7 @@ impl Runs {
         self.with_state(run, decide).await??;
         let audit = |decided: &[NewEvent]| {
             let decision = self.decision(record, node, responder, decided);
-            decision.map(|decision| Beside::Decision(Box::new(decision)))
+            decision.map(|decision| CompanionRecord::Decision(Box::new(decision)))
         };
         let state = self
             .journal

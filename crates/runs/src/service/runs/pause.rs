@@ -11,7 +11,7 @@ use crate::rules::run::fold::{RunState, RunStatus};
 use crate::service::runs::Runs;
 use crate::service::runs::interrupts::needs_approver;
 use crate::store;
-use touchstone_host::ports::run_log::{Beside, Head};
+use touchstone_host::ports::run_log::{CompanionRecord, Head};
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -106,7 +106,7 @@ impl Runs {
         };
         // Together with the event: of two concurrent resumes, the second must not withdraw a pause
         // requested after the first.
-        let over = |_: &[NewEvent]| Some(Beside::Resumed);
+        let over = |_: &[NewEvent]| Some(CompanionRecord::Resumed);
         let state = self
             .journal
             .append_with(&caller.tenant, run, decide, over)

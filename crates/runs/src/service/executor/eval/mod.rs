@@ -27,7 +27,7 @@ use crate::service::executor::eval::kind::KindExecutor;
 use crate::service::executor::eval::record::close_interrupted;
 use crate::service::executor::eval::reuse::copy_judged_tasks;
 use crate::service::executor::eval::task::SuiteTask;
-use crate::service::executor::task_loop::{EarlyEnd, TaskLoop, TenantPermits, Unit};
+use crate::service::executor::task_loop::{EarlyEnd, TaskLoop, TenantPermits, WorkUnit};
 use crate::service::library::Library;
 use crate::service::run_writer::{Closed, RunWriter};
 use touchstone_agents::ports::agent::AgentRuntime;
@@ -154,7 +154,7 @@ impl EvalExecutor {
     ///
     /// # Errors
     /// [`EarlyEnd`].
-    pub async fn run_units<U: Unit>(
+    pub async fn run_units<U: WorkUnit>(
         &self,
         context: &RunContext,
         concurrency: usize,

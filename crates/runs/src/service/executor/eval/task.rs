@@ -11,7 +11,7 @@ use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
 use crate::service::executor::eval::record::{Measurements, close_open_invocation, record_score};
 use crate::service::executor::eval::transcript::TranscriptSink;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
-use crate::service::executor::task_loop::{EarlyEnd, Unit};
+use crate::service::executor::task_loop::{EarlyEnd, WorkUnit};
 use crate::service::run_writer::{Closed, RunWriter};
 use touchstone_agents::ports::agent::{EventSink, Invocation, Unrecorded};
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
@@ -26,7 +26,7 @@ pub(super) struct SuiteTask {
     pub id: TaskId,
 }
 
-impl Unit for SuiteTask {
+impl WorkUnit for SuiteTask {
     async fn execute(&self) -> Result<(), EarlyEnd> {
         let Self { context, id, .. } = self;
         let task = context.task(id).ok_or(Stop::Lost)?;

@@ -40,7 +40,7 @@ impl From<Stop> for EarlyEnd {
 }
 
 /// One unit of work. The loop may abort either method at any `await`.
-pub trait Unit: Send + Sync + 'static {
+pub trait WorkUnit: Send + Sync + 'static {
     /// Executes the unit and records its result.
     fn execute(&self) -> impl Future<Output = Result<(), EarlyEnd>> + Send;
 
@@ -64,7 +64,7 @@ impl TaskLoop {
     ///
     /// # Errors
     /// [`EarlyEnd`] if the loop ends before that.
-    pub async fn run<U: Unit>(
+    pub async fn run<U: WorkUnit>(
         self,
         signals: &mut RunSignals,
         next: impl FnMut() -> Option<U> + Send,
@@ -77,7 +77,7 @@ impl TaskLoop {
         end
     }
 
-    async fn run_in<U: Unit>(
+    async fn run_in<U: WorkUnit>(
         mut self,
         in_flight: &mut JoinSet<Result<(), EarlyEnd>>,
         signals: &mut RunSignals,
@@ -134,7 +134,7 @@ impl TaskLoop {
 }
 
 /// Executes one unit. Its permit is released before the loop waits for durability.
-async fn execute<U: Unit>(unit: U, permits: Arc<Semaphore>) -> Result<(), EarlyEnd> {
+async fn execute<U: WorkUnit>(unit: U, permits: Arc<Semaphore>) -> Result<(), EarlyEnd> {
     let Ok(_permit) = permits.acquire_owned().await else {
         return Err(Stop::Lost.into());
     };

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{AHEAD, EarlyEnd, TaskLoop, Unit};
+use super::{AHEAD, EarlyEnd, TaskLoop, WorkUnit};
 use crate::ports::pauses::PauseRequest;
 use crate::ports::queue::CancelRequest;
 use crate::service::executor::control::{RunControl, RunSignals, Stop};
@@ -71,7 +71,7 @@ impl Drop for Running<'_> {
     }
 }
 
-impl Unit for TestUnit {
+impl WorkUnit for TestUnit {
     async fn execute(&self) -> Result<(), EarlyEnd> {
         let observed = &self.observed;
         let running = observed.running.fetch_add(1, SeqCst) + 1;

@@ -34,23 +34,23 @@ fn steps(bytes: u64) -> usize {
 
 /// The room of one endpoint, so that an endpoint with endless responses does not block all others.
 #[derive(Debug)]
-pub(super) struct Rooms(Arc<Semaphore>);
+pub(super) struct EndpointMemory(Arc<Semaphore>);
 
 /// Reserved room; dropping it releases it.
 #[derive(Debug)]
-pub struct Room {
+pub struct MemoryReservation {
     own: OwnedSemaphorePermit,
     all: OwnedSemaphorePermit,
 }
 
-impl Rooms {
+impl EndpointMemory {
     pub fn new() -> Self {
         Self(semaphore(OF_ONE))
     }
 
     /// Waits for room for a number of bytes, and returns the duration of the wait. `None` if the
     /// current call has room already.
-    pub async fn take(&self, bytes: u64) -> (Option<Room>, Duration) {
+    pub async fn take(&self, bytes: u64) -> (Option<MemoryReservation>, Duration) {
         let call = CALL.try_with(Arc::clone).ok();
         if call
             .as_ref()
@@ -66,14 +66,14 @@ impl Rooms {
         let all = ALL.clone().acquire_many_owned(steps).await;
         drop(waiting);
         let room = match (own, all) {
-            (Ok(own), Ok(all)) => Some(Room { own, all }),
+            (Ok(own), Ok(all)) => Some(MemoryReservation { own, all }),
             _ => None,
         };
         (room, began.elapsed())
     }
 }
 
-impl Room {
+impl MemoryReservation {
     /// Releases the room beyond a number of bytes.
     pub fn shrink(&mut self, bytes: u64) {
         for permit in [&mut self.own, &mut self.all] {
@@ -100,7 +100,7 @@ struct Call(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    room: Option<Room>,
+    room: Option<MemoryReservation>,
     waited: Duration,
     waits_since: Option<Instant>,
 }
@@ -141,7 +141,10 @@ impl Drop for Waiting<'_> {
 
 /// Runs a call with a time limit that excludes waiting for room. The room for its response is
 /// returned with its result; `None` on timeout.
-pub async fn within<F: Future>(limit: Duration, call: F) -> Option<(F::Output, Option<Room>)> {
+pub async fn within<F: Future>(
+    limit: Duration,
+    call: F,
+) -> Option<(F::Output, Option<MemoryReservation>)> {
     let state = Arc::new(Call::default());
     let mut call = pin!(CALL.scope(Arc::clone(&state), call));
     let began = Instant::now();
@@ -165,7 +168,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_for_room_is_no_time_of_the_call() {
-        let rooms = Rooms::new();
+        let rooms = EndpointMemory::new();
         let (held, _) = rooms.take(OF_ONE).await;
         let minute = Duration::from_secs(60);
         let large = async {
@@ -188,7 +191,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_has_room_once() {
-        let rooms = Rooms::new();
+        let rooms = EndpointMemory::new();
         let twice = async {
             rooms.take(OF_ONE).await.0.unwrap().keep();
             rooms.take(OF_ONE).await.0.is_none()
