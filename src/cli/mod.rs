@@ -20,10 +20,10 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::embedded::AppHost;
 use crate::kinds::{KINDS, PACK_FORMAT};
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::options::Global;
-use touchstone_host::cli::reach::Reach;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::telemetry::{LogFormat, init_logs};
 
@@ -96,20 +96,20 @@ enum Command {
 }
 
 impl Command {
-    fn reach(&self) -> Reach {
+    fn target(&self) -> CommandTarget {
         match self {
-            Self::Demo(_) => Reach::Demo,
-            Self::Serve(_) => Reach::Serving,
-            Self::Key(_) => Reach::Store,
-            Self::Verify(_) => Reach::Signing,
-            Self::Attest(arguments) => arguments.reach(),
-            Self::Pack(command) => command.reach(),
-            Self::Suite(command) => command.reach(),
-            Self::Rating(command) => command.reach(),
-            Self::RatingAlias(alias) => alias.reach(),
-            Self::Card(command) => command.reach(),
-            Self::Oasis(command) => command.reach(),
-            _ => Reach::Host,
+            Self::Demo(_) => CommandTarget::Demo,
+            Self::Serve(_) => CommandTarget::Serving,
+            Self::Key(_) => CommandTarget::Store,
+            Self::Verify(_) => CommandTarget::Signing,
+            Self::Attest(arguments) => arguments.target(),
+            Self::Pack(command) => command.target(),
+            Self::Suite(command) => command.target(),
+            Self::Rating(command) => command.target(),
+            Self::RatingAlias(alias) => alias.target(),
+            Self::Card(command) => command.target(),
+            Self::Oasis(command) => command.target(),
+            _ => CommandTarget::Host,
         }
     }
 }
@@ -123,7 +123,7 @@ pub fn main() -> ExitCode {
         Err(error) => return unparsed(&error, json),
     };
     let terminal = Terminal::new(cli.global.json, cli.global.no_color);
-    let sensible = touchstone_host::cli::reach::check(cli.command.reach(), &matches);
+    let sensible = touchstone_host::cli::command_target::check(cli.command.target(), &matches);
     let outcome = sensible.and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(dispatch(cli, &terminal));
         // Work that is still running has no client waiting for it; its leases are released or
@@ -144,7 +144,7 @@ pub fn main() -> ExitCode {
 /// variables.
 fn parsed(arguments: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
     let mut command = Cli::command();
-    for (option, _, variable) in touchstone_host::cli::reach::OPTIONS {
+    for (option, _, variable) in touchstone_host::cli::command_target::OPTIONS {
         // An environment variable set to the empty string counts as unset.
         let empty = |name: &str| std::env::var_os(name).is_some_and(|value| value.is_empty());
         if variable.is_some_and(empty) {

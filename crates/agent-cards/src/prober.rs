@@ -17,7 +17,7 @@ use url::Url;
 
 use crate::ports::prober::{Handshake, Method, ProbeRequest, Probed, Prober};
 use crate::rules::live::{Body, Headers, NoReply, Reply};
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::error::Error;
 use touchstone_host::net::policy::Certificates;
 use touchstone_host::net::policy::HttpVersion;
@@ -62,7 +62,11 @@ impl CardProber {
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
         }
-        let reach = if opened { Reach::Opened } else { Reach::Public };
+        let reach = if opened {
+            AddressScope::Opened
+        } else {
+            AddressScope::Public
+        };
         let policy = Policy::probe(
             reach,
             kind.http_version,

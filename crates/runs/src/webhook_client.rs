@@ -14,7 +14,7 @@ use url::{Host, Url};
 
 use crate::ports::webhooks::{DeliveryError, EndpointResponse};
 use touchstone_host::net::Client;
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::error::Error;
 use touchstone_host::net::policy::Policy;
 use touchstone_host::net::target::PrivateTarget;
@@ -46,7 +46,7 @@ struct Clients {
 }
 
 impl Clients {
-    fn new(reach: Reach, opened: &[IpNet]) -> Result<Self, Error> {
+    fn new(reach: AddressScope, opened: &[IpNet]) -> Result<Self, Error> {
         let client = |within| {
             Client::new(Policy {
                 opened: opened.to_vec(),
@@ -73,8 +73,8 @@ impl WebhookClient {
             .collect();
         Ok(Self {
             private_targets,
-            public: Clients::new(Reach::Public, &[])?,
-            private: Clients::new(Reach::Private, &opened)?,
+            public: Clients::new(AddressScope::Public, &[])?,
+            private: Clients::new(AddressScope::Private, &opened)?,
         })
     }
 

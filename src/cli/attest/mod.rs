@@ -9,9 +9,9 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::reach::Reach;
 use touchstone_openwop::in_toto::Envelope;
 
 const EXAMPLES: &str = "\
@@ -49,10 +49,10 @@ enum Check {
 }
 
 impl Arguments {
-    pub const fn reach(&self) -> Reach {
+    pub const fn target(&self) -> CommandTarget {
         match self.check {
-            Some(Check::Verify(_)) => Reach::Signing,
-            None => Reach::Host,
+            Some(Check::Verify(_)) => CommandTarget::Signing,
+            None => CommandTarget::Host,
         }
     }
 }

@@ -17,7 +17,7 @@ use touchstone_agents::ports::live_tools::*;
 use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::RetryPolicy;
 use touchstone_agents::runtime::Runtime;
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::ports::clock::*;
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use touchstone_kit::money::TokenPrice;
@@ -64,7 +64,7 @@ pub fn access(url: &str, key: &str, info: ModelInfo) -> Access {
         key: Some(key.to_owned().into()),
         info,
         clock: Arc::new(Still),
-        reach: Reach::Private,
+        reach: AddressScope::Private,
     }
 }
 

@@ -6,9 +6,9 @@ pub mod watched;
 
 use clap::Subcommand;
 
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::reach::Reach;
 
 /// Score, rank and watch agent cards (A2A)
 #[derive(Debug, Subcommand)]
@@ -42,10 +42,12 @@ pub enum Command {
 }
 
 impl Command {
-    pub const fn reach(&self) -> Reach {
+    pub const fn target(&self) -> CommandTarget {
         match self {
-            Self::Score(_) | Self::Rank(_) => Reach::FilesByRules,
-            Self::Watch(_) | Self::Unwatch(_) | Self::Watched | Self::History(_) => Reach::Host,
+            Self::Score(_) | Self::Rank(_) => CommandTarget::FilesByRules,
+            Self::Watch(_) | Self::Unwatch(_) | Self::Watched | Self::History(_) => {
+                CommandTarget::Host
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::model::{endpoint_pin, info, permits_of};
 use crate::ports::model::{Model, ModelBinding, Permits, UnusableTransport};
 use crate::rules::EndpointPin;
 use crate::rules::reached_by::{ReachedBy, place};
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::network::{Allowed, Endpoint};
@@ -199,10 +199,10 @@ impl ExternalAgents {
     }
 
     /// The addresses that a URL may lead to.
-    fn reach_of(&self, url: &Url) -> Result<Reach, &'static str> {
+    fn reach_of(&self, url: &Url) -> Result<AddressScope, &'static str> {
         let allowed = &self.settings.private_targets;
         if Endpoint::of(url).is_some_and(|it| allowed.contains(&it)) {
-            return Ok(Reach::Opened);
+            return Ok(AddressScope::Opened);
         }
         if allowed.forbids(url) {
             return Err(
@@ -211,7 +211,7 @@ impl ExternalAgents {
             );
         }
         match url.scheme() {
-            "https" => Ok(Reach::Public),
+            "https" => Ok(AddressScope::Public),
             _ => Err(
                 "must be an https URL: plain http is only for addresses that the operator \
                 has allowed",

@@ -27,7 +27,7 @@ use crate::rules::EndpointPin;
 use crate::rules::RetryPolicy;
 use crate::rules::reached_by::ReachedBy;
 use touchstone_host::net;
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::integrity;
@@ -447,7 +447,7 @@ fn remote<M: Model + 'static>(
         key: key.map(Into::into),
         info: info(config, provider, model),
         clock: clock.clone(),
-        reach: Reach::Private,
+        reach: AddressScope::Private,
     })
     .map_err(|e| match e {
         EndpointError::Net(e @ net::Error::Setup(_)) => Error::Net(e),

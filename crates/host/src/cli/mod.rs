@@ -1,9 +1,9 @@
 pub mod audit;
 pub mod client;
+pub mod command_target;
 pub mod context;
 pub mod exit;
 pub mod files;
 pub mod options;
 pub mod patience;
-pub mod reach;
 pub mod terminal;

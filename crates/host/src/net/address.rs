@@ -8,19 +8,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How far a request may reach, depending on who chose its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressScope {
     /// A document or a request chose the destination: only public addresses.
     Public,
     /// The operator named the destination: loopback and private networks too. An IP address in the
-    /// URL is always reachable; a host name is limited to [`Reach::Opened`], because others control
-    /// what it resolves to.
+    /// URL is always reachable; a host name is limited to [`AddressScope::Opened`], because others
+    /// control what it resolves to.
     Private,
     /// The operator opened private destinations for the cards of unknown agents: private addresses
     /// too, but not cloud metadata services.
     Opened,
 }
 
-impl Reach {
+impl AddressScope {
     /// The limit for the addresses that a host name in the URL resolves to.
     pub const fn of_name(self) -> Self {
         match self {
@@ -174,7 +174,7 @@ mod tests {
     #[case("fd00:ec2::254", false)]
     #[case("224.0.0.1", false)]
     fn what_is_opened_is_no_way_to_a_cloud_s_metadata(#[case] address: IpAddr, #[case] is: bool) {
-        assert_eq!(Reach::Opened.allows(address), is);
+        assert_eq!(AddressScope::Opened.allows(address), is);
     }
 
     proptest! {

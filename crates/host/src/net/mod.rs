@@ -30,7 +30,7 @@ use url::{Host, Url};
 use crate::net::policy::Certificates;
 use crate::net::policy::HttpVersion;
 
-pub use crate::net::address::{Reach, is_public};
+pub use crate::net::address::{AddressScope, is_public};
 pub use crate::net::error::Error;
 pub use crate::net::policy::{Policy, Redirects};
 pub use crate::net::response_memory::MemoryReservation;
@@ -412,7 +412,7 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
     })
 }
 
-pub fn check(url: &Url, reach: Reach) -> Result<(), Error> {
+pub fn check(url: &Url, reach: AddressScope) -> Result<(), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Error::Url("the scheme must be http or https"));
     }
@@ -497,8 +497,8 @@ mod tests {
         let policies = [
             Policy::model(within, 1),
             Policy::registry(&named),
-            Policy::webhook(Reach::Private, within),
-            Policy::webhook(Reach::Public, within),
+            Policy::webhook(AddressScope::Private, within),
+            Policy::webhook(AddressScope::Public, within),
             Policy::public(),
         ];
         for policy in policies {
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_name_reaches_private_addresses_and_networks_that_were_opened() {
-        let private = Policy::webhook(Reach::Private, Duration::from_secs(1));
+        let private = Policy::webhook(AddressScope::Private, Duration::from_secs(1));
         assert!(resolves(&private, &["10.1.2.3", "127.0.0.1", "fd12::1"]));
         let opened = Policy {
             opened: vec!["169.254.7.0/24".parse().unwrap()],
@@ -522,7 +522,7 @@ mod tests {
     #[test]
     fn an_address_that_the_operator_wrote_is_reached() {
         let url = "http://169.254.7.9:8080/".parse().unwrap();
-        assert!(check(&url, Reach::Private).is_ok());
-        assert!(check(&url, Reach::Opened).is_err());
+        assert!(check(&url, AddressScope::Private).is_ok());
+        assert!(check(&url, AddressScope::Opened).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use crate::net::address::Reach;
+use crate::net::address::AddressScope;
 
 /// Which certificates are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub enum Redirects {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Which addresses may be reached.
-    pub reach: Reach,
+    pub reach: AddressScope,
     /// Networks that the operator opened. Names may resolve into them in addition to the addresses
     /// that `reach` allows.
     pub opened: Vec<IpNet>,
@@ -74,7 +74,7 @@ impl Policy {
     /// first byte.
     pub fn model(total_timeout: Duration, concurrency: usize) -> Self {
         Self {
-            reach: Reach::Private,
+            reach: AddressScope::Private,
             opened: Vec::new(),
             every_address: false,
             max_response_bytes: 8 << 20,
@@ -93,9 +93,9 @@ impl Policy {
     pub fn registry(named: &Url) -> Self {
         Self {
             reach: if names_a_private_place(named) {
-                Reach::Private
+                AddressScope::Private
             } else {
-                Reach::Public
+                AddressScope::Public
             },
             ..Self::public()
         }
@@ -104,7 +104,7 @@ impl Policy {
     /// For a webhook delivery (OpenWOP webhooks, RFC 0093): every address is checked, each delivery
     /// resolves the name again because connections are not reused, and the total time is limited to
     /// `total_timeout`.
-    pub fn webhook(reach: Reach, total_timeout: Duration) -> Self {
+    pub fn webhook(reach: AddressScope, total_timeout: Duration) -> Self {
         Self {
             reach,
             opened: Vec::new(),
@@ -123,7 +123,7 @@ impl Policy {
     /// For probing the agent that a card names: every address is checked, each request uses a new
     /// connection, and the request sets size and time limits within these bounds.
     pub fn probe(
-        reach: Reach,
+        reach: AddressScope,
         http_version: HttpVersion,
         certificates: Certificates,
         connect_timeout: Duration,
@@ -146,7 +146,7 @@ impl Policy {
     /// For an address from a request or a document.
     pub fn public() -> Self {
         Self {
-            reach: Reach::Public,
+            reach: AddressScope::Public,
             opened: Vec::new(),
             every_address: false,
             max_response_bytes: 16 << 20,
@@ -163,8 +163,8 @@ impl Policy {
 
 fn names_a_private_place(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Ipv4(ip)) => !Reach::Public.allows(ip.into()),
-        Some(Host::Ipv6(ip)) => !Reach::Public.allows(ip.into()),
+        Some(Host::Ipv4(ip)) => !AddressScope::Public.allows(ip.into()),
+        Some(Host::Ipv6(ip)) => !AddressScope::Public.allows(ip.into()),
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.');
             name.eq_ignore_ascii_case("localhost")

@@ -13,9 +13,9 @@ pub mod verify;
 
 use clap::Subcommand;
 
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::reach::Reach;
 
 /// Evaluate agents with OASIS profiles: safety first, then capability
 #[derive(Debug, Subcommand)]
@@ -49,14 +49,14 @@ pub enum Command {
 }
 
 impl Command {
-    pub const fn reach(&self) -> Reach {
+    pub const fn target(&self) -> CommandTarget {
         match self {
-            Self::Verify(_) | Self::Compute(_) => Reach::Files,
+            Self::Verify(_) | Self::Compute(_) => CommandTarget::Files,
             Self::Run(_)
             | Self::Report(_)
             | Self::Evidence(_)
             | Self::Profiles
-            | Self::Preflight(_) => Reach::Host,
+            | Self::Preflight(_) => CommandTarget::Host,
         }
     }
 }

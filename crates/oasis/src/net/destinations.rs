@@ -3,7 +3,7 @@
 use url::{Origin, Url};
 
 use crate::net::response_error::ResponseError;
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::check;
 use touchstone_host::net::error::Error;
 
@@ -17,7 +17,7 @@ pub(super) struct AllowedDestinations {
 impl AllowedDestinations {
     /// A provider at `url` whose agent endpoints may have its origin or one of `agents`.
     pub(super) fn new(url: Url, agents: Vec<Origin>) -> Result<Self, Error> {
-        check(&url, Reach::Private)?;
+        check(&url, AddressScope::Private)?;
         let mut base = url;
         base.path_segments_mut()
             .map_err(|()| PATHLESS)?
@@ -42,7 +42,7 @@ impl AllowedDestinations {
             .base
             .join(endpoint)
             .map_err(|_| ResponseError::Endpoint)?;
-        check(&url, Reach::Private).map_err(|_| ResponseError::Endpoint)?;
+        check(&url, AddressScope::Private).map_err(|_| ResponseError::Endpoint)?;
         let origin = url.origin();
         if origin != self.base.origin() && !self.agents.contains(&origin) {
             return Err(ResponseError::Origin);

@@ -9,9 +9,9 @@ pub mod shown;
 use clap::Subcommand;
 
 use crate::rules::format::PackFormat;
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::reach::Reach;
 
 /// Create, sign, verify and install agent packs
 #[derive(Debug, Subcommand)]
@@ -60,13 +60,13 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn reach(&self) -> Reach {
+    pub fn target(&self) -> CommandTarget {
         match self {
-            Self::Keygen(_) | Self::Init(_) | Self::Inspect(_) => Reach::Files,
-            Self::Lint(_) | Self::Build(_) | Self::Verify(_) => Reach::FilesByRules,
-            Self::Sign(_) => Reach::Signing,
-            Self::Install(_) => Reach::HostByRules,
-            Self::List | Self::Remove(_) => Reach::Host,
+            Self::Keygen(_) | Self::Init(_) | Self::Inspect(_) => CommandTarget::Files,
+            Self::Lint(_) | Self::Build(_) | Self::Verify(_) => CommandTarget::FilesByRules,
+            Self::Sign(_) => CommandTarget::Signing,
+            Self::Install(_) => CommandTarget::HostByRules,
+            Self::List | Self::Remove(_) => CommandTarget::Host,
         }
     }
 }

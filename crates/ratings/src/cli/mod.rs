@@ -23,10 +23,10 @@ use crate::render::progress::CollectionProgress;
 use crate::render::view::AssessmentView;
 use crate::rules::{Dimension, Insufficient};
 use touchstone_host::cli::client::Client;
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::patience::persistently;
-use touchstone_host::cli::reach::Reach;
 use touchstone_host::render::words::plain;
 
 const API: &str = "/api/v1";
@@ -79,21 +79,21 @@ pub enum Aaaf {
 }
 
 impl Command {
-    pub const fn reach(&self) -> Reach {
+    pub const fn target(&self) -> CommandTarget {
         match self {
-            Self::Badge(arguments) => arguments.reach(),
-            Self::Score(_) => Reach::FilesByRules,
-            _ => Reach::Host,
+            Self::Badge(arguments) => arguments.target(),
+            Self::Score(_) => CommandTarget::FilesByRules,
+            _ => CommandTarget::Host,
         }
     }
 }
 
 impl Alias {
-    pub const fn reach(&self) -> Reach {
+    pub const fn target(&self) -> CommandTarget {
         match self {
-            Self::Badge(arguments) => arguments.reach(),
-            Self::Aaaf(Aaaf::Score(_)) => Reach::FilesByRules,
-            _ => Reach::Host,
+            Self::Badge(arguments) => arguments.target(),
+            Self::Aaaf(Aaaf::Score(_)) => CommandTarget::FilesByRules,
+            _ => CommandTarget::Host,
         }
     }
 }

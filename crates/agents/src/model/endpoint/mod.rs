@@ -35,7 +35,7 @@ use crate::model::wire::tool_names::ToolNames;
 use crate::ports::model::{Model, ModelError, ModelInfo, RATE_LIMITED};
 use crate::rules::{ModelReply, ModelRequest};
 use touchstone_host::net;
-use touchstone_host::net::address::Reach;
+use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::policy::Policy;
 use touchstone_host::net::{Answer, Client, OpenAnswer};
 use touchstone_host::ports::clock::Clock;
@@ -104,7 +104,7 @@ pub struct Access {
     /// For `Retry-After` dates.
     pub clock: Arc<dyn Clock>,
     /// Which addresses the URL may lead to; depends on who supplied it.
-    pub reach: Reach,
+    pub reach: AddressScope,
 }
 
 impl Access {

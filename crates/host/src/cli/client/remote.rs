@@ -13,7 +13,7 @@ use url::Url;
 use crate::cli::client::transport::{Call, Reply, Transport};
 use crate::cli::exit::Failure;
 use crate::net;
-use crate::net::address::Reach;
+use crate::net::address::AddressScope;
 use crate::net::policy::{Policy, Redirects};
 
 /// Longest pause within a response: hosts send a comment to idle event streams every 15 seconds.
@@ -33,7 +33,7 @@ impl Remote {
     pub fn new(base: &Url, key: Option<&SecretString>) -> Result<Self, Failure> {
         let client = net::Client::new(Policy {
             // The user chose this host, so private addresses are allowed.
-            reach: Reach::Private,
+            reach: AddressScope::Private,
             every_address: false,
             max_response_bytes: u64::MAX,
             connect_timeout: Duration::from_secs(5),

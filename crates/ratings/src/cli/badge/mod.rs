@@ -5,9 +5,9 @@ pub mod verify;
 
 use clap::{Args, Subcommand};
 
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::reach::Reach;
 
 const EXAMPLES: &str = "\
 Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains
@@ -40,10 +40,10 @@ enum Check {
 }
 
 impl Arguments {
-    pub const fn reach(&self) -> Reach {
+    pub const fn target(&self) -> CommandTarget {
         match self.check {
-            Some(Check::Verify(_)) => Reach::Files,
-            None => Reach::Host,
+            Some(Check::Verify(_)) => CommandTarget::Files,
+            None => CommandTarget::Host,
         }
     }
 }

@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::rules::eval::suite_lint;
 use crate::rules::eval::suite_rules::{read_suite, read_yaml_suite};
 use crate::rules::kind::Kinds;
+use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::reach::Reach;
 use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 
 /// Maximum size of a suite file in bytes, above what a pack may contain.
@@ -48,10 +48,10 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn reach(&self) -> Reach {
+    pub fn target(&self) -> CommandTarget {
         match self {
-            Self::Lint(_) | Self::Init(_) => Reach::Files,
-            Self::Import(_) | Self::List => Reach::Host,
+            Self::Lint(_) | Self::Init(_) => CommandTarget::Files,
+            Self::Import(_) | Self::List => CommandTarget::Host,
         }
     }
 }

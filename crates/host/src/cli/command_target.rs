@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use crate::cli::exit::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum CommandTarget {
     /// A host: that of `--server`, or one in the data folder.
     Host,
     /// The same, after checking files by the configured pack rules.
@@ -35,7 +35,7 @@ pub const OPTIONS: [(&str, &str, Option<&str>); 5] = [
     ("config", "--config", Some("TOUCHSTONE_CONFIG")),
 ];
 
-impl Reach {
+impl CommandTarget {
     /// Whether an option applies to the command; `remote` if `--server` is given.
     fn understands(self, option: &str, remote: bool) -> bool {
         match (option, self) {
@@ -101,20 +101,20 @@ impl Reach {
 ///
 /// # Errors
 /// The first such option, and what to do.
-pub fn check(reach: Reach, matches: &ArgMatches) -> Result<(), Failure> {
+pub fn check(target: CommandTarget, matches: &ArgMatches) -> Result<(), Failure> {
     let remote = matches.value_source("server").is_some();
     for (id, flag, variable) in OPTIONS {
         let told = match matches.value_source(id) {
             Some(ValueSource::CommandLine) => flag,
-            Some(ValueSource::EnvVariable) if id == "server" && reach.is_here_only() => {
+            Some(ValueSource::EnvVariable) if id == "server" && target.is_here_only() => {
                 variable.unwrap_or(flag)
             }
             _ => continue,
         };
-        if reach.understands(id, remote) {
+        if target.understands(id, remote) {
             continue;
         }
-        let (why, instead) = reach.because(id);
+        let (why, instead) = target.because(id);
         let failure = Failure::usage(format!(
             "{told} does not apply to `{}`: {why}",
             name(matches)
