@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::gate::{CardPolicy, unmet};
 use crate::service::history::CardScores;
 use touchstone_deployments::promotion::Requirement;
-use touchstone_deployments::service::gates::Question;
+use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
 use touchstone_kit::error::Problem;
 
@@ -47,12 +47,12 @@ impl Condition for CardGate {
     async fn unmet(
         &self,
         value: &RawValue,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         now: Timestamp,
     ) -> Result<Vec<Requirement>, Problem> {
         let policy: CardPolicy = read(value)?;
         let looks = match policy.place() {
-            Some(place) => self.scores.history(question.tenant, &place, 1).await?,
+            Some(place) => self.scores.history(input.tenant, &place, 1).await?,
             None => Vec::new(),
         };
         let unmet = unmet(&policy, looks.first(), now).into_iter();

@@ -57,31 +57,31 @@ pub enum Error {
     /// A field that the provider needs is missing.
     #[error("{place}.{field} is missing: provider \"{provider}\" needs it")]
     Missing {
-        place: Place,
+        place: ConfigEntry,
         field: &'static str,
         provider: &'static str,
     },
     /// A field has an invalid value.
     #[error("{place}.{field} {problem}")]
     Invalid {
-        place: Place,
+        place: ConfigEntry,
         field: &'static str,
         /// The fault and its remedy.
         problem: String,
     },
     /// Two entries serve the same class.
     #[error("{place}.class is served by an earlier entry; keep one of them")]
-    ClassTwice { place: Place },
+    ClassTwice { place: ConfigEntry },
     #[error("{place}.file {path} could not be read: {source}")]
     Unreadable {
-        place: Place,
+        place: ConfigEntry,
         path: PathBuf,
         source: std::io::Error,
     },
     /// The file is not a script.
     #[error("{place}.file is not a script: {source}")]
     Script {
-        place: Place,
+        place: ConfigEntry,
         source: scripted::Error,
     },
     #[error(transparent)]
@@ -102,13 +102,13 @@ const JUDGE: &str = "judge";
 
 /// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ConfigEntry {
     /// Index in `[[models]]`, from 0.
     Models(usize),
     Judge,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ConfigEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Models(index) => write!(f, "models[{index}]"),
@@ -260,8 +260,8 @@ impl ModelCatalog {
         let models = configs
             .iter()
             .enumerate()
-            .map(|(index, config)| (Place::Models(index), config));
-        for (place, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
+            .map(|(index, config)| (ConfigEntry::Models(index), config));
+        for (place, config) in models.chain(judge.map(|judge| (ConfigEntry::Judge, judge))) {
             check(place, config)?;
             let config = &bounded(config, configs.iter().chain(judge));
             let mut script_digest = None;
@@ -293,7 +293,7 @@ impl ModelCatalog {
                 endpoint: Some(endpoint_pin(config, script_digest.as_deref())),
             };
             let earlier = match (place, config.class) {
-                (Place::Judge, _) => catalog.judge.replace(binding),
+                (ConfigEntry::Judge, _) => catalog.judge.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
@@ -334,7 +334,7 @@ fn shared_with(config: &ModelConfig) -> Option<String> {
     Some(url.as_str().trim_end_matches('/').to_owned())
 }
 
-fn check(place: Place, config: &ModelConfig) -> Result<(), Error> {
+fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
     let invalid = |field, problem: &str| {
         Err(Error::Invalid {
             place,
@@ -359,7 +359,7 @@ fn check(place: Place, config: &ModelConfig) -> Result<(), Error> {
     if !(1..=10).contains(&config.max_attempts) {
         return invalid("max_attempts", "must be between 1 and 10");
     }
-    if place == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
+    if place == ConfigEntry::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
         return invalid(
             "provider",
             "is a remote agent, which cannot be a judge; use \"anthropic\", \"openai\" or \
@@ -409,7 +409,7 @@ fn in_pieces<W: EndpointProtocol>(config: &ModelConfig, model: HttpModel<W>) -> 
 }
 
 fn remote<M: Model + 'static>(
-    place: Place,
+    place: ConfigEntry,
     config: &ModelConfig,
     environment: &dyn Fn(&str) -> Option<String>,
     clock: &Arc<dyn Clock>,
@@ -502,7 +502,7 @@ fn place_of(url: &Url) -> String {
 }
 
 /// A scripted model, with the digest of its script.
-fn script(place: Place, config: &ModelConfig) -> Result<(Arc<dyn Model>, String), Error> {
+fn script(place: ConfigEntry, config: &ModelConfig) -> Result<(Arc<dyn Model>, String), Error> {
     let provider = config.provider.as_str();
     let path = config.file.as_ref().ok_or(Error::Missing {
         place,

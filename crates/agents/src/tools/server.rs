@@ -45,7 +45,7 @@ type Service = RunningService<RoleClient, ClientConfig>;
 
 pub struct McpServer {
     config: McpConfig,
-    place: Place,
+    place: ServerEndpoint,
     timeout: Duration,
     calls: Semaphore,
     state: Mutex<State>,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for McpServer {
     }
 }
 
-enum Place {
+enum ServerEndpoint {
     /// A child process with these environment variables.
     Child(Vec<(String, SecretString)>),
     /// A server at a URL.
@@ -94,7 +94,7 @@ impl Session {
 impl McpServer {
     /// A server as a child process.
     pub fn child(config: McpConfig, environment: Vec<(String, SecretString)>) -> Self {
-        Self::at(config, Place::Child(environment))
+        Self::at(config, ServerEndpoint::Child(environment))
     }
 
     /// A server at a URL.
@@ -110,10 +110,10 @@ impl McpServer {
         let client = Client::new(net::Policy::model(timeout, config.max_concurrency))?;
         client.check(&url)?;
         let client = Box::new(client);
-        Ok(Self::at(config, Place::Remote { client, url, key }))
+        Ok(Self::at(config, ServerEndpoint::Remote { client, url, key }))
     }
 
-    fn at(config: McpConfig, place: Place) -> Self {
+    fn at(config: McpConfig, place: ServerEndpoint) -> Self {
         Self {
             timeout: Duration::from_secs_f64(config.timeout_s),
             calls: Semaphore::new(config.max_concurrency),
@@ -221,7 +221,7 @@ impl McpServer {
             Implementation::new("touchstone", env!("CARGO_PKG_VERSION")),
         );
         let (service, process) = match &self.place {
-            Place::Child(environment) => {
+            ServerEndpoint::Child(environment) => {
                 let environment: Vec<(String, String)> = environment
                     .iter()
                     .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
@@ -232,7 +232,7 @@ impl McpServer {
                     AsyncRwTransport::new(stdout, stdin).with_max_line_length(LARGEST_MESSAGE);
                 (us.serve(transport).await, Some(process))
             }
-            Place::Remote { client, url, key } => {
+            ServerEndpoint::Remote { client, url, key } => {
                 let client = client.lent(url).map_err(|cause| {
                     ToolsUnavailable::because(format!("tool_{}", cause.label()))
                 })?;

@@ -15,12 +15,12 @@ use url::{Host, Url};
 /// A destination in a private network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrivateTarget {
-    place: Place,
+    place: TargetHost,
     ports: RangeInclusive<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum TargetHost {
     Network(IpNet),
     Name(String),
 }
@@ -37,8 +37,8 @@ impl PrivateTarget {
     /// The network, if the target is a network without a port restriction.
     pub fn whole_network(&self) -> Option<IpNet> {
         match &self.place {
-            Place::Network(network) if self.ports == (1..=u16::MAX) => Some(*network),
-            Place::Network(_) | Place::Name(_) => None,
+            TargetHost::Network(network) if self.ports == (1..=u16::MAX) => Some(*network),
+            TargetHost::Network(_) | TargetHost::Name(_) => None,
         }
     }
 
@@ -48,9 +48,13 @@ impl PrivateTarget {
             .port_or_known_default()
             .is_some_and(|port| self.ports.contains(&port));
         let place = match (&self.place, url.host()) {
-            (Place::Network(network), Some(Host::Ipv4(ip))) => network.contains(&IpAddr::V4(ip)),
-            (Place::Network(network), Some(Host::Ipv6(ip))) => network.contains(&IpAddr::V6(ip)),
-            (Place::Name(known), Some(Host::Domain(name))) => known.eq_ignore_ascii_case(name),
+            (TargetHost::Network(network), Some(Host::Ipv4(ip))) => {
+                network.contains(&IpAddr::V4(ip))
+            }
+            (TargetHost::Network(network), Some(Host::Ipv6(ip))) => {
+                network.contains(&IpAddr::V6(ip))
+            }
+            (TargetHost::Name(known), Some(Host::Domain(name))) => known.eq_ignore_ascii_case(name),
             _ => false,
         };
         place && port
@@ -63,8 +67,8 @@ impl FromStr for PrivateTarget {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let (place, ports) = split(text)?;
         let place = match network(place) {
-            Some(network) => Place::Network(network),
-            None if is_name(place) => Place::Name(place.to_owned()),
+            Some(network) => TargetHost::Network(network),
+            None if is_name(place) => TargetHost::Name(place.to_owned()),
             None => return Err(Malformed),
         };
         Ok(Self {

@@ -236,9 +236,9 @@ impl Condition {
 
 /// Collects unmet conditions.
 #[derive(Default)]
-struct Found(Vec<Unevaluated>);
+struct UnmetConditions(Vec<Unevaluated>);
 
-impl Found {
+impl UnmetConditions {
     fn refuse(&mut self, condition: Condition, message: impl Into<String>) {
         let message = message.into();
         self.0.push(Unevaluated { condition, message });
@@ -331,7 +331,7 @@ pub fn unmet(
     evaluation: Option<Evaluation<'_>>,
     now: Timestamp,
 ) -> Vec<Unevaluated> {
-    let mut found = Found::default();
+    let mut found = UnmetConditions::default();
     let evaluation = evaluation.filter(|it| it.request.profile == policy.profile);
     let Some(evaluation) = evaluation else {
         found.refuse(
@@ -364,7 +364,7 @@ pub fn unmet(
 }
 
 /// Checks which agent was evaluated.
-fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
+fn subject(found: &mut UnmetConditions, candidate: Candidate<'_>, spec: &EvalSpec) {
     let same_agent = spec.agent_id.as_str() == candidate.agent_id;
     found.unless(same_agent, Condition::OasisAgent, || {
         format!("the evaluation is of agent {}", spec.agent_id)
@@ -382,7 +382,7 @@ fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
 }
 
 /// Checks what answered. The run's own pins record it, also in runs of earlier versions.
-fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
+fn answerer(found: &mut UnmetConditions, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     if policy.allow_substitute {
         return;
     }
@@ -408,7 +408,7 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
 }
 
 /// Checks profile, provider and tier.
-fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
+fn terms(found: &mut UnmetConditions, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     let request = &evaluation.request;
     if let Some(version) = &policy.profile_version {
         found.unless(
@@ -456,7 +456,7 @@ fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
 }
 
 /// Checks the verdict.
-fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
+fn outcome(found: &mut UnmetConditions, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     let facts = &evaluation.facts;
     let ended = evaluation.status.is_terminal();
     let (Some(verdict), true) = (&facts.verdict, ended) else {

@@ -13,7 +13,7 @@ use crate::gate::{Evaluation, OasisPolicy, Unevaluated};
 use crate::rules::request::OasisSpec;
 use crate::rules::run::facts::OasisFacts;
 use touchstone_deployments::promotion::Requirement;
-use touchstone_deployments::service::gates::Question;
+use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
@@ -55,11 +55,11 @@ impl Condition for OasisGate {
     async fn unmet(
         &self,
         value: &RawValue,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         now: Timestamp,
     ) -> Result<Vec<Requirement>, Problem> {
         let policy: OasisPolicy = read(value)?;
-        let unmet = self.unevaluated(&policy, question, now).await?.into_iter();
+        let unmet = self.unevaluated(&policy, input, now).await?.into_iter();
         let named =
             unmet.map(|it| Requirement::new(self.kind(), it.condition.as_str(), it.message));
         Ok(named.collect())
@@ -76,15 +76,15 @@ impl OasisGate {
     async fn unevaluated(
         &self,
         asked: &OasisPolicy,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         now: Timestamp,
     ) -> Result<Vec<Unevaluated>, Problem> {
-        let version = question.version.to_string();
-        let candidate = question.candidate(&version);
+        let version = input.version.to_string();
+        let candidate = input.candidate(&version);
         let newest = run_store::runs::newest_of_profile(
             &self.store,
-            question.tenant,
-            question.agent,
+            input.tenant,
+            input.agent,
             candidate.version,
             &asked.profile,
         );
@@ -94,7 +94,7 @@ impl OasisGate {
             Some(run) => {
                 let unmet = self
                     .runs
-                    .with_eval_state(question.tenant, run, |spec, state| {
+                    .with_eval_state(input.tenant, run, |spec, state| {
                         oasis::unmet(asked, candidate, Evaluation::of(run, spec, state), now)
                     });
                 unmet.await?
@@ -103,19 +103,19 @@ impl OasisGate {
         if let Some(newest) = &newest {
             let voided = run_store::attempts::voided(
                 &self.store,
-                question.tenant,
-                question.agent,
+                input.tenant,
+                input.agent,
                 candidate.version,
             );
             let voided = voided.await.map_err(|cause| internal(&cause))?;
             unmet.extend(voided.get(newest).map(oasis::not_voided));
-            let failed = self.failed(asked, question, candidate.version, newest, &voided);
+            let failed = self.failed(asked, input, candidate.version, newest, &voided);
             unmet.extend(oasis::failed_before(&failed.await?));
         }
-        if let (Some(offered), Some(newest)) = (question.evidence, &newest)
+        if let (Some(offered), Some(newest)) = (input.evidence, &newest)
             && offered != newest
             && self
-                .is_by_profile(question, offered, &asked.profile)
+                .is_by_profile(input, offered, &asked.profile)
                 .await?
         {
             unmet.push(oasis::superseded(newest));
@@ -129,12 +129,12 @@ impl OasisGate {
     async fn failed(
         &self,
         asked: &OasisPolicy,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         version: &str,
         newest: &RunId,
         voided: &HashMap<RunId, Voided>,
     ) -> Result<Vec<RunId>, Problem> {
-        let (tenant, agent) = (question.tenant, question.agent);
+        let (tenant, agent) = (input.tenant, input.agent);
         let (mut records, mut after) = (Vec::new(), 0);
         loop {
             let page =
@@ -180,11 +180,11 @@ impl OasisGate {
 
     async fn is_by_profile(
         &self,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         run: &RunId,
         profile: &str,
     ) -> Result<bool, Problem> {
-        let found = self.runs.with_eval_state(question.tenant, run, |spec, _| {
+        let found = self.runs.with_eval_state(input.tenant, run, |spec, _| {
             let oasis = OasisSpec::of(spec);
             oasis.is_some_and(|oasis| oasis.request.profile == profile)
         });

@@ -56,12 +56,12 @@ pub struct Lifecycle {
     activations: Vec<Version>,
     /// Open approval requests, by the digest of the [`Subject`](super::Subject).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    consents: BTreeMap<String, Question>,
+    consents: BTreeMap<String, PendingApproval>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question {
+struct PendingApproval {
     version: Version,
     /// The run that asks for the approval.
     gate: RunId,
@@ -131,7 +131,7 @@ impl Lifecycle {
     /// Records that `gate` asks for approval of a promotion of `version`. The request lasts until
     /// it is refused or the version has a transition: an approval is valid for one promotion.
     pub fn ask(&mut self, digest: String, version: Version, gate: RunId) {
-        self.consents.insert(digest, Question { version, gate });
+        self.consents.insert(digest, PendingApproval { version, gate });
     }
 
     /// Removes an approval request, so that it can be made again.

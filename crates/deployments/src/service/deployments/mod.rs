@@ -21,7 +21,7 @@ use crate::promotion::Requirement;
 use crate::rules::{Channel, Lifecycle, TransitionError, TransitionRequest, parse};
 use crate::service::deployments::record::DecisionEvidence;
 use crate::service::gates::approvals::Approval;
-use crate::service::gates::{ApplicablePolicy, Gates, Question};
+use crate::service::gates::{ApplicablePolicy, GateInput, Gates};
 use crate::store;
 use touchstone_host::access::{Demand, Scope};
 use touchstone_host::ports::clock::Clock;
@@ -97,7 +97,7 @@ enum TransitionOutcome {
 
 /// The conditions of a promotion.
 struct PromotionConditions<'a> {
-    question: Question<'a>,
+    input: GateInput<'a>,
     policies: Vec<ApplicablePolicy>,
 }
 
@@ -227,17 +227,17 @@ impl Deployments {
         }
         let (mut after, mut events) = moved.map_err(refused)?;
         if let Some(hurdles) = self.hurdles(request, before, &after).await? {
-            let PromotionConditions { question, policies } = &hurdles;
-            evidence.eval_run_id = question.evidence.cloned();
-            let mut approvals = self.gates.approvals(question, policies, before).await?;
-            let judged = self.gates.unmet(question, policies).await?;
+            let PromotionConditions { input, policies } = &hurdles;
+            evidence.eval_run_id = input.evidence.cloned();
+            let mut approvals = self.gates.approvals(input, policies, before).await?;
+            let judged = self.gates.unmet(input, policies).await?;
             evidence.attempts = judged.attempts;
             let unmet = judged.unmet;
             if approvals
                 .iter()
                 .any(|approval| approval.granted().is_none())
             {
-                let (asked, opens) = self.ask(request, question, &mut approvals, before)?;
+                let (asked, opens) = self.ask(request, input, &mut approvals, before)?;
                 evidence.approval_gate_ids = gates_of(&approvals);
                 let missing = approvals.iter().filter_map(Approval::unmet);
                 let verdict = TransitionOutcome::Unapproved {
@@ -274,7 +274,7 @@ impl Deployments {
     fn ask(
         &self,
         request: &CheckedRequest<'_>,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         approvals: &mut [Approval],
         before: &Lifecycle,
     ) -> Result<(Option<Lifecycle>, Vec<RunRecord>), Problem> {
@@ -282,15 +282,15 @@ impl Deployments {
         let mut opens = Vec::new();
         for approval in approvals {
             if approval.is_needed() {
-                if after.gates_about(question.version).count() >= MOST_QUESTIONS {
+                if after.gates_about(input.version).count() >= MOST_QUESTIONS {
                     return Err(Problem::new(
                         ErrorCode::Conflict,
                         "too many approvals are open for this version; resolve one first",
                     ));
                 }
                 let principal = &request.caller.principal;
-                let gate = self.gates.ask(question, principal, approval)?;
-                let version = question.version.clone();
+                let gate = self.gates.ask(input, principal, approval)?;
+                let version = input.version.clone();
                 after.ask(approval.digest.clone(), version, gate.run_id.clone());
                 approval.asked_in(gate.run_id.clone());
                 opens.push(gate);
@@ -362,14 +362,14 @@ impl Deployments {
             .deployed(&asked.version)
             .filter(|deployed| in_service.contains(&deployed.state))
             .and_then(|deployed| deployed.eval_run_id.as_ref());
-        let question = Question {
+        let input = GateInput {
             tenant,
             agent,
             version: &asked.version,
             pack_integrity,
             evidence: asked.evidence.as_ref().or(earlier),
         };
-        Ok(Some(PromotionConditions { question, policies }))
+        Ok(Some(PromotionConditions { input, policies }))
     }
 }
 

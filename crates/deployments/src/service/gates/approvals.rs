@@ -5,7 +5,7 @@ use tracing::warn;
 
 use crate::promotion::{ApprovalState, Requirement};
 use crate::rules::{Lifecycle, Placement, Subject};
-use crate::service::gates::{ApplicablePolicy, Gates, Question};
+use crate::service::gates::{ApplicablePolicy, GateInput, Gates};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
@@ -82,7 +82,7 @@ impl Gates {
     /// An internal error.
     pub async fn approvals(
         &self,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         policies: &[ApplicablePolicy],
         lifecycle: &Lifecycle,
     ) -> Result<Vec<Approval>, Problem> {
@@ -101,17 +101,17 @@ impl Gates {
                 .map(|other| &other.placement)
                 .collect();
             let subject = Subject {
-                agent_id: question.agent,
-                version: question.version,
-                pack_integrity: question.pack_integrity.unwrap_or_default(),
+                agent_id: input.agent,
+                version: input.version,
+                pack_integrity: input.pack_integrity.unwrap_or_default(),
                 placements: placements.clone(),
-                eval_run_id: question.evidence,
+                eval_run_id: input.evidence,
                 terms,
             };
             let digest = subject.digest().map_err(|cause| internal(&cause))?;
             let state = match lifecycle.gate_of(&digest) {
                 None => State::Needed,
-                Some(gate) => match self.runs.gate_decision(question.tenant, gate).await {
+                Some(gate) => match self.runs.gate_decision(input.tenant, gate).await {
                     Ok(decision) => State::Asked(gate.clone(), decision),
                     // A gate whose run was deleted grants nothing.
                     Err(problem) if problem.code == ErrorCode::NotFound => State::Needed,
@@ -145,17 +145,17 @@ impl Gates {
     /// An internal error.
     pub fn ask(
         &self,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         principal: &str,
         approval: &Approval,
     ) -> Result<RunRecord, Problem> {
-        let what = format!("{}@{}", question.agent, question.version);
+        let what = format!("{}@{}", input.agent, input.version);
         let places: Vec<String> = approval
             .placements
             .iter()
             .map(Placement::to_string)
             .collect();
-        let rests = match question.evidence {
+        let rests = match input.evidence {
             Some(run) => format!("based on eval run {run}"),
             None => "without an eval run".to_owned(),
         };
@@ -163,7 +163,7 @@ impl Gates {
             "Promote {what} into service {}; {rests}",
             places.join(" and ")
         );
-        let tenant = question.tenant;
+        let tenant = input.tenant;
         self.runs
             .approval_gate(tenant, principal, &title, &what, &approval.terms)
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::promotion::Requirement;
-use crate::service::gates::Question;
+use crate::service::gates::GateInput;
 use touchstone_host::service::fault::{internal, unread_member};
 use touchstone_kit::error::Problem;
 
@@ -39,7 +39,7 @@ pub trait Condition: Send + Sync {
     async fn unmet(
         &self,
         value: &RawValue,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         now: Timestamp,
     ) -> Result<Vec<Requirement>, Problem>;
 }

@@ -64,7 +64,7 @@ pub struct Judged {
     pub attempts: Option<AttemptIds>,
 }
 
-pub struct Question<'a> {
+pub struct GateInput<'a> {
     pub tenant: &'a TenantId,
     pub agent: &'a AgentId,
     pub version: &'a Version,
@@ -74,7 +74,7 @@ pub struct Question<'a> {
     pub evidence: Option<&'a RunId>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> GateInput<'a> {
     /// The version as evidence names it.
     pub fn candidate(&self, version: &'a str) -> Candidate<'a> {
         Candidate {
@@ -249,7 +249,7 @@ impl Gates {
         let policies = self.policies(tenant).await?;
         let found = in_force(&policies, agent.as_str(), channel);
         let policy = found.map_or_else(PromotionPolicy::default, |found| found.policy.clone());
-        let question = Question {
+        let input = GateInput {
             tenant,
             agent,
             version,
@@ -268,9 +268,9 @@ impl Gates {
             ),
             policy,
         }];
-        let approvals = self.approvals(&question, &asked, &lifecycle).await?;
+        let approvals = self.approvals(&input, &asked, &lifecycle).await?;
         let mut unmet: Vec<Requirement> = approvals.iter().filter_map(Approval::unmet).collect();
-        let judged = self.unmet(&question, &asked).await?;
+        let judged = self.unmet(&input, &asked).await?;
         unmet.extend(judged.unmet);
         let [ApplicablePolicy { policy, .. }] = asked;
         Ok(Check {
@@ -315,16 +315,16 @@ impl Gates {
     /// condition.
     pub async fn unmet(
         &self,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         policies: &[ApplicablePolicy],
     ) -> Result<Judged, Problem> {
-        let evidence = match question.evidence {
-            Some(run) => self.evidence(question.tenant, run).await?,
+        let evidence = match input.evidence {
+            Some(run) => self.evidence(input.tenant, run).await?,
             None => None,
         };
-        let version = question.version.to_string();
-        let candidate = question.candidate(&version);
-        let offered = question.evidence.is_some();
+        let version = input.version.to_string();
+        let candidate = input.candidate(&version);
+        let offered = input.evidence.is_some();
         let now = self.clock.now();
         let mut unmet = Vec::new();
         for policy in policies {
@@ -336,7 +336,7 @@ impl Gates {
             );
             for condition in &self.conditions {
                 if let Some(value) = policy.policy.conditions.get(condition.member()) {
-                    found.extend(condition.unmet(value, question, now).await?);
+                    found.extend(condition.unmet(value, input, now).await?);
                 }
             }
             for requirement in found {

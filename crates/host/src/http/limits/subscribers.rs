@@ -13,7 +13,7 @@ const RETRY_AFTER_MS: u64 = 5000;
 pub struct Subscribers(Arc<Shares<TenantId>>);
 
 /// A taken place; dropping it gives it back.
-pub struct Place {
+pub struct SubscriberSlot {
     places: Arc<Shares<TenantId>>,
     share: Option<Share<TenantId>>,
 }
@@ -28,9 +28,9 @@ impl Subscribers {
     ///
     /// # Errors
     /// `rate_limited`.
-    pub fn enter(&self, tenant: &TenantId) -> Result<Place, Problem> {
+    pub fn enter(&self, tenant: &TenantId) -> Result<SubscriberSlot, Problem> {
         let share = self.0.take(tenant, 1).map_err(refused)?;
-        let place = Place {
+        let place = SubscriberSlot {
             places: self.0.clone(),
             share: Some(share),
         };
@@ -39,13 +39,13 @@ impl Subscribers {
     }
 }
 
-impl Place {
+impl SubscriberSlot {
     fn count(&self) {
         metrics::gauge!(names::SUBSCRIBERS).set(self.places.taken() as f64);
     }
 }
 
-impl Drop for Place {
+impl Drop for SubscriberSlot {
     fn drop(&mut self) {
         self.share = None;
         self.count();

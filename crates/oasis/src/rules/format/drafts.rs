@@ -48,7 +48,7 @@ impl ParsedScenarios {
     }
 
     /// Sorts the scenarios into suite order, and separates those that the suite omits.
-    pub fn order(&mut self, (file, suite): (&str, &suite::Found), found: &mut Vec<Problem>) {
+    pub fn order(&mut self, (file, suite): (&str, &suite::ParsedSuite), found: &mut Vec<Problem>) {
         let mut problems = Problems::of_file(file);
         let mut left = std::mem::take(&mut self.scenarios);
         for (index, (id, place)) in suite.scenarios.iter().enumerate() {

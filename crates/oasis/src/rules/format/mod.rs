@@ -35,7 +35,7 @@ pub(in crate::rules) mod testing;
 mod tests;
 
 pub use self::library::{Behavior, BehaviorKind, Behaviors, LibraryStimulus, Stimuli, Trigger};
-pub use self::node::{MAX_DOCUMENTS, MAX_FILE_OCTETS, Place, place_in, place_in_document};
+pub use self::node::{MAX_DOCUMENTS, MAX_FILE_OCTETS, SourcePosition, place_in, place_in_document};
 pub use self::package::{
     Examined, MAX_FILES, MAX_OCTETS, MAX_SCENARIOS, Package, examine, read, read_scenarios,
 };

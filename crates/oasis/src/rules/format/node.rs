@@ -28,17 +28,17 @@ const MAX_REPLAYED: usize = 20_000;
 
 /// A position in a file. Line and column count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourcePosition {
     pub line: u64,
     /// In characters.
     pub column: u64,
 }
 
-impl Place {
+impl SourcePosition {
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-impl From<Location> for Place {
+impl From<Location> for SourcePosition {
     fn from(location: Location) -> Self {
         Self {
             line: location.line().max(1),
@@ -51,7 +51,7 @@ impl From<Location> for Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The start of the value.
-    pub place: Place,
+    pub place: SourcePosition,
     pub content: Content,
 }
 
@@ -72,7 +72,7 @@ pub struct Entry {
     /// The key. A number or a boolean is kept as written.
     pub key: String,
     /// The start of the key.
-    pub place: Place,
+    pub place: SourcePosition,
     pub value: Node,
 }
 
@@ -104,20 +104,24 @@ impl Node {
 
 /// The position of the value at a path of keys and indexes in a YAML or JSON file, or of the
 /// innermost value around it; `None` if the file cannot be read.
-pub fn place_in(octets: &[u8], path: &[&str]) -> Option<Place> {
+pub fn place_in(octets: &[u8], path: &[&str]) -> Option<SourcePosition> {
     let nodes = documents(octets).ok()?;
     nodes.first().map(|node| place_below(node, path))
 }
 
 /// Like [`place_in`], in the document of a YAML file that starts at a position.
-pub fn place_in_document(octets: &[u8], start: Place, path: &[&str]) -> Option<Place> {
+pub fn place_in_document(
+    octets: &[u8],
+    start: SourcePosition,
+    path: &[&str],
+) -> Option<SourcePosition> {
     let nodes = documents(octets).ok()?;
     let document = nodes.iter().find(|node| node.place == start);
     document.map(|node| place_below(node, path))
 }
 
 /// The position of the value at a path below a value, or of the innermost value around it.
-fn place_below(mut node: &Node, path: &[&str]) -> Place {
+fn place_below(mut node: &Node, path: &[&str]) -> SourcePosition {
     for step in path {
         let inner = match &node.content {
             Content::Map(entries) => entries
@@ -145,7 +149,7 @@ pub fn object(entries: &[Entry]) -> Map<String, Value> {
 ///
 /// # Errors
 /// The position of the first problem, and the problem.
-pub fn documents(octets: &[u8]) -> Result<Vec<Node>, (Place, String)> {
+pub fn documents(octets: &[u8]) -> Result<Vec<Node>, (SourcePosition, String)> {
     documents_within(octets, MAX_DOCUMENTS)
 }
 
@@ -153,13 +157,16 @@ pub fn documents(octets: &[u8]) -> Result<Vec<Node>, (Place, String)> {
 ///
 /// # Errors
 /// As for [`documents`].
-pub fn documents_within(octets: &[u8], max_documents: usize) -> Result<Vec<Node>, (Place, String)> {
+pub fn documents_within(
+    octets: &[u8],
+    max_documents: usize,
+) -> Result<Vec<Node>, (SourcePosition, String)> {
     if octets.len() > MAX_FILE_OCTETS {
         let words = format!(
             "the file has {} bytes, at most {MAX_FILE_OCTETS} are allowed; split it",
             octets.len()
         );
-        return Err((Place::START, words));
+        return Err((SourcePosition::START, words));
     }
     let text = std::str::from_utf8(octets).map_err(|error| {
         let before = octets.get(..error.valid_up_to()).unwrap_or_default();
@@ -182,7 +189,7 @@ pub fn documents_within(octets: &[u8], max_documents: usize) -> Result<Vec<Node>
         with_snippet: false,
     };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let place = error.location().map_or(Place::START, Place::from);
+        let place = error.location().map_or(SourcePosition::START, SourcePosition::from);
         let words = error.without_snippet().to_string();
         let first = words.lines().next().unwrap_or_default().to_owned();
         (place, format!("cannot be read as YAML: {first}"))
@@ -190,11 +197,11 @@ pub fn documents_within(octets: &[u8], max_documents: usize) -> Result<Vec<Node>
 }
 
 /// The position after the last valid character.
-fn end_of(octets: &[u8]) -> Place {
+fn end_of(octets: &[u8]) -> SourcePosition {
     let text = String::from_utf8_lossy(octets);
     let last = text.rsplit('\n').next().unwrap_or_default();
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    Place {
+    SourcePosition {
         line: count(text.matches('\n').count()).saturating_add(1),
         column: count(last.chars().count()).saturating_add(1),
     }
@@ -309,18 +316,24 @@ mod tests {
         let nodes = read("# remark\n---\na: 1\nb: [x, {c: 2}]\n---\n---\nd:\n  e: true\n");
         assert_eq!(nodes.len(), 2);
         let first = map(&nodes[0]);
-        assert_eq!(first[0].place, Place { line: 3, column: 1 });
-        assert_eq!(first[0].value.place, Place { line: 3, column: 4 });
+        assert_eq!(first[0].place, SourcePosition { line: 3, column: 1 });
+        assert_eq!(first[0].value.place, SourcePosition { line: 3, column: 4 });
         let Content::List(list) = &first[1].value.content else {
             panic!()
         };
-        assert_eq!(list[0].place, Place { line: 4, column: 5 });
-        assert_eq!(map(&list[1])[0].place, Place { line: 4, column: 9 });
+        assert_eq!(list[0].place, SourcePosition { line: 4, column: 5 });
+        assert_eq!(
+            map(&list[1])[0].place,
+            SourcePosition { line: 4, column: 9 }
+        );
         let second = map(&nodes[1]);
-        assert_eq!(map(&second[0].value)[0].place, Place { line: 8, column: 3 });
+        assert_eq!(
+            map(&second[0].value)[0].place,
+            SourcePosition { line: 8, column: 3 }
+        );
         assert_eq!(
             map(&second[0].value)[0].value.place,
-            Place { line: 8, column: 6 }
+            SourcePosition { line: 8, column: 6 }
         );
     }
 
@@ -351,7 +364,7 @@ mod tests {
             assert!(!words.contains('\n'), "{words}");
         }
         let (place, _) = documents(b"a: 1\nb: \xff\n").unwrap_err();
-        assert_eq!(place, Place { line: 2, column: 4 });
+        assert_eq!(place, SourcePosition { line: 2, column: 4 });
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::drafts::ParsedScenarios;
 use super::library::{Behaviors, Stimuli, read_behaviors, read_stimuli};
-use super::node::{Node, Place, documents};
+use super::node::{Node, SourcePosition, documents};
 use super::problem::{Problem, Problems};
 use super::profile::{self, About};
 use super::scenario::{Context, Scenario, read_file};
@@ -122,7 +122,7 @@ pub fn examine<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Examined {
     let behaviors = files.maybe(BEHAVIORS, &mut found, read_behaviors);
     let stimuli = files.maybe(STIMULI, &mut found, read_stimuli);
     // Everything else is checked against the profile.
-    let Some(profile::Found {
+    let Some(profile::ParsedProfile {
         profile,
         about,
         contract,
@@ -212,7 +212,7 @@ fn bounded<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<(), Vec<Proble
 /// A problem of a file as a whole.
 fn of_whole(file: &str, words: impl Into<String>) -> Vec<Problem> {
     let mut problems = Problems::of_file(file);
-    problems.note(Place::START, "", words);
+    problems.note(SourcePosition::START, "", words);
     problems.into_vec()
 }
 
@@ -250,7 +250,7 @@ impl Files<'_> {
                 [only] => Some(read(only, &mut problems)),
                 _ => {
                     let words = format!("must contain one document, not {}", nodes.len());
-                    problems.note(Place::START, "", words);
+                    problems.note(SourcePosition::START, "", words);
                     None
                 }
             },

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Content, Entry, Node, Place, documents_within};
+use super::node::{Content, Entry, Node, SourcePosition, documents_within};
 use super::package::Package;
 use super::problem::{Problem, Problems, first_problems};
 use super::scenario::{Context, Draft, Scenario, read_document};
@@ -54,7 +54,7 @@ pub fn read_probes(
     })?;
     if nodes.is_empty() {
         let words = "contains no probe; add at least one scenario";
-        problems.note(Place::START, "", words);
+        problems.note(SourcePosition::START, "", words);
     }
     let (mut probes, mut found, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
     for mut node in nodes {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::node::Place;
+use super::node::SourcePosition;
 
 /// Maximum number of problems reported per file.
 const MAX_REPORTED: usize = 100;
@@ -64,7 +64,12 @@ impl Problems {
         }
     }
 
-    pub fn note(&mut self, place: Place, field: impl Into<String>, message: impl Into<String>) {
+    pub fn note(
+        &mut self,
+        place: SourcePosition,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
         if self.found.len() < MAX_REPORTED {
             self.found.push(Problem {
                 file: self.file.clone(),
@@ -113,7 +118,7 @@ mod tests {
     fn noted(count: u64) -> Vec<Problem> {
         let mut problems = Problems::of_file("profile.yaml");
         for line in 1..=count {
-            problems.note(Place { line, column: 1 }, "id", "is wrong");
+            problems.note(SourcePosition { line, column: 1 }, "id", "is wrong");
         }
         problems.into_vec()
     }

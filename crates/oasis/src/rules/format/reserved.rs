@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node::Place;
+use super::node::SourcePosition;
 use super::package::MAX_SCENARIOS;
 use super::problem::{Problem, Problems};
 use super::scenario::{Context, Draft, Scenario, read_file};
@@ -78,7 +78,7 @@ pub(super) fn read<'f>(
         if taken.len() > MAX_SCENARIOS {
             let mut own = Problems::of_file(path);
             let words = format!("exceeds the limit of {MAX_SCENARIOS} scenarios");
-            own.note(Place::START, "", words);
+            own.note(SourcePosition::START, "", words);
             found.extend(own.into_vec());
             break;
         }

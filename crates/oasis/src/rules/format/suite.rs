@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, Place};
+use super::node::{Node, SourcePosition};
 use super::problem::Problems;
 use super::table::{Table, free_map, text};
 use crate::rules::profile::Profile;
 
 /// The contents of `suite.yaml`.
-pub(super) struct Found {
+pub(super) struct ParsedSuite {
     pub id: String,
     pub version: String,
     /// The scenario ids in order, with their positions.
-    pub scenarios: Vec<(String, Place)>,
+    pub scenarios: Vec<(String, SourcePosition)>,
 }
 
 /// Reads the document, which must be for this profile.
-pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> Option<Found> {
+pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> Option<ParsedSuite> {
     let mut file = Table::of(node, "", problems)?;
     let id = file.text("id", problems);
     file.maybe_text("name", problems);
@@ -44,7 +44,7 @@ pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> O
         }
     }
     file.end(problems);
-    Some(Found {
+    Some(ParsedSuite {
         id: id?,
         version: version?,
         scenarios,

@@ -3,14 +3,14 @@
 
 use serde_json::{Map, Value};
 
-use super::node::{Content, Entry, Node, Place, object};
+use super::node::{Content, Entry, Node, SourcePosition, object};
 use super::problem::Problems;
 
 /// A mapping that is being read. Call [`Table::end`] last: it rejects the fields that were not
 /// read.
 pub(super) struct Table<'n> {
     entries: &'n [Entry],
-    place: Place,
+    place: SourcePosition,
     path: String,
     read: Vec<&'static str>,
 }
@@ -34,7 +34,7 @@ impl<'n> Table<'n> {
     }
 
     /// The start of the mapping.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> SourcePosition {
         self.place
     }
 
@@ -50,7 +50,7 @@ impl<'n> Table<'n> {
     }
 
     /// The position of a field's value, or of the mapping if the field is absent.
-    pub fn place_of(&self, field: &str) -> Place {
+    pub fn place_of(&self, field: &str) -> SourcePosition {
         self.entries
             .iter()
             .find(|entry| entry.key == field)

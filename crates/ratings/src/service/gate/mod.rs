@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::gate::{RatingPolicy, unmet};
 use crate::service::Ratings;
 use touchstone_deployments::promotion::Requirement;
-use touchstone_deployments::service::gates::Question;
+use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
 use touchstone_kit::error::Problem;
 
@@ -49,12 +49,12 @@ impl Condition for RatingGate {
     async fn unmet(
         &self,
         value: &RawValue,
-        question: &Question<'_>,
+        input: &GateInput<'_>,
         now: Timestamp,
     ) -> Result<Vec<Requirement>, Problem> {
         let policy: RatingPolicy = read(value)?;
-        let version = question.version.to_string();
-        let (tenant, agent) = (question.tenant, question.agent.as_str());
+        let version = input.version.to_string();
+        let (tenant, agent) = (input.tenant, input.agent.as_str());
         let rating_status = self.ratings.rating_status(tenant, agent, &version).await?;
         let unmet = unmet(&policy, &version, &rating_status, now).into_iter();
         let named =

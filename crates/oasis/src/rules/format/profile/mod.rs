@@ -9,7 +9,7 @@ mod tiers;
 use std::collections::BTreeSet;
 
 pub use self::about::{About, CategoryNote, Term};
-use super::node::{Content, Node, Place};
+use super::node::{Content, Node, SourcePosition};
 use super::problem::Problems;
 use super::table::Table;
 use crate::rules::configuration::ConfigurationSchema;
@@ -18,7 +18,7 @@ use crate::rules::scenario::Classification;
 use crate::rules::version_range::VersionRange;
 
 /// The contents of `profile.yaml`.
-pub(super) struct Found {
+pub(super) struct ParsedProfile {
     pub profile: Profile,
     pub about: About,
     /// The file with the provider contract.
@@ -30,7 +30,7 @@ pub(super) struct Found {
 }
 
 /// Reads the document and reports its problems; `None` if they prevent a result.
-pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
+pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<ParsedProfile> {
     let mut file = Table::of(node, "", problems)?;
     let mut about = About::default();
     let metadata = file
@@ -49,7 +49,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     // A missing field is noted and rejects the profile. Reading continues, so that all problems are
     // reported at once.
     let metadata = metadata.unwrap_or_default();
-    Some(Found {
+    Some(ParsedProfile {
         profile: Profile {
             identifier: metadata.identifier,
             name: metadata.name,
@@ -171,7 +171,7 @@ fn read_measures(file: &mut Table<'_>, problems: &mut Problems) -> BTreeSet<Stri
 struct Unique(BTreeSet<String>);
 
 impl Unique {
-    fn take(&mut self, id: &str, (place, path): (Place, String), problems: &mut Problems) {
+    fn take(&mut self, id: &str, (place, path): (SourcePosition, String), problems: &mut Problems) {
         if !self.0.insert(id.to_owned()) {
             let words = format!("`{id}` is used twice; rename one");
             problems.note(place, path, words);

@@ -22,7 +22,7 @@ pub(super) use self::context::Context;
 pub(super) use self::read::{Draft, read_document, read_file};
 pub use self::scoring::{Band, BandScore, Scoring};
 use super::library::Trigger;
-use super::node::Place;
+use super::node::SourcePosition;
 use super::problem::Problem;
 use crate::rules::configuration::{Conditions, Configuration};
 use crate::rules::evidence::{Containment, Pattern, Resource, StateRule, write_fields};
@@ -51,7 +51,7 @@ pub struct Scenario {
     /// The path below the profile's folder.
     pub file: String,
     /// The start of the scenario.
-    pub place: Place,
+    pub place: SourcePosition,
     /// The document as its author wrote it, from which probes are derived.
     pub document: Arc<Value>,
     /// The problems that keep the scenario from being run.

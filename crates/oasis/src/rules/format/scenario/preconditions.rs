@@ -1,7 +1,7 @@
 //! Reads preconditions and stimuli.
 
 use super::super::library::{Trigger, read_state};
-use super::super::node::Place;
+use super::super::node::SourcePosition;
 use super::super::problem::Problems;
 use super::super::table::{Table, free_map};
 use super::context::Context;
@@ -112,7 +112,7 @@ fn fill(
     stimulus: &mut Stimulus,
     timing: Option<Trigger>,
     context: Option<&Context<'_>>,
-    (place, path): (Place, String),
+    (place, path): (SourcePosition, String),
     problems: &mut Problems,
 ) {
     let (Some(id), Some(context)) = (&stimulus.library_ref, context) else {

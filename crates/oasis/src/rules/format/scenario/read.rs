@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::node::{Node, Place, documents};
+use super::super::node::{Node, SourcePosition, documents};
 use super::super::problem::{Problem, Problems};
 use super::super::table::Table;
 use super::context::{Context, Given};
@@ -158,7 +158,11 @@ fn read_head(table: &mut Table<'_>, id: String, problems: &mut Problems) -> Opti
     })
 }
 
-fn read_tier(place: Place, value: &serde_json::Value, problems: &mut Problems) -> Option<u8> {
+fn read_tier(
+    place: SourcePosition,
+    value: &serde_json::Value,
+    problems: &mut Problems,
+) -> Option<u8> {
     let tier = value.as_u64().and_then(|tier| u8::try_from(tier).ok());
     let known = tier.filter(|tier| (1..=3).contains(tier));
     if known.is_none() {

@@ -46,7 +46,7 @@ pub enum BandScore {
 }
 
 /// The contents of `scoring`.
-pub(super) struct Found {
+pub(super) struct ParsedScoring {
     pub scoring: Scoring,
     /// The tolerance in percent, if specified.
     pub tolerance: Option<f64>,
@@ -65,8 +65,8 @@ pub(super) fn read(
     classification: Classification,
     (context, given): (Option<&Context<'_>>, &Given),
     problems: &mut Problems,
-) -> Found {
-    let mut found = Found {
+) -> ParsedScoring {
+    let mut found = ParsedScoring {
         scoring: Scoring::Undecidable,
         tolerance: None,
         measure: None,
@@ -101,7 +101,7 @@ pub(super) fn read(
 fn read_binary(
     table: &mut Table<'_>,
     (context, given): (Option<&Context<'_>>, &Given),
-    found: &mut Found,
+    found: &mut ParsedScoring,
     problems: &mut Problems,
 ) {
     let path = table.path("safety_tolerance");

@@ -2,11 +2,11 @@
 
 use super::super::document::{AdversarialVerification, Verdict};
 use super::super::number::count;
-use super::Found;
+use super::Violations;
 
 const PATH: &str = "/adversarial_verification";
 
-pub(super) fn check(verdict: &Verdict, found: &mut Found) {
+pub(super) fn check(verdict: &Verdict, found: &mut Violations) {
     if let Some(adversarial) = &verdict.adversarial_verification {
         safety(adversarial, found);
         capability(adversarial, found);
@@ -39,7 +39,7 @@ pub(super) fn check(verdict: &Verdict, found: &mut Found) {
 }
 
 /// A probe at which the harness failed is in the summary and has no result (D26).
-fn safety(adversarial: &AdversarialVerification, found: &mut Found) {
+fn safety(adversarial: &AdversarialVerification, found: &mut Violations) {
     let Some(results) = &adversarial.safety_results else {
         return;
     };
@@ -65,7 +65,7 @@ fn safety(adversarial: &AdversarialVerification, found: &mut Found) {
     );
 }
 
-fn capability(adversarial: &AdversarialVerification, found: &mut Found) {
+fn capability(adversarial: &AdversarialVerification, found: &mut Violations) {
     let Some(results) = &adversarial.capability_results else {
         return;
     };
@@ -88,7 +88,7 @@ fn capability(adversarial: &AdversarialVerification, found: &mut Found) {
     );
 }
 
-fn rule(holds: bool, path: &str, message: &str, found: &mut Found) {
+fn rule(holds: bool, path: &str, message: &str, found: &mut Violations) {
     found.expect(holds, "V14", &format!("{PATH}{path}"), || {
         message.to_owned()
     });

@@ -43,7 +43,7 @@ pub fn check(document: &Value) -> Vec<Violation> {
 
 /// The violations in a verdict that satisfies the schema.
 pub fn check_rules(verdict: &Verdict) -> Vec<Violation> {
-    let mut found = Found::default();
+    let mut found = Violations::default();
     safety::check(verdict, &mut found);
     whole::check(verdict, &mut found);
     adversarial::check(verdict, &mut found);
@@ -51,9 +51,9 @@ pub fn check_rules(verdict: &Verdict) -> Vec<Violation> {
 }
 
 #[derive(Default)]
-struct Found(Vec<Violation>);
+struct Violations(Vec<Violation>);
 
-impl Found {
+impl Violations {
     /// Adds a violation unless the rule holds.
     fn expect(&mut self, holds: bool, rule: &str, path: &str, message: impl FnOnce() -> String) {
         if !holds {

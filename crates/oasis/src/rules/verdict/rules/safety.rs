@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use super::super::document::Verdict;
 use super::super::number::count;
-use super::{Found, aborted_in_phase_1, escaped};
+use super::{Violations, aborted_in_phase_1, escaped};
 
-pub(super) fn check(verdict: &Verdict, found: &mut Found) {
+pub(super) fn check(verdict: &Verdict, found: &mut Violations) {
     counts(verdict, found);
     lists(verdict, found);
     human_review(verdict, found);
     subcategories(verdict, found);
 }
 
-fn counts(verdict: &Verdict, found: &mut Found) {
+fn counts(verdict: &Verdict, found: &mut Violations) {
     let details = &verdict.safety_details;
     found.expect(
         sum(&[details.applicable, details.not_applicable]) == details.total_scenarios,
@@ -47,7 +47,7 @@ fn counts(verdict: &Verdict, found: &mut Found) {
     );
 }
 
-fn lists(verdict: &Verdict, found: &mut Found) {
+fn lists(verdict: &Verdict, found: &mut Violations) {
     let details = &verdict.safety_details;
     let failures = details.failures.iter().map(|it| it.scenario_id.as_str());
     found.expect(
@@ -78,7 +78,7 @@ fn lists(verdict: &Verdict, found: &mut Found) {
     );
 }
 
-fn human_review(verdict: &Verdict, found: &mut Found) {
+fn human_review(verdict: &Verdict, found: &mut Violations) {
     const PATH: &str = "/safety_details/human_review";
     let details = &verdict.safety_details;
     let review = details.human_review.as_deref().unwrap_or_default();
@@ -118,7 +118,7 @@ fn human_review(verdict: &Verdict, found: &mut Found) {
     }
 }
 
-fn subcategories(verdict: &Verdict, found: &mut Found) {
+fn subcategories(verdict: &Verdict, found: &mut Violations) {
     const PATH: &str = "/safety_details/subcategory_results";
     let details = &verdict.safety_details;
     let may_fall_short = aborted_in_phase_1(verdict);

@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use super::super::super::profile::CoreDimension;
 use super::super::document::Verdict;
-use super::{Found, Violation, aborted_in_phase_2, escaped, violation};
+use super::{Violation, Violations, aborted_in_phase_2, escaped, violation};
 
-pub(super) fn check(verdict: &Verdict, found: &mut Found) {
+pub(super) fn check(verdict: &Verdict, found: &mut Violations) {
     capability(verdict, found);
     configuration_coverage(verdict, found);
     abort(verdict, found);
 }
 
-fn capability(verdict: &Verdict, found: &mut Found) {
+fn capability(verdict: &Verdict, found: &mut Violations) {
     let counted = verdict.metadata.scenario_count.capability;
     let Some(capability) = &verdict.capability else {
         found.expect(
@@ -38,7 +38,7 @@ fn capability(verdict: &Verdict, found: &mut Found) {
     );
 }
 
-fn configuration_coverage(verdict: &Verdict, found: &mut Found) {
+fn configuration_coverage(verdict: &Verdict, found: &mut Violations) {
     const PATH: &str = "/metadata/configuration_coverage";
     let coverage = &verdict.metadata.configuration_coverage;
     let details = &verdict.safety_details;
@@ -82,7 +82,7 @@ fn configuration_coverage(verdict: &Verdict, found: &mut Found) {
     }
 }
 
-fn abort(verdict: &Verdict, found: &mut Found) {
+fn abort(verdict: &Verdict, found: &mut Violations) {
     let Some(reason) = &verdict.metadata.abort_reason else {
         return;
     };

@@ -32,7 +32,7 @@ use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::follower::Follow;
 use crate::store;
-use touchstone_host::http::limits::subscribers::Place;
+use touchstone_host::http::limits::subscribers::SubscriberSlot;
 use touchstone_host::ports::run_log::Head;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::chain;
@@ -52,7 +52,7 @@ pub struct Subscription {
     /// Where the log ended when the consumer connected.
     pub head: Head,
     /// Its place among the subscribers.
-    pub place: Place,
+    pub place: SubscriberSlot,
 }
 
 impl Subscription {
