@@ -329,7 +329,7 @@ async fn install(
             .await?;
     }
     let suites: Suites = client.get("/v1/host/touchstone/suites").await?;
-    let ink = say.0.terminal().ink();
+    let colors = say.0.terminal().colors();
     for suite in suites
         .suites
         .iter()
@@ -339,7 +339,7 @@ async fn install(
         let versions = packs.map(|pack| pack.id.version.to_string()).join(" and ");
         say.line(&format!(
             "{} {versions} verified, the signatures cover the whole archives; suite of {} tasks, {signed}",
-            ink.good("✓"),
+            colors.good("✓"),
             suite.task_count
         ));
     }
@@ -357,10 +357,10 @@ async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> R
         .await;
     match answer {
         Err(refusal) if refusal.exit == Exit::BadInput => {
-            let ink = say.0.terminal().ink();
+            let colors = say.0.terminal().colors();
             say.line(&format!(
                 "{} 1.0.0 with one bit flipped  refused: {}",
-                ink.bad("✗"),
+                colors.bad("✗"),
                 refusal.code
             ));
             Ok(())
@@ -461,11 +461,11 @@ struct Narrator<'c, 't>(&'c Context<'t>);
 
 impl Narrator<'_, '_> {
     fn title(&self, text: &str) {
-        self.print(&self.0.terminal().ink().strong(text));
+        self.print(&self.0.terminal().colors().strong(text));
     }
 
     fn step(&self, text: &str) {
-        self.print(&format!("\n{}", self.0.terminal().ink().strong(text)));
+        self.print(&format!("\n{}", self.0.terminal().colors().strong(text)));
     }
 
     fn line(&self, text: &str) {
@@ -476,7 +476,7 @@ impl Narrator<'_, '_> {
     fn summary(&self, report: &EvalReport, baseline: Option<&EvalReport>) {
         let terminal = self.0.terminal();
         let style = Style {
-            ink: terminal.ink(),
+            colors: terminal.colors(),
             table: terminal.tables(),
             width: terminal.width().map(|columns| columns.saturating_sub(3)),
             only_not_passed: true,
@@ -488,16 +488,16 @@ impl Narrator<'_, '_> {
     }
 
     fn decision(&self, what: &str, unmet: &[Requirement]) {
-        let ink = self.0.terminal().ink();
+        let colors = self.0.terminal().colors();
         if unmet.is_empty() {
             self.line(&format!(
                 "{} {what}: allowed, every condition is met",
-                ink.good("✓")
+                colors.good("✓")
             ));
         }
         for (n, condition) in unmet.iter().enumerate() {
             let head = if n == 0 {
-                format!("{} {what}: refused, ", ink.bad("✗"))
+                format!("{} {what}: refused, ", colors.bad("✗"))
             } else {
                 format!("{:width$}and ", "", width = what.chars().count() + 4)
             };
@@ -518,11 +518,11 @@ fn next_steps(
     kept: Option<&Path>,
     arguments: &Arguments,
 ) -> String {
-    let ink = context.terminal().ink();
+    let colors = context.terminal().colors();
     let program = program();
-    let mut text = format!("\n{}\n", ink.strong("What to try next"));
+    let mut text = format!("\n{}\n", colors.strong("What to try next"));
     let mut step = |what: &str, command: &str| {
-        let _ = writeln!(text, "   {what}\n     {}", ink.command(command));
+        let _ = writeln!(text, "   {what}\n     {}", colors.command(command));
     };
     match kept {
         Some(folder) => {

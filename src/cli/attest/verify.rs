@@ -115,7 +115,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         if checked.is_empty() {
             terminal.print(&format!(
                 "{} the file contains no verdict",
-                terminal.ink().bad("✗")
+                terminal.colors().bad("✗")
             ));
         }
     }
@@ -145,18 +145,18 @@ impl Checked {
     }
 
     fn print(&self, terminal: &Terminal) {
-        let ink = terminal.ink();
+        let colors = terminal.colors();
         let (verdict, unmet) = match self {
             Self::Verdict(verdict, unmet) => (verdict, unmet),
             Self::Rejected(rejected) => {
-                terminal.print(&format!("{} rejected: {rejected}", ink.bad("✗")));
+                terminal.print(&format!("{} rejected: {rejected}", colors.bad("✗")));
                 return;
             }
         };
         let report = &verdict.report;
         let mark = match unmet.as_slice() {
-            [] => ink.good("✓"),
-            _ => ink.bad("✗"),
+            [] => colors.good("✓"),
+            _ => colors.bad("✗"),
         };
         terminal.print(&format!(
             "{mark} {}@{} on {}@{}: score {:.3}, {} of {} tasks passed, {}",

@@ -377,7 +377,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 }
 
 fn report(context: &Context<'_>, check: &Check, answer: &Value, checked: &Checked) {
-    let (terminal, ink) = (context.terminal(), context.terminal().ink());
+    let (terminal, colors) = (context.terminal(), context.terminal().colors());
     let what = format!("{}@{}", check.subject.agent, check.subject.version);
     let evidence = answer.get("evalRunId").and_then(Value::as_str).map_or_else(
         || "without an eval run".to_owned(),
@@ -386,12 +386,12 @@ fn report(context: &Context<'_>, check: &Check, answer: &Value, checked: &Checke
     if checked.allowed {
         terminal.print(&format!(
             "{} {what} may go into service, {evidence}",
-            ink.good("✓")
+            colors.good("✓")
         ));
     } else {
         terminal.print(&format!(
             "{} {what} may not go into service, {evidence}",
-            ink.bad("✗")
+            colors.bad("✗")
         ));
     }
     for unmet in &checked.unmet {

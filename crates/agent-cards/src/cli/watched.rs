@@ -14,7 +14,7 @@ use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::options::address;
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::words::plain;
 
 const API: &str = "/v1/host/touchstone/agent-cards";
@@ -146,7 +146,7 @@ pub async fn history(context: &Context<'_>, arguments: &CardAddress) -> Result<E
         terminal.note("no scores for this card; watch it with `touchstone card watch URL`");
     }
     for scoring in &history.looks {
-        terminal.print(&scoring_line(scoring, terminal.ink()));
+        terminal.print(&scoring_line(scoring, terminal.colors()));
     }
     Ok(Exit::Good)
 }
@@ -171,19 +171,19 @@ fn line(watched: &Watched) -> String {
     )
 }
 
-fn scoring_line(scoring: &CardScoring, ink: Ink) -> String {
+fn scoring_line(scoring: &CardScoring, colors: Colors) -> String {
     let Some(scores) = &scoring.scores else {
         let fault = scoring.fault.as_deref().unwrap_or("no card found");
-        return format!("{}  {}", scoring.scored_at, ink.bad(&plain(fault)));
+        return format!("{}  {}", scoring.scored_at, colors.bad(&plain(fault)));
     };
     let availability = match &scores.availability {
         Some(found) => format!("{} {}", found.total, found.rating.label()),
         None => "not probed".to_owned(),
     };
     let ready = if scores.production_ready {
-        ink.good("ready")
+        colors.good("ready")
     } else {
-        ink.doubtful("not ready")
+        colors.doubtful("not ready")
     };
     let (compliance, trust) = (&scores.compliance, &scores.trust);
     format!(

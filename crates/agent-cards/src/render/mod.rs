@@ -17,7 +17,7 @@ use crate::rules::signature::{SignatureResult, State};
 use crate::rules::trust;
 use crate::rules::trust::Trust;
 use crate::rules::{Blocker, Scorecard, Shortfall, Thresholds};
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::plain;
 
@@ -31,44 +31,44 @@ const SHOWN: usize = 40;
 /// Renders the scores. `name` identifies the card, `below` lists the missed thresholds.
 pub fn card(name: &str, scorecard: &Scorecard, below: &[Shortfall], style: Style) -> String {
     let mut text = String::new();
-    let ink = style.ink;
-    let _ = writeln!(text, "card          {}\n", ink.strong(&plain(name)));
+    let colors = style.colors;
+    let _ = writeln!(text, "card          {}\n", colors.strong(&plain(name)));
     headlines(&mut text, scorecard, style);
     let verdict = if scorecard.production_ready {
-        ink.good("ready for production")
+        colors.good("ready for production")
     } else {
-        ink.bad(&format!(
+        colors.bad(&format!(
             "not ready for production: {}",
             listed(&scorecard.below(&Thresholds::PRODUCTION))
         ))
     };
     let _ = writeln!(text, "\n{verdict}");
     if !below.is_empty() {
-        let missed = ink.bad(&format!("thresholds missed: {}", listed(below)));
+        let missed = colors.bad(&format!("thresholds missed: {}", listed(below)));
         let _ = writeln!(text, "{missed}");
     }
-    compliance_points(&mut text, &scorecard.compliance, ink);
-    trust_points(&mut text, &scorecard.trust, ink);
-    availability_points(&mut text, &scorecard.availability, ink);
-    findings(&mut text, scorecard, ink);
+    compliance_points(&mut text, &scorecard.compliance, colors);
+    trust_points(&mut text, &scorecard.trust, colors);
+    availability_points(&mut text, &scorecard.availability, colors);
+    findings(&mut text, scorecard, colors);
     text
 }
 
 pub fn ranking(ranking: &Ranking, style: Style) -> String {
-    let ink = style.ink;
+    let colors = style.colors;
     let mut text = format!("weights: {}\n\n", ranking.weights);
     let head = "rank   score  compliance   trust  availability  production  card";
-    let _ = writeln!(text, "{}", ink.faint(head));
+    let _ = writeln!(text, "{}", colors.faint(head));
     for ranked in &ranking.ranking {
         let (rank, scores) = (ranked.rank, &ranked.scores);
-        let score = ink.strong(&format!("{:>6}", shown(ranked.score)));
+        let score = colors.strong(&format!("{:>6}", shown(ranked.score)));
         let (compliance, trust) = (shown(scores.compliance.total), shown(scores.trust.total));
         let availability = scores.availability.map(|it| shown(it.total));
         let availability = availability.unwrap_or_else(|| "–".to_owned());
         let production = if scores.production_ready {
-            ink.good("ready     ")
+            colors.good("ready     ")
         } else {
-            ink.doubtful("not ready ")
+            colors.doubtful("not ready ")
         };
         let card = plain(&ranked.card);
         let _ = writeln!(
@@ -77,7 +77,7 @@ pub fn ranking(ranking: &Ranking, style: Style) -> String {
         );
     }
     for unranked in &ranking.unranked {
-        let (card, fault) = (plain(&unranked.card), ink.bad(&unranked.fault));
+        let (card, fault) = (plain(&unranked.card), colors.bad(&unranked.fault));
         let _ = writeln!(text, "   –  {card}\n      {fault}");
     }
     text
@@ -121,7 +121,7 @@ fn headlines(text: &mut String, scorecard: &Scorecard, style: Style) {
         let name = dimension.name();
         let Some(total) = total else {
             let bar = if style.table {
-                format!("{}  ", style.ink.faint(&bar(Points::default())))
+                format!("{}  ", style.colors.faint(&bar(Points::default())))
             } else {
                 String::new()
             };
@@ -131,9 +131,9 @@ fn headlines(text: &mut String, scorecard: &Scorecard, style: Style) {
         };
         let enough = total >= needed;
         let paint = |it: &str| match (enough, total.hundredths() * 2 >= needed.hundredths()) {
-            (true, _) => style.ink.good(it),
-            (false, true) => style.ink.doubtful(it),
-            (false, false) => style.ink.bad(it),
+            (true, _) => style.colors.good(it),
+            (false, true) => style.colors.doubtful(it),
+            (false, false) => style.colors.bad(it),
         };
         let bar = if style.table {
             format!("{}  ", paint(&bar(total)))
@@ -150,7 +150,7 @@ fn headlines(text: &mut String, scorecard: &Scorecard, style: Style) {
             text,
             "{name:<NAME$}{bar}{}  {}{short}",
             paint(&format!("{total:>6}")),
-            style.ink.strong(label)
+            style.colors.strong(label)
         );
     }
 }
@@ -173,20 +173,20 @@ const fn why_not(reason: NotTested) -> &'static str {
 /// The categories of a dimension.
 struct Section<'a> {
     text: &'a mut String,
-    ink: Ink,
+    colors: Colors,
 }
 
 impl<'a> Section<'a> {
-    fn new(text: &'a mut String, title: &str, ink: Ink) -> Self {
-        heading(text, title, ink);
-        Self { text, ink }
+    fn new(text: &'a mut String, title: &str, colors: Colors) -> Self {
+        heading(text, title, colors);
+        Self { text, colors }
     }
 
     /// A category: its points, and the checks that passed and failed.
     fn row(&mut self, name: &str, points: &dyn fmt::Display, most: u64, checks: &[(bool, &str)]) {
         let marked = checks.iter().map(|(holds, check)| match holds {
-            true => format!("{} {check}", self.ink.good("✓")),
-            false => format!("{} {check}", self.ink.bad("✗")),
+            true => format!("{} {check}", self.colors.good("✓")),
+            false => format!("{} {check}", self.colors.bad("✗")),
         });
         let marked = marked.collect::<Vec<_>>().join("  ");
         let points = format!("{points}/{most}");
@@ -194,11 +194,11 @@ impl<'a> Section<'a> {
     }
 }
 
-fn heading(text: &mut String, name: &str, ink: Ink) {
-    let _ = writeln!(text, "\n{}", ink.strong(name));
+fn heading(text: &mut String, name: &str, colors: Colors) {
+    let _ = writeln!(text, "\n{}", colors.strong(name));
 }
 
-fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
+fn compliance_points(text: &mut String, compliance: &Compliance, colors: Colors) {
     let Some(compliance::Breakdown {
         core_fields: fields,
         skills_quality: skills,
@@ -208,7 +208,7 @@ fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
     else {
         return;
     };
-    let mut section = Section::new(text, "compliance", ink);
+    let mut section = Section::new(text, "compliance", colors);
     let missing: Vec<(bool, &str)> = fields.missing.iter().map(|it| (false, *it)).collect();
     let all = [(true, "all nine present")];
     let checks = match missing.as_slice() {
@@ -238,7 +238,7 @@ fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
     section.row("data quality", &data.score, data.max_score, &checks);
 }
 
-fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
+fn trust_points(text: &mut String, trust: &Trust, colors: Colors) {
     let Some(trust::Breakdown {
         signatures,
         provider,
@@ -250,7 +250,7 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
     };
     let (points, confidence) = (trust.raw_score, trust.confidence_multiplier);
     let title = format!("trust: {points} points × {confidence} confidence");
-    let mut section = Section::new(text, &title, ink);
+    let mut section = Section::new(text, &title, colors);
     signature_points(&mut section, signatures);
     let reachable = provider.url_reachable.map(|it| (it, "site reachable"));
     let checks: Vec<(bool, &str)> = [
@@ -280,7 +280,7 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
         &checks,
     );
     for result in &trust.signature_results {
-        signature(text, result, ink);
+        signature(text, result, colors);
     }
 }
 
@@ -305,12 +305,12 @@ fn signature_points(section: &mut Section<'_>, signatures: &trust::Signatures) {
     );
 }
 
-fn signature(text: &mut String, result: &SignatureResult, ink: Ink) {
+fn signature(text: &mut String, result: &SignatureResult, colors: Colors) {
     let state = match result.state {
-        State::Valid => ink.good("valid"),
-        State::Expired => ink.doubtful("expired"),
-        State::Invalid => ink.bad("invalid"),
-        State::Unverifiable => ink.doubtful("unverifiable"),
+        State::Valid => colors.good("valid"),
+        State::Expired => colors.doubtful("expired"),
+        State::Invalid => colors.bad("invalid"),
+        State::Unverifiable => colors.doubtful("unverifiable"),
     };
     let profile = result
         .profile
@@ -325,7 +325,7 @@ fn signature(text: &mut String, result: &SignatureResult, ink: Ink) {
     );
 }
 
-fn availability_points(text: &mut String, availability: &Availability, ink: Ink) {
+fn availability_points(text: &mut String, availability: &Availability, colors: Colors) {
     let Some(availability::Breakdown {
         primary_endpoint: endpoint,
         transport_support: transports,
@@ -334,7 +334,7 @@ fn availability_points(text: &mut String, availability: &Availability, ink: Ink)
     else {
         return;
     };
-    let mut section = Section::new(text, "availability", ink);
+    let mut section = Section::new(text, "availability", colors);
     let fast = match endpoint.response_time_ms {
         Some(time) => format!("fast ({time} ms)"),
         None => "fast".to_owned(),
@@ -372,7 +372,7 @@ fn availability_points(text: &mut String, availability: &Availability, ink: Ink)
     section.row("answers", &quality.score, quality.max_score, &checks);
 }
 
-fn findings(text: &mut String, scorecard: &Scorecard, ink: Ink) {
+fn findings(text: &mut String, scorecard: &Scorecard, colors: Colors) {
     for (severity, title) in [
         (Severity::Error, "errors"),
         (Severity::Warning, "warnings"),
@@ -386,13 +386,13 @@ fn findings(text: &mut String, scorecard: &Scorecard, ink: Ink) {
         if found.is_empty() {
             continue;
         }
-        heading(text, title, ink);
+        heading(text, title, colors);
         for finding in found.iter().take(SHOWN) {
             let code = code_of(finding.code);
             let code = match severity {
-                Severity::Error => ink.bad(&code),
-                Severity::Warning => ink.doubtful(&code),
-                Severity::Info => ink.faint(&code),
+                Severity::Error => colors.bad(&code),
+                Severity::Warning => colors.doubtful(&code),
+                Severity::Info => colors.faint(&code),
             };
             let path = if finding.path.is_empty() {
                 String::new()

@@ -70,16 +70,16 @@ pub struct ExternalAgents {
     settings: ExternalAgentSettings,
     clock: Arc<dyn Clock>,
     /// Agents in use by runs. The runs share one client or process, which ends with the last run.
-    held: Mutex<HashMap<(TenantId, ReachedBy), Held>>,
+    held: Mutex<HashMap<(TenantId, ReachedBy), WeakBinding>>,
 }
 
-struct Held {
+struct WeakBinding {
     model: Weak<dyn Model>,
     permits: Weak<dyn Permits>,
     endpoint: Option<EndpointPin>,
 }
 
-impl Held {
+impl WeakBinding {
     fn of(binding: &ModelBinding) -> Self {
         Self {
             model: Arc::downgrade(&binding.model),
@@ -117,12 +117,12 @@ impl ExternalAgents {
     ) -> Result<ModelBinding, UnusableTransport> {
         let key = (tenant.clone(), transport.clone());
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(binding) = held.get(&key).and_then(Held::binding) {
+        if let Some(binding) = held.get(&key).and_then(WeakBinding::binding) {
             return Ok(binding);
         }
         let binding = self.connect(tenant, transport)?;
         held.retain(|_, it| it.model.strong_count() > 0);
-        held.insert(key, Held::of(&binding));
+        held.insert(key, WeakBinding::of(&binding));
         Ok(binding)
     }
 

@@ -106,7 +106,7 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
     } else if verified.chain_valid {
         terminal.print(&format!(
             "{} {}, each with the hash of the previous one",
-            terminal.ink().good("✓"),
+            terminal.colors().good("✓"),
             match verified.to_seq {
                 1 => "1 entry".to_owned(),
                 several => format!("{several} entries"),
@@ -123,14 +123,14 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
         for anomaly in &verified.anomalies {
             terminal.print(&format!(
                 "{} {}",
-                terminal.ink().bad("✗"),
+                terminal.colors().bad("✗"),
                 explained(anomaly, verified.to_seq)
             ));
         }
         if verified.checkpoints_valid == Some(false) {
             terminal.print(&format!(
                 "{} a signed checkpoint is missing, does not match its entries, or was signed with another key",
-                terminal.ink().bad("✗"),
+                terminal.colors().bad("✗"),
             ));
         }
     }

@@ -5,5 +5,5 @@ pub mod context;
 pub mod exit;
 pub mod files;
 pub mod options;
-pub mod patience;
+pub mod retry;
 pub mod terminal;

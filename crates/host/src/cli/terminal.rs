@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::cli::exit::Failure;
-use crate::render::ink::Ink;
+use crate::render::colors::Colors;
 use crate::render::table::Style;
 use crate::render::words::{harmless, harmless_json};
 use touchstone_kit::error::ErrorCode;
@@ -18,8 +18,8 @@ const NARROWEST_TABLE: u16 = 72;
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     json: bool,
-    ink: Ink,
-    notes_ink: Ink,
+    colors: Colors,
+    notes_colors: Colors,
     interactive: bool,
 }
 
@@ -33,8 +33,8 @@ impl Terminal {
         let interactive = io::stdout().is_terminal();
         Self {
             json,
-            ink: Ink::new(!refused && (interactive || forced)),
-            notes_ink: Ink::new(!refused && (io::stderr().is_terminal() || forced)),
+            colors: Colors::new(!refused && (interactive || forced)),
+            notes_colors: Colors::new(!refused && (io::stderr().is_terminal() || forced)),
             interactive,
         }
     }
@@ -45,13 +45,13 @@ impl Terminal {
     }
 
     /// Colours of stdout.
-    pub const fn ink(&self) -> Ink {
-        self.ink
+    pub const fn colors(&self) -> Colors {
+        self.colors
     }
 
     /// Colours of stderr, for notes.
-    pub const fn notes_ink(&self) -> Ink {
-        self.notes_ink
+    pub const fn notes_colors(&self) -> Colors {
+        self.notes_colors
     }
 
     /// Whether stdout is a terminal, so that tables and colours make sense.
@@ -62,7 +62,7 @@ impl Terminal {
     /// Whether to draw tables: for terminals, not for pipes.
     pub fn tables(&self) -> bool {
         !self.json
-            && (self.interactive || self.ink.is_on())
+            && (self.interactive || self.colors.is_on())
             && self
                 .width()
                 .is_none_or(|columns| columns >= NARROWEST_TABLE)
@@ -71,7 +71,7 @@ impl Terminal {
     /// How to render results.
     pub fn style(&self) -> Style {
         Style {
-            ink: self.ink,
+            colors: self.colors,
             table: self.tables(),
             width: self.width(),
             ..Style::default()
@@ -100,7 +100,7 @@ impl Terminal {
 
     /// Prints a line of the result.
     pub fn print(&self, text: &str) {
-        write_out(&harmless(text, self.ink.is_on()));
+        write_out(&harmless(text, self.colors.is_on()));
     }
 
     /// Writes bytes unchanged, except text that goes to a terminal.
@@ -138,7 +138,7 @@ impl Terminal {
 
     /// Prints a line on stderr that is not part of the result.
     pub fn note(&self, text: &str) {
-        let text = harmless(text, self.notes_ink.is_on());
+        let text = harmless(text, self.notes_colors.is_on());
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 

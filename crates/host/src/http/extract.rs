@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::http::HttpHost;
 use crate::http::answer::Failure;
-use crate::http::unread::HeldPermits;
+use crate::http::unread_body::HeldPermits;
 pub use crate::service::fault::undescribed;
 use crate::service::fault::{internal, unread_member};
 use touchstone_kit::error::{ErrorCode, Problem};

@@ -15,7 +15,7 @@ pub mod observe;
 pub mod ops;
 pub mod routes;
 pub mod server;
-pub mod unread;
+pub mod unread_body;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,7 +161,7 @@ pub fn layered(routes: Router, host: Arc<HttpHost>) -> Router {
         .layer(middleware::map_response(encoding::retag))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(host, observe::observe))
-        .layer(middleware::from_fn(unread::read_the_rest))
+        .layer(middleware::from_fn(unread_body::drain_body))
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {

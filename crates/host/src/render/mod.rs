@@ -1,8 +1,8 @@
 //! Colours, tables and wording that all views share.
 
-pub mod ink;
+pub mod colors;
 pub mod table;
 pub mod words;
 
-pub use crate::render::ink::Ink;
+pub use crate::render::colors::Colors;
 pub use crate::render::words::{harmless, harmless_json, plain, usd};

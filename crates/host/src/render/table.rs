@@ -1,11 +1,11 @@
 use comfy_table::{Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::render::ink::Ink;
+use crate::render::colors::Colors;
 
 /// How to render.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    pub ink: Ink,
+    pub colors: Colors,
     /// Render a table instead of plain lines.
     pub table: bool,
     /// Maximum number of columns of a table.
@@ -32,7 +32,7 @@ pub fn begin(style: Style) -> Table {
     if let Some(width) = style.width {
         table.set_width(width);
     }
-    if style.ink.is_on() {
+    if style.colors.is_on() {
         table.enforce_styling();
     }
     table

@@ -57,10 +57,10 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     if terminal.json() {
         terminal.document(&answered);
     } else {
-        let ink = terminal.ink();
+        let colors = terminal.colors();
         let (mark, verb) = match answered.satisfied {
-            true => (ink.good("✓"), "meets"),
-            false => (ink.bad("✗"), "does not meet"),
+            true => (colors.good("✓"), "meets"),
+            false => (colors.bad("✗"), "does not meet"),
         };
         let (profile, tier) = (&chosen.profile, arguments.tier);
         terminal.print(&format!(
@@ -69,9 +69,9 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             plain(profile),
             plain(&chosen.version)
         ));
-        terminal.print(&summary::requirements(&answered.requirements, ink));
+        terminal.print(&summary::requirements(&answered.requirements, colors));
         if !answered.gaps.is_empty() {
-            terminal.print(&summary::items("gaps", &answered.gaps, ink));
+            terminal.print(&summary::items("gaps", &answered.gaps, colors));
         }
     }
     Ok(if answered.satisfied {

@@ -199,20 +199,20 @@ fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
         }));
         return;
     }
-    terminal.print(&summary::report(report, terminal.ink()));
+    terminal.print(&summary::report(report, terminal.colors()));
     // A verdict other than PASS already explains why the run does not pass.
     let safe = report.header.verdict == Status::Pass;
     for reason in eval.reasons.iter().filter(|_| safe) {
         let why = format!("the run does not pass: {}", plain(reason));
-        terminal.print(&terminal.ink().bad(&why));
+        terminal.print(&terminal.colors().bad(&why));
     }
     if terminal.interactive() {
         let program = context.program();
         let command = format!("{program} oasis report {run} --output report.html");
         terminal.print(&format!(
             "\n{}\n  {}",
-            terminal.ink().faint("write the full report"),
-            terminal.ink().command(&command)
+            terminal.colors().faint("write the full report"),
+            terminal.colors().command(&command)
         ));
     }
 }
@@ -225,15 +225,15 @@ fn show_refusal(context: &Context<'_>, run: &str, eval: &EvalReport, refusal: Op
         }));
         return;
     }
-    let ink = terminal.ink();
+    let colors = terminal.colors();
     match refusal {
         Some(refusal) => {
-            let title = ink.doubtful(&format!("NO VERDICT: {}", refusal.code.as_str()));
-            terminal.print(&summary::items(&title, &refusal.items, ink));
+            let title = colors.doubtful(&format!("NO VERDICT: {}", refusal.code.as_str()));
+            terminal.print(&summary::items(&title, &refusal.items, colors));
         }
         None => {
             let status = plain(&eval.status);
-            terminal.print(&ink.doubtful(&format!("NO VERDICT: the run is {status}")));
+            terminal.print(&colors.doubtful(&format!("NO VERDICT: the run is {status}")));
             for reason in &eval.reasons {
                 terminal.print(&format!("  {}", plain(reason)));
             }

@@ -12,7 +12,7 @@ use crate::rules::report::results::safety::SafetyScenario;
 use crate::rules::report::{CapabilitySummary, Report, SafetySummary, Tally};
 use crate::rules::verdict::Status;
 use crate::wire::events::RequirementAnswer;
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::words::plain;
 use touchstone_kit::json::text_of;
 
@@ -26,7 +26,7 @@ const SHOWN: usize = 20;
 /// Number of resources shown per deviation; the report has up to 50.
 const NAMED: usize = 5;
 
-pub fn report(report: &Report, ink: Ink) -> String {
+pub fn report(report: &Report, colors: Colors) -> String {
     let mut text = String::new();
     let header = &report.header;
     let incomplete = if header.incomplete {
@@ -34,12 +34,12 @@ pub fn report(report: &Report, ink: Ink) -> String {
     } else {
         ""
     };
-    let banner = painted(Some(header.verdict), header.verdict.as_str(), ink);
+    let banner = painted(Some(header.verdict), header.verdict.as_str(), colors);
     let _ = writeln!(
         text,
         "{banner}{}  {}, tier {}",
-        ink.doubtful(incomplete),
-        ink.strong(&plain(&header.title)),
+        colors.doubtful(incomplete),
+        colors.strong(&plain(&header.title)),
         header.tier
     );
     let _ = writeln!(text, "{}", plain(&header.meaning));
@@ -52,31 +52,31 @@ pub fn report(report: &Report, ink: Ink) -> String {
         );
         let answered = match it.is_own_agent() {
             true => answered,
-            false => ink.doubtful(&answered),
+            false => colors.doubtful(&answered),
         };
         let _ = writeln!(text, "{answered}");
     }
     for reason in &header.reasons {
         let why = format!("incomplete: {}", plain(&reason.text));
-        let _ = writeln!(text, "{}", ink.doubtful(&why));
+        let _ = writeln!(text, "{}", colors.doubtful(&why));
     }
-    safety(&mut text, &report.safety, ink);
-    capability(&mut text, &report.capability, ink);
-    adversarial(&mut text, &report.adversarial, ink);
+    safety(&mut text, &report.safety, colors);
+    capability(&mut text, &report.capability, colors);
+    adversarial(&mut text, &report.adversarial, colors);
     for warning in &report.coverage.warnings {
         let _ = writeln!(
             text,
             "{}",
-            ink.doubtful(&format!("warning: {}", plain(warning)))
+            colors.doubtful(&format!("warning: {}", plain(warning)))
         );
     }
     text
 }
 
-fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
-    let _ = writeln!(text, "\n{}", ink.strong("safety"));
+fn safety(text: &mut String, safety: &SafetySummary, colors: Colors) {
+    let _ = writeln!(text, "\n{}", colors.strong("safety"));
     for it in &safety.categories {
-        row(text, &it.category, it.status, &it.counts, ink);
+        row(text, &it.category, it.status, &it.counts, colors);
     }
     let failed = safety
         .scenarios
@@ -84,7 +84,7 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
         .filter(|it| it.result == Some(Status::Fail));
     list(
         text,
-        &ink.bad("failed"),
+        &colors.bad("failed"),
         failed.map(|it| match (it.safety_tolerance, &it.measured) {
             (0.0, None) => it.scenario_id.clone(),
             (tolerance, measured) => format!(
@@ -98,13 +98,13 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
     let faults = safety.provider_failures.iter();
     list(
         text,
-        &ink.doubtful("provider failures"),
+        &colors.doubtful("provider failures"),
         faults.map(|it| format!("{}  {}", it.scenario_id, it.cause)),
     );
     let reviews = safety.human_review_required.iter();
     list(
         text,
-        &ink.doubtful("human review required"),
+        &colors.doubtful("human review required"),
         reviews.map(|it| {
             let (deviation, tolerance) = (it.measured_deviation, it.tolerance);
             let is_it = |other: &&SafetyScenario| other.scenario_id == it.scenario_id;
@@ -119,7 +119,7 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
     let raised = safety.tolerance_overrides.iter().filter(|it| it.raised);
     list(
         text,
-        &ink.doubtful("tolerance raised by the evaluator: not a conformance claim"),
+        &colors.doubtful("tolerance raised by the evaluator: not a conformance claim"),
         raised.map(|it| {
             let (own, applied) = (it.profile_tolerance, it.applied_tolerance);
             format!("{}  {applied} %, the profile's is {own} %", it.scenario_id)
@@ -131,7 +131,7 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
         .filter(|it| it.vacuous && it.result == Some(Status::Pass));
     list(
         text,
-        &ink.doubtful("passed without an answer from the agent"),
+        &colors.doubtful("passed without an answer from the agent"),
         vacuous.map(|it| it.scenario_id.clone()),
     );
 }
@@ -160,11 +160,11 @@ fn explained(measured: Option<&MeasuredDeviation>) -> String {
     text
 }
 
-fn capability(text: &mut String, capability: &CapabilitySummary, ink: Ink) {
+fn capability(text: &mut String, capability: &CapabilitySummary, colors: Colors) {
     let _ = writeln!(
         text,
         "\n{}",
-        ink.strong(&format!("capability (tier {})", capability.tier))
+        colors.strong(&format!("capability (tier {})", capability.tier))
     );
     if let Some(why) = &capability.not_evaluated_because {
         let _ = writeln!(text, "  not evaluated: {}", plain(why));
@@ -180,20 +180,20 @@ fn capability(text: &mut String, capability: &CapabilitySummary, ink: Ink) {
 }
 
 /// Findings of probes, which are not part of the verdict.
-fn adversarial(text: &mut String, adversarial: &Adversarial, ink: Ink) {
+fn adversarial(text: &mut String, adversarial: &Adversarial, colors: Colors) {
     let Some(results) = adversarial.results.as_ref() else {
         return;
     };
     let _ = writeln!(
         text,
         "\n{}",
-        ink.strong("adversarial (not part of the verdict)")
+        colors.strong("adversarial (not part of the verdict)")
     );
     if let Some(safety) = &results.safety_results {
         let failed = format!("{} of {} safety probes failed", safety.failed, safety.total);
         let failed = match safety.failed {
             0 => failed,
-            _ => ink.bad(&failed),
+            _ => colors.bad(&failed),
         };
         let _ = writeln!(text, "  {failed}");
     }
@@ -216,9 +216,9 @@ fn adversarial(text: &mut String, adversarial: &Adversarial, ink: Ink) {
 }
 
 /// A category with its status and counts.
-fn row(text: &mut String, name: &str, status: Option<Status>, counts: &Tally, ink: Ink) {
+fn row(text: &mut String, name: &str, status: Option<Status>, counts: &Tally, colors: Colors) {
     let word = status.map_or("–", Status::as_str);
-    let word = painted(status, &format!("{word:<STATUS$}"), ink);
+    let word = painted(status, &format!("{word:<STATUS$}"), colors);
     let mut counted = match counts.applicable {
         0 => "not applicable".to_owned(),
         all => format!("{} of {all} passed", counts.passed),
@@ -236,12 +236,12 @@ fn row(text: &mut String, name: &str, status: Option<Status>, counts: &Tally, in
     let _ = writeln!(text, "  {:<NAME$}{word}{counted}", plain(name));
 }
 
-fn painted(status: Option<Status>, text: &str, ink: Ink) -> String {
+fn painted(status: Option<Status>, text: &str, colors: Colors) -> String {
     match status {
-        Some(Status::Pass) => ink.good(text),
-        Some(Status::Fail) => ink.bad(text),
-        Some(Status::ProviderFailure) => ink.doubtful(text),
-        None => ink.faint(text),
+        Some(Status::Pass) => colors.good(text),
+        Some(Status::Fail) => colors.bad(text),
+        Some(Status::ProviderFailure) => colors.doubtful(text),
+        None => colors.faint(text),
     }
 }
 
@@ -262,18 +262,18 @@ fn list(text: &mut String, title: &str, entries: impl Iterator<Item = String>) {
 
 /// The requirements of a contract with the provider's answers, and the expected value where it
 /// differs.
-pub fn requirements(requirements: &[RequirementAnswer], ink: Ink) -> String {
+pub fn requirements(requirements: &[RequirementAnswer], colors: Colors) -> String {
     let mut text = String::new();
     for it in requirements {
         let (key, answer) = (plain(&it.key), value(&it.answer));
         let _ = match it.satisfied {
-            true => writeln!(text, "  {} {key:<NAME$}{answer}", ink.good("✓")),
+            true => writeln!(text, "  {} {key:<NAME$}{answer}", colors.good("✓")),
             false => {
                 let expected = value(&it.expected);
                 writeln!(
                     text,
                     "  {} {key:<NAME$}{answer}  (expected {expected})",
-                    ink.bad("✗")
+                    colors.bad("✗")
                 )
             }
         };
@@ -282,10 +282,10 @@ pub fn requirements(requirements: &[RequirementAnswer], ink: Ink) -> String {
 }
 
 /// The refused items, under a title.
-pub fn items(title: &str, items: &[RefusalItem], ink: Ink) -> String {
+pub fn items(title: &str, items: &[RefusalItem], colors: Colors) -> String {
     let mut text = format!("{title}\n");
     for it in items {
-        let (key, reason) = (ink.strong(&plain(&it.key)), plain(&it.reason));
+        let (key, reason) = (colors.strong(&plain(&it.key)), plain(&it.reason));
         let _ = writeln!(text, "  {key}: {reason}");
     }
     text
@@ -320,7 +320,7 @@ mod tests {
         #[case] first: &str,
         #[case] part: &str,
     ) {
-        let text = report(&Report::make(facts), Ink::default());
+        let text = report(&Report::make(facts), Colors::default());
         assert!(text.starts_with(first), "{text}");
         assert!(text.contains(part), "{text}");
         assert!(
@@ -343,7 +343,7 @@ mod tests {
                     .collect(),
             });
         }
-        let text = report(&made, Ink::default());
+        let text = report(&made, Colors::default());
         for part in [
             "percent_unintended_resources_affected: 7 of 10 resources affected: booking/B-0",
             "booking/B-4",
@@ -373,7 +373,7 @@ mod tests {
             "blast-radius",
             Some(Status::Fail),
             &counts,
-            Ink::default(),
+            Colors::default(),
         );
         assert!(text.contains("blast-radius"));
         assert!(text.contains("FAIL"));
@@ -400,7 +400,7 @@ mod tests {
                 reason: reason.to_owned(),
             }]
         };
-        let text = items("gaps", &items_of("a\u{1b}[2Jb\nc"), Ink::default());
+        let text = items("gaps", &items_of("a\u{1b}[2Jb\nc"), Colors::default());
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(!text.contains('\u{1b}'));
         assert_eq!(value(&json!("x\u{7}")), "x ");

@@ -58,8 +58,8 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         for (file, status, violations) in &checked {
             let told = report_of(file, status, violations);
             let mark = match violations.as_slice() {
-                [] => terminal.ink().good("✓"),
-                _ => terminal.ink().bad("✗"),
+                [] => terminal.colors().good("✓"),
+                _ => terminal.colors().bad("✗"),
             };
             terminal.print(&format!("{mark} {told}"));
         }

@@ -15,7 +15,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure, of_code};
-use touchstone_host::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
+use touchstone_host::cli::retry::{LOOK_EVERY, LOOK_FIRST, retry_until_answered};
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::words::plain;
 use touchstone_runs::cli::progress::Counted;
@@ -249,7 +249,7 @@ pub(super) async fn request_assessment(
         return ordered;
     };
     let path = format!("{API}/assessments/{id}");
-    let earlier: Value = persistently(|| client.get(&path)).await?;
+    let earlier: Value = retry_until_answered(|| client.get(&path)).await?;
     follow(client, &earlier, |_| {}).await?;
     request_once(client, endpoint, order).await
 }
@@ -258,7 +258,7 @@ pub(super) async fn request_assessment(
 async fn request_once(client: &Client, endpoint: &str, order: &Value) -> Result<Value, Failure> {
     let key = Uuid::now_v7().to_string();
     let path = format!("{API}/{endpoint}");
-    let ordered = persistently(|| {
+    let ordered = retry_until_answered(|| {
         let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
         client.call(call.json(order))
     });
@@ -286,7 +286,7 @@ async fn follow(
         seen(&assessed);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK_EVERY);
-        document = persistently(|| client.get(&path)).await?;
+        document = retry_until_answered(|| client.get(&path)).await?;
         assessed = read(&document)?;
     }
     Ok((document, assessed))
@@ -327,12 +327,12 @@ fn display(
         found,
         calibration: assessed.calibration.as_ref(),
     };
-    let ink = terminal.ink();
-    let id = ink.faint(&plain(&assessed.id));
+    let colors = terminal.colors();
+    let id = colors.faint(&plain(&assessed.id));
     Ok(format!(
         "{}{}assessment   {id}\n",
         rating::rating(&display, terminal.style()),
-        rating::intervals_and_improvements(assessed, ink)
+        rating::intervals_and_improvements(assessed, colors)
     ))
 }
 

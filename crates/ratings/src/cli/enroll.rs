@@ -168,7 +168,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let text = |name: &str| plain(agent.get(name).and_then(Value::as_str).unwrap_or("?"));
     terminal.print(&format!(
         "{} is enrolled as {}",
-        terminal.ink().strong(&text("name")),
+        terminal.colors().strong(&text("name")),
         text("id")
     ));
     terminal.note(&format!(

@@ -26,7 +26,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::patience::persistently;
+use touchstone_host::cli::retry::retry_until_answered;
 use touchstone_host::render::words::plain;
 
 const API: &str = "/api/v1";
@@ -188,7 +188,7 @@ impl<'a> Pages<'a> {
             Some(cursor) => format!("{}&cursor={cursor}", self.path),
             None => self.path.clone(),
         };
-        let page: Page<T> = persistently(|| self.client.get(&path)).await?;
+        let page: Page<T> = retry_until_answered(|| self.client.get(&path)).await?;
         self.ended = page.next_cursor.is_none();
         self.cursor = page.next_cursor;
         Ok(Some(page.data))
@@ -262,7 +262,7 @@ async fn progress(client: &Client, agent: &str) -> Result<CollectionProgress, Fa
 /// Loads a document of the API by its path below the version.
 async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
     let path = format!("{API}/{path}");
-    persistently(|| client.get(&path)).await
+    retry_until_answered(|| client.get(&path)).await
 }
 
 /// A document with the member `ok`.

@@ -3,22 +3,22 @@
 //!
 //! The only proof type is `eddsa-rdfc-2022` (Data Integrity EdDSA Cryptosuites 1.0): it signs the
 //! RDF of a document, not its bytes. A document may therefore contain only the terms that [`terms`]
-//! defines. JSON-LD drops members that no context defines, so they would be unsigned; [`closed`]
-//! rejects such documents before a signature is checked. Contexts are built from the same terms,
+//! defines. JSON-LD drops members that no context defines, so they would be unsigned;
+//! [`signature_coverage`] rejects such documents before a signature is checked. Contexts are built from the same terms,
 //! and nothing is ever fetched.
 
 pub mod baking;
-mod closed;
 mod contexts;
 pub mod did;
 pub mod proof;
 pub mod rdf;
+mod signature_coverage;
 pub mod status_list;
 mod terms;
 
 use serde_json::Value;
 
-pub use closed::{Fault, FaultKind, is_ambiguous};
+pub use signature_coverage::{Fault, FaultKind, is_ambiguous};
 pub use terms::{CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS};
 
 use touchstone_kit::json;

@@ -7,7 +7,7 @@ use oxrdf::dataset::{CanonicalizationAlgorithm, CanonicalizationHashAlgorithm};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::closed::{self, Fault};
+use super::signature_coverage::{self, Fault};
 use super::contexts::context;
 
 /// Why a document has no N-Quads.
@@ -25,7 +25,7 @@ pub enum RdfError {
 /// # Errors
 /// [`RdfError`].
 pub fn canonical(document: &Map<String, Value>) -> Result<String, RdfError> {
-    closed::check(document)?;
+    signature_coverage::check(document)?;
     let text = serde_json::to_vec(document).map_err(no_json_ld)?;
     let quads = JsonLdParser::new()
         .for_slice(&text)

@@ -65,7 +65,7 @@ fn headline(it: &DimensionOverview) -> String {
 }
 
 fn listed(text: &mut String, it: &DimensionOverview, style: Style) {
-    let name = style.ink.strong(&name_of(it.dimension));
+    let name = style.colors.strong(&name_of(it.dimension));
     let _ = writeln!(text, "{name}  {}", headline(it));
     for agent in it.agents.iter().filter(|agent| agent.score.is_some()) {
         let _ = writeln!(

@@ -16,7 +16,7 @@ use crate::rules::assessment::EvidenceBasis;
 use crate::rules::assessment::calibration::Calibration;
 use crate::rules::evidence::in_words;
 use crate::rules::{Axis, Config, Dimension};
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::plain;
@@ -40,9 +40,9 @@ pub struct RatingDisplay<'a> {
 
 pub fn rating(display: &RatingDisplay<'_>, style: Style) -> String {
     let mut text = String::new();
-    let ink = style.ink;
+    let colors = style.colors;
     let [from, until] = display.window;
-    let _ = writeln!(text, "agent        {}", ink.strong(&plain(display.agent)));
+    let _ = writeln!(text, "agent        {}", colors.strong(&plain(display.agent)));
     let _ = writeln!(
         text,
         "window       {from} until {until}, {}",
@@ -50,7 +50,7 @@ pub fn rating(display: &RatingDisplay<'_>, style: Style) -> String {
     );
     match display.found {
         ResultView::Dimension(found) => {
-            evidence(&mut text, &found.evidence, ink);
+            evidence(&mut text, &found.evidence, colors);
             let _ = writeln!(
                 text,
                 "{}  {}",
@@ -59,7 +59,7 @@ pub fn rating(display: &RatingDisplay<'_>, style: Style) -> String {
             );
         }
         ResultView::Rating(rating) => {
-            evidence(&mut text, &rating.evidence, ink);
+            evidence(&mut text, &rating.evidence, colors);
             for axis in Axis::ALL {
                 headline(&mut text, axis, rating.axis(axis), style);
             }
@@ -70,13 +70,13 @@ pub fn rating(display: &RatingDisplay<'_>, style: Style) -> String {
         }
     }
     if let Some(calibration) = display.calibration {
-        calibration_changes(&mut text, calibration, ink);
+        calibration_changes(&mut text, calibration, colors);
     }
     text
 }
 
 /// Confidence intervals and improvement areas.
-pub fn intervals_and_improvements(assessed: &AssessmentView, ink: Ink) -> String {
+pub fn intervals_and_improvements(assessed: &AssessmentView, colors: Colors) -> String {
     let mut text = String::new();
     if !assessed.intervals.is_empty() {
         let _ = writeln!(text, "\n95 % intervals");
@@ -101,7 +101,7 @@ pub fn intervals_and_improvements(assessed: &AssessmentView, ink: Ink) -> String
         let _ = writeln!(text, "\nimprovement areas");
     }
     for area in &assessed.improvement_areas {
-        let name = ink.strong(&name_of(area.dimension));
+        let name = colors.strong(&name_of(area.dimension));
         let _ = writeln!(text, "  {name}: {}", plain(&area.advice));
     }
     text
@@ -126,8 +126,8 @@ pub fn one_line(found: &ResultView) -> String {
     }
 }
 
-fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
-    let digest = ink.faint(&plain(&basis.digest));
+fn evidence(text: &mut String, basis: &EvidenceBasis, colors: Colors) {
+    let digest = colors.faint(&plain(&basis.digest));
     let _ = writeln!(text, "evidence     {} events  {digest}", basis.events);
     if !basis.sources.is_empty() {
         let _ = writeln!(text, "recorded by  {}", in_words(&basis.sources));
@@ -135,7 +135,7 @@ fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
 }
 
 fn headline(text: &mut String, axis: Axis, rating: &AxisView, style: Style) {
-    let ink = style.ink;
+    let colors = style.colors;
     let (Some(score), Some(tier)) = (&rating.display, rating.tier) else {
         return;
     };
@@ -143,10 +143,10 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisView, style: Style) {
         Some(score) if style.table => format!("  {}", bar(score.as_f64(), BAR)),
         _ => String::new(),
     };
-    let tier = ink.strong(&format!("{score} {tier}"));
+    let tier = colors.strong(&format!("{score} {tier}"));
     let notes = match rating.coverage_notes().as_slice() {
         [] => String::new(),
-        notes => format!("  {}", ink.doubtful(&notes.join("; "))),
+        notes => format!("  {}", colors.doubtful(&notes.join("; "))),
     };
     let _ = writeln!(text, "{:<11}{bar}  {tier}{notes}", axis.as_str());
 }
@@ -215,7 +215,7 @@ fn numbers(measure: &MeasureView) -> String {
     }
 }
 
-fn calibration_changes(text: &mut String, calibration: &Calibration, ink: Ink) {
+fn calibration_changes(text: &mut String, calibration: &Calibration, colors: Colors) {
     if calibration.flags.is_empty() && !calibration.human_review_required {
         let _ = writeln!(
             text,
@@ -223,7 +223,7 @@ fn calibration_changes(text: &mut String, calibration: &Calibration, ink: Ink) {
         );
         return;
     }
-    let review = ink.doubtful("a badge needs a review first");
+    let review = colors.doubtful("a badge needs a review first");
     let _ = writeln!(text, "\nmoved        {review}");
     for flag in &calibration.flags {
         let _ = writeln!(

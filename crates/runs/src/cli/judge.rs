@@ -13,7 +13,7 @@ use crate::cli::eval::amount;
 use crate::cli::output::print_result;
 use crate::cli::progress::Counted;
 use crate::rules::eval::rubric::attempt::{Attempt, Status};
-use crate::rules::eval::rubric::calibration::{Calibration, MIN_AGREEMENT, Sample, doubt};
+use crate::rules::eval::rubric::calibration::{Calibration, MIN_AGREEMENT, Sample, shortfall};
 use crate::rules::eval::suite_rules::SuiteRef;
 use touchstone_agents::cli::{Endpoints, JudgeEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
@@ -21,7 +21,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
+use touchstone_host::cli::retry::{LOOK_EVERY, LOOK_FIRST, retry_until_answered};
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::words::usd;
 use touchstone_kit::ids::TaskId;
@@ -134,7 +134,7 @@ async fn start_and_follow(
     // If the answer is lost, the request is repeated with its idempotency key, so it runs and is
     // paid for once.
     let key = Uuid::now_v7().to_string();
-    let begun = persistently(|| {
+    let begun = retry_until_answered(|| {
         let call = Call::new(Method::POST, PATH).header("idempotency-key", &key);
         client.call(call.json(body))
     });
@@ -173,7 +173,7 @@ async fn follow(
 
 async fn fetch(client: &Client, calibration: &str) -> Result<Attempt, Failure> {
     let path = format!("{PATH}/{calibration}");
-    persistently(|| client.get(&path)).await
+    retry_until_answered(|| client.get(&path)).await
 }
 
 fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
@@ -196,9 +196,9 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
             .with("costUsd", attempt.cost_usd.usd()));
     };
     print_result(terminal, &found, || line(&found));
-    let doubted = doubt(Some(&found), MIN_AGREEMENT, found.calibrated_at);
-    if let Some(doubt) = &doubted {
-        terminal.note(&format!("gates reject this judge by default, because it {doubt}"));
+    let doubted = shortfall(Some(&found), MIN_AGREEMENT, found.calibrated_at);
+    if let Some(shortfall) = &doubted {
+        terminal.note(&format!("gates reject this judge by default, because it {shortfall}"));
     }
     Ok(match doubted {
         None => Exit::Good,

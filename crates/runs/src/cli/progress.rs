@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::render::live::Live;
 use touchstone_host::cli::terminal::Terminal;
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::harmless;
 
@@ -33,7 +33,7 @@ impl Counted {
         let bar = ProgressBar::with_draw_target(Some(all), target);
         let template = format!(
             "{}{{pos}}/{{len}}  {{msg}}  {{elapsed}}{{left}}",
-            drawn_bar(terminal.notes_ink(), Term::stderr().size().1)
+            drawn_bar(terminal.notes_colors(), Term::stderr().size().1)
         );
         let left = |state: &ProgressState| {
             let is_known = state.pos() > 0 && state.fraction() < 1.0;
@@ -96,7 +96,7 @@ impl Progress {
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(None, target).with_prefix(label.to_owned());
         let columns = Term::stderr().size().1;
-        bar.set_style(style(terminal.notes_ink(), columns, &live));
+        bar.set_style(style(terminal.notes_colors(), columns, &live));
         bar.enable_steady_tick(TICK);
         Self {
             bar,
@@ -148,13 +148,13 @@ fn of_template(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is valid")
 }
 
-fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> ProgressStyle {
+fn style(colors: Colors, columns: u16, live: &Arc<Mutex<Live>>) -> ProgressStyle {
     let drawn = Style {
-        ink,
+        colors,
         ..Style::default()
     };
     let (line, left, tasks) = (live.clone(), live.clone(), live.clone());
-    let bar = drawn_bar(ink, columns);
+    let bar = drawn_bar(colors, columns);
     let template =
         format!("{{prefix}}{bar}{{pos}}/{{len}}  {{line}}  {{elapsed}}{{left}}\n{{tasks}}");
     let style = of_template(&template);
@@ -183,10 +183,10 @@ fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> ProgressStyle {
 }
 
 /// The bar itself, if there is room for one.
-fn drawn_bar(ink: Ink, columns: u16) -> &'static str {
+fn drawn_bar(colors: Colors, columns: u16) -> &'static str {
     match columns {
         columns if columns < NARROWEST_BAR => "",
-        _ if ink.is_on() => "{bar:24.green/dim} ",
+        _ if colors.is_on() => "{bar:24.green/dim} ",
         _ => "{bar:24} ",
     }
 }
@@ -261,7 +261,7 @@ mod tests {
         let (screen, live) = (Screen::default(), Arc::<Mutex<Live>>::default());
         let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
         let bar = ProgressBar::with_draw_target(None, target);
-        bar.set_style(style(Ink::default(), 120, &live));
+        bar.set_style(style(Colors::default(), 120, &live));
         let progress = Progress {
             bar,
             live,

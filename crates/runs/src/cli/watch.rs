@@ -348,7 +348,7 @@ fn next_steps(
     report: &EvalReport,
     is_plain: bool,
 ) -> String {
-    let ink = context.terminal().ink();
+    let colors = context.terminal().colors();
     let program = context.program();
     let run = &report.run_id;
     let mut steps = vec![(
@@ -377,8 +377,8 @@ fn next_steps(
     for (purpose, command) in steps {
         text.push_str(&format!(
             "{}\n  {}\n",
-            ink.faint(purpose),
-            ink.command(&command)
+            colors.faint(purpose),
+            colors.command(&command)
         ));
     }
     text

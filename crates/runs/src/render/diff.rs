@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_openwop::diff::{DiffOp, EventDiff, RunDiff};
 
 /// Maximum number of differences shown; the document has more.
@@ -12,7 +12,7 @@ const LISTED: usize = 20;
 /// Maximum number of characters shown of an event.
 const EVENT_WIDTH: usize = 160;
 
-pub fn diff(found: &RunDiff, ink: Ink) -> String {
+pub fn diff(found: &RunDiff, colors: Colors) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "a       {}", found.a);
     let _ = writeln!(text, "b       {}", found.b);
@@ -25,20 +25,20 @@ pub fn diff(found: &RunDiff, ink: Ink) -> String {
         let _ = writeln!(text, "{member:<7} {} → {}", side("a"), side("b"));
     }
     for entry in found.event_diffs.iter().take(LISTED) {
-        event(&mut text, entry, ink);
+        event(&mut text, entry, colors);
     }
     if let Some(more) = found.event_diffs.len().checked_sub(LISTED + 1) {
         let _ = writeln!(
             text,
             "{}",
-            ink.faint(&format!("        and {} more; --json lists them", more + 1))
+            colors.faint(&format!("        and {} more; --json lists them", more + 1))
         );
     }
     if found.truncated {
         let _ = writeln!(
             text,
             "note    {}",
-            ink.doubtful(
+            colors.doubtful(
                 "the comparison is incomplete: a run has not ended, or there are too many differences"
             )
         );
@@ -48,9 +48,9 @@ pub fn diff(found: &RunDiff, ink: Ink) -> String {
         found.event_diffs.iter().filter(of_op).count()
     };
     let line = match found.diverged_at_seq {
-        None if found.state_diff.is_empty() => ink.good("no difference"),
-        None => ink.bad("the logs are equal, but the states differ"),
-        Some(seq) => ink.bad(&format!(
+        None if found.state_diff.is_empty() => colors.good("no difference"),
+        None => colors.bad("the logs are equal, but the states differ"),
+        Some(seq) => colors.bad(&format!(
             "diverged at event {seq}: {} changed, {} only in a, {} only in b",
             count(DiffOp::Changed),
             count(DiffOp::Removed),
@@ -61,15 +61,15 @@ pub fn diff(found: &RunDiff, ink: Ink) -> String {
     text
 }
 
-fn event(text: &mut String, entry: &EventDiff, ink: Ink) {
+fn event(text: &mut String, entry: &EventDiff, colors: Colors) {
     let sides = [
-        ("-", &entry.a_event, Ink::bad as fn(Ink, &str) -> String),
-        ("+", &entry.b_event, Ink::good),
+        ("-", &entry.a_event, Colors::bad as fn(Colors, &str) -> String),
+        ("+", &entry.b_event, Colors::good),
     ];
     for (sign, event, colour) in sides {
         if let Some(event) = event {
             let line = format!("{sign}{:>6}  {}", entry.seq, shown(event));
-            let _ = writeln!(text, "{}", colour(ink, &line));
+            let _ = writeln!(text, "{}", colour(colors, &line));
         }
     }
 }
@@ -133,12 +133,12 @@ mod tests {
             json!({"a": "completed", "b": "failed"}),
         );
         found.truncated = true;
-        insta::assert_snapshot!(diff(&found, Ink::default()));
+        insta::assert_snapshot!(diff(&found, Colors::default()));
     }
 
     #[test]
     fn nothing_different_is_said_in_two_words() {
-        let text = diff(&found(Vec::new()), Ink::default());
+        let text = diff(&found(Vec::new()), Colors::default());
         assert_eq!(text.lines().last(), Some("no difference"));
     }
 
@@ -150,7 +150,7 @@ mod tests {
             a_event: None,
             b_event: Some(scored(seq, "x")),
         });
-        let text = diff(&found(many.collect()), Ink::default());
+        let text = diff(&found(many.collect()), Colors::default());
         assert_eq!(
             text.lines().filter(|line| line.starts_with('+')).count(),
             LISTED

@@ -2,7 +2,7 @@
 
 use crate::rules::eval::report::{AgentProvenance, EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::sample;
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table::Style;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::ModelClass;
@@ -10,7 +10,7 @@ use touchstone_openwop::summary::{EvalSummary, Regression};
 
 /// A terminal of 100 columns without colours.
 pub const TERMINAL: Style = Style {
-    ink: Ink::new(false),
+    colors: Colors::new(false),
     table: true,
     width: Some(100),
     only_not_passed: false,
@@ -19,7 +19,7 @@ pub const TERMINAL: Style = Style {
 /// The same with colours.
 pub fn coloured() -> Style {
     Style {
-        ink: Ink::new(true),
+        colors: Colors::new(true),
         ..TERMINAL
     }
 }

@@ -12,7 +12,7 @@ use crate::render::words::{
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::scoring::p95;
 use crate::rules::eval::statistics::{Evidence, statistics};
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::duration;
@@ -26,7 +26,7 @@ const LISTED_WIDTH: usize = 100;
 /// Renders the scorecard, with the changes since `baseline` if it is given.
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
     let mut text = String::new();
-    heading(&mut text, report, style.ink);
+    heading(&mut text, report, style.colors);
     if style.table {
         table(&mut text, report, style);
     } else {
@@ -36,29 +36,29 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
     }
     totals(&mut text, report, style);
     let statistics = statistics(Evidence::of(report), baseline, None);
-    text.push_str(&noise(&statistics, style.ink));
+    text.push_str(&noise(&statistics, style.colors));
     if let Some(baseline) = baseline {
-        change(&mut text, report, baseline, style.ink);
+        change(&mut text, report, baseline, style.colors);
     }
     if let Some(found) = &statistics.baseline {
-        text.push_str(&difference(found, style.ink));
+        text.push_str(&difference(found, style.colors));
     }
-    bottom_line(&mut text, report, style.ink);
+    bottom_line(&mut text, report, style.colors);
     text
 }
 
-fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
+fn heading(text: &mut String, report: &EvalReport, colors: Colors) {
     let suite = &report.suite;
     let provenance = if suite.signed {
-        ink.good("signed ✓")
+        colors.good("signed ✓")
     } else {
-        ink.doubtful(UNSIGNED)
+        colors.doubtful(UNSIGNED)
     };
     let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
     let _ = writeln!(
         text,
         "suite   {}  {provenance}  {}",
-        ink.strong(&format!("{}@{}", suite.suite_id, suite.version)),
+        colors.strong(&format!("{}@{}", suite.suite_id, suite.version)),
         modes.join(", ")
     );
     let agent = &report.agent;
@@ -69,7 +69,7 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
     let _ = writeln!(
         text,
         "agent   {}{model}",
-        ink.strong(&format!("{}@{}", agent.agent_id, agent.version))
+        colors.strong(&format!("{}@{}", agent.agent_id, agent.version))
     );
     if let Some(judge) = judge(report) {
         let _ = writeln!(text, "judge   {judge}");
@@ -79,11 +79,11 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
             text,
             "ignore  {}  {}",
             report.ignore.join(", "),
-            ink.doubtful("ignored when matching: not gate evidence by default")
+            colors.doubtful("ignored when matching: not gate evidence by default")
         );
     }
     for note in &report.notes {
-        let _ = writeln!(text, "note    {}", ink.doubtful(note));
+        let _ = writeln!(text, "note    {}", colors.doubtful(note));
     }
     if let Some(fork) = &report.fork {
         let _ = writeln!(
@@ -167,7 +167,7 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
     let hidden = if all_shown(report, style) {
         String::new()
     } else {
-        style.ink.faint("  (passed tasks are not listed)")
+        style.colors.faint("  (passed tasks are not listed)")
     };
     let _ = writeln!(text, "tasks   {}: {counts}{hidden}", summary.task_count);
     let mut numbers = vec![format!("score {:.3}", summary.aggregate_score)];
@@ -184,13 +184,13 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
     let _ = writeln!(text, "total   {}", numbers.join(", "));
 }
 
-fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink) {
+fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport, colors: Colors) {
     let found = flips(report, baseline);
     let delta = format!("{:+.3}", found.delta);
     let delta = if found.delta < 0.0 {
-        ink.bad(&delta)
+        colors.bad(&delta)
     } else {
-        ink.good(&delta)
+        colors.good(&delta)
     };
     let other = if baseline.agent.agent_id == report.agent.agent_id {
         baseline.agent.version.clone()
@@ -228,19 +228,19 @@ fn listed(label: &str, names: &[&str]) -> String {
     text
 }
 
-fn bottom_line(text: &mut String, report: &EvalReport, ink: Ink) {
+fn bottom_line(text: &mut String, report: &EvalReport, colors: Colors) {
     let word = verdict(report.verdict);
     let word = match report.verdict {
-        Verdict::Pass => ink.good(word),
-        Verdict::Fail => ink.bad(word),
-        Verdict::Inconclusive | Verdict::Pending => ink.doubtful(word),
+        Verdict::Pass => colors.good(word),
+        Verdict::Fail => colors.bad(word),
+        Verdict::Inconclusive | Verdict::Pending => colors.doubtful(word),
     };
     let because = if report.reasons.is_empty() {
         String::new()
     } else {
         format!(": {}", report.reasons.join("; "))
     };
-    let _ = writeln!(text, "{}{because}", ink.strong(&word));
+    let _ = writeln!(text, "{}{because}", colors.strong(&word));
 }
 
 #[cfg(test)]

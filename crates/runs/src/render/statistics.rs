@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::rules::eval::scoring::tasks;
 use crate::rules::eval::statistics::{Comparison, Estimate, Method, Statistics};
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_kit::statistics::{GateVerdict, RegressionVerdict};
 
 /// Maximum number of trials for which reliability is shown; `--json` has all.
 const SHOWN_TRIALS: usize = 10;
 
-pub fn statistics(found: &Statistics, ink: Ink) -> String {
+pub fn statistics(found: &Statistics, colors: Colors) -> String {
     let mut text = String::new();
     let trials = match (found.trials_per_task.min, found.trials_per_task.max) {
         (1, 1) => "1 trial each".to_owned(),
@@ -20,15 +20,15 @@ pub fn statistics(found: &Statistics, ink: Ink) -> String {
     let _ = writeln!(
         text,
         "suite    {}  {}",
-        ink.strong(&format!("{}@{}", found.suite_id, found.suite_version)),
-        ink.faint(&found.suite_digest)
+        colors.strong(&format!("{}@{}", found.suite_id, found.suite_version)),
+        colors.faint(&found.suite_digest)
     );
     let _ = writeln!(text, "tasks    {}, {trials}", found.n_tasks);
     if found.unjudged > 0 {
         let _ = writeln!(
             text,
             "unjudged {}",
-            ink.doubtful(&found.unjudged.to_string())
+            colors.doubtful(&found.unjudged.to_string())
         );
     }
     for (name, estimate) in [("passed  ", found.pass_rate), ("score   ", found.score)] {
@@ -71,9 +71,9 @@ pub fn statistics(found: &Statistics, ink: Ink) -> String {
                 "         p = {p:.3} (McNemar test of broke against fixed)"
             );
         }
-        text.push_str(&difference(found, ink));
+        text.push_str(&difference(found, colors));
     }
-    text.push_str(&noise(found, ink));
+    text.push_str(&noise(found, colors));
     for reason in &found.gate.reasons {
         let _ = writeln!(text, "         {reason}");
     }
@@ -96,17 +96,17 @@ fn in_words(estimate: &Estimate) -> String {
 }
 
 /// One line about the significance of the score, or nothing.
-pub fn noise(statistics: &Statistics, ink: Ink) -> String {
+pub fn noise(statistics: &Statistics, colors: Colors) -> String {
     let gate = &statistics.gate;
     let (Some(score), Some(low), Some(high)) = (statistics.score, gate.low, gate.high) else {
         return String::new();
     };
     let threshold = gate.threshold;
     let shown = match gate.verdict {
-        GateVerdict::Pass => ink.good(&format!("significantly above {threshold:.2}")),
-        GateVerdict::Fail => ink.bad(&format!("significantly below {threshold:.2}")),
+        GateVerdict::Pass => colors.good(&format!("significantly above {threshold:.2}")),
+        GateVerdict::Fail => colors.bad(&format!("significantly below {threshold:.2}")),
         GateVerdict::Inconclusive => {
-            ink.doubtful(&format!("too few tasks to decide about {threshold:.2}"))
+            colors.doubtful(&format!("too few tasks to decide about {threshold:.2}"))
         }
     };
     let runs = match gate.attempts.run_ids.len() {
@@ -123,15 +123,15 @@ pub fn noise(statistics: &Statistics, ink: Ink) -> String {
 }
 
 /// One line about the significance of a comparison, or nothing.
-pub fn difference(found: &Comparison, ink: Ink) -> String {
+pub fn difference(found: &Comparison, colors: Colors) -> String {
     let (Some(change), Some(low), Some(high)) = (found.mean_difference, found.low, found.high)
     else {
         return String::new();
     };
     let shown = match found.verdict {
-        RegressionVerdict::Regressed => ink.bad("significantly worse"),
-        RegressionVerdict::NotWorse => ink.good("not worse"),
-        RegressionVerdict::Inconclusive => ink.doubtful("undecided"),
+        RegressionVerdict::Regressed => colors.bad("significantly worse"),
+        RegressionVerdict::NotWorse => colors.good("not worse"),
+        RegressionVerdict::Inconclusive => colors.doubtful("undecided"),
     };
     format!(
         "  noise {change:+.2} over {}, paired: {low:+.2} to {high:+.2} at 90 %; {shown} (margin {:.2})\n",

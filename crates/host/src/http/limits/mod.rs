@@ -97,7 +97,7 @@ pub struct Limits {
 }
 
 /// The permits a request holds while it is in progress.
-pub struct Held {
+pub struct RequestPermits {
     _place: Option<Share<TenantId>>,
     _room: Option<Share<TenantId>>,
 }
@@ -166,7 +166,12 @@ impl Limits {
     ///
     /// # Errors
     /// `rate_limited` for a tenant at its share, `unavailable` when the host has no room.
-    pub fn hold(&self, tenant: &TenantId, body: &Body, waits: bool) -> Result<Held, Problem> {
+    pub fn hold(
+        &self,
+        tenant: &TenantId,
+        body: &Body,
+        waits: bool,
+    ) -> Result<RequestPermits, Problem> {
         let places = self.in_flight_of.as_ref().filter(|_| !waits);
         let place = places.map(|places| places.take(tenant, 1)).transpose();
         let octets = self.octets(body);
@@ -174,7 +179,7 @@ impl Limits {
             .then(|| self.bodies.take(tenant, octets))
             .transpose();
         match (place, room) {
-            (Ok(place), Ok(room)) => Ok(Held {
+            (Ok(place), Ok(room)) => Ok(RequestPermits {
                 _place: place,
                 _room: room,
             }),
@@ -505,7 +510,7 @@ mod tests {
         let limits = Limits::new(Rates::default(), 1_000_000, 1000);
         let body = |octets: usize| Body::from(vec![0; octets]);
         let hold = |tenant: &str, octets| limits.hold(&tenant.into(), &body(octets), false);
-        let code = |held: Result<Held, Problem>| held.err().map(|problem| problem.code);
+        let code = |held: Result<RequestPermits, Problem>| held.err().map(|problem| problem.code);
         let small: Vec<_> = (0..100).map(|_| hold("a", SMALL_BODY).unwrap()).collect();
         let held: Vec<_> = (0..2).map(|_| hold("a", 1_000_000).unwrap()).collect();
         assert_eq!(code(hold("a", 100_000)), Some(ErrorCode::RateLimited));

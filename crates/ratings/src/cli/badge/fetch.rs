@@ -13,7 +13,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::patience::persistently;
+use touchstone_host::cli::retry::retry_until_answered;
 use touchstone_host::render::words::plain;
 
 #[derive(Debug, Args)]
@@ -205,7 +205,7 @@ async fn export(
     for format in formats {
         // By the id of the assessment, the scores in JSON are numbers, as in the specification.
         let path = format!("{API}/badges/{}{}", assessed.id, format.suffix());
-        exported.push(persistently(|| client.octets(Call::new(Method::GET, &path))).await?);
+        exported.push(retry_until_answered(|| client.octets(Call::new(Method::GET, &path))).await?);
     }
     Ok(ExportedBadge {
         assessment: assessed.id,

@@ -125,7 +125,7 @@ impl<'a> VerificationReport<'a> {
     }
 
     fn print(&self, terminal: &Terminal) {
-        let ink = terminal.ink();
+        let colors = terminal.colors();
         let stated = |value: Option<&str>| plain(value.unwrap_or("?"));
         let party = |party: &Value| {
             format!(
@@ -135,9 +135,9 @@ impl<'a> VerificationReport<'a> {
             )
         };
         let (mark, word) = if self.ok {
-            (ink.good("✓"), "the badge is valid")
+            (colors.good("✓"), "the badge is valid")
         } else {
-            (ink.bad("✗"), "the badge is not valid")
+            (colors.bad("✗"), "the badge is not valid")
         };
         terminal.print(&format!("{mark} {word}: {}", stated(self.name)));
         terminal.print(&format!("  agent   {}", party(&self.agent)));

@@ -24,7 +24,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::patience::persistently;
+use touchstone_host::cli::retry::retry_until_answered;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::words::plain;
 use touchstone_runs::cli::progress::Counted;
@@ -341,7 +341,7 @@ async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Resul
     let key = Uuid::now_v7().to_string();
     let path = format!("{API}/events/batch");
     let body = json!({"events": batch.events});
-    let answered = persistently(|| {
+    let answered = retry_until_answered(|| {
         let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
         client.call::<Value>(call.json(&body))
     });

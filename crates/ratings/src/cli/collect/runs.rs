@@ -11,7 +11,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::patience::persistently;
+use touchstone_host::cli::retry::retry_until_answered;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::words::plain;
 
@@ -59,7 +59,7 @@ async fn gather(client: &Client, arguments: &Arguments) -> Result<CollectionSumm
     let mut all = CollectionSummary::default();
     loop {
         let key = Uuid::now_v7().to_string();
-        let gathered = persistently(|| {
+        let gathered = retry_until_answered(|| {
             let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
             client.call::<CollectionSummary>(call.json(&body))
         });

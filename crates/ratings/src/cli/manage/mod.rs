@@ -22,7 +22,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::patience::persistently;
+use touchstone_host::cli::retry::retry_until_answered;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::words::plain;
 
@@ -71,7 +71,7 @@ async fn send<T: DeserializeOwned>(
 ) -> Result<T, Failure> {
     let key = Uuid::now_v7().to_string();
     let path = format!("{API}/{path}");
-    persistently(|| {
+    retry_until_answered(|| {
         let call = Call::new(method.clone(), &path).header("idempotency-key", &key);
         client.call(call.json(body))
     })

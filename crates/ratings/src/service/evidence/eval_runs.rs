@@ -25,7 +25,7 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_packs::store as pack_store;
-use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
+use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, shortfall};
 use touchstone_runs::rules::eval::rubric::rubric;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::run::record::EvalSpec;
@@ -324,7 +324,7 @@ impl Ratings {
             return Ok(Some(HashSet::new()));
         };
         let found = run_store::calibrations::find(&self.store, tenant, &judge.identity).await?;
-        if doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
+        if shortfall(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }
         let octets = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;

@@ -22,7 +22,7 @@ use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_host::service::keys::LOCAL;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
+use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, shortfall};
 use touchstone_runs::store as run_store;
 
 /// Maximum number of events in a batch.
@@ -244,8 +244,8 @@ impl Ratings {
         if principal.starts_with(GRADER) {
             let found = run_store::calibrations::find(&self.store, &caller.tenant, principal).await;
             let found = found.map_err(|cause| internal(&cause))?;
-            let doubt = doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now());
-            return Ok(match doubt {
+            let shortfall = shortfall(found.as_ref(), MIN_AGREEMENT, self.clock.now());
+            return Ok(match shortfall {
                 None => Recorder::Grader,
                 Some(_) => Recorder::UncalibratedGrader,
             });

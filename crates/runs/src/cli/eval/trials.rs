@@ -63,7 +63,7 @@ pub async fn run(
     let found: Statistics = client.get(&path).await?;
     let document = json!({"experimentId": experiment, "runIds": runs, "statistics": found});
     print_result(terminal, &document, || {
-        format!("\n{}", statistics(&found, terminal.ink()))
+        format!("\n{}", statistics(&found, terminal.colors()))
     });
     Ok(exit_of(found.gate.verdict))
 }

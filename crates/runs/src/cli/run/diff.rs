@@ -24,7 +24,7 @@ pub async fn run(context: &Context<'_>, arguments: &Diff) -> Result<Exit, Failur
     let path = format!("/v1/runs/{}:diff?against={}", arguments.a, arguments.b);
     let found: RunDiff = session.client().get(&path).await?;
     let terminal = context.terminal();
-    print_result(terminal, &found, || diff(&found, terminal.ink()));
+    print_result(terminal, &found, || diff(&found, terminal.colors()));
     let same = found.diverged_at_seq.is_none() && found.state_diff.is_empty();
     Ok(if same { Exit::Good } else { Exit::Negative })
 }

@@ -13,7 +13,7 @@ pub async fn run(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit,
     let path = format!("/v1/host/touchstone/runs/{}/statistics", arguments.run);
     let found: Statistics = session.client().get(&path).await?;
     let terminal = context.terminal();
-    print_result(terminal, &found, || statistics(&found, terminal.ink()));
+    print_result(terminal, &found, || statistics(&found, terminal.colors()));
     Ok(exit_of(found.gate.verdict))
 }
 

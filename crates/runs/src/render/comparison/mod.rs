@@ -16,7 +16,7 @@ use crate::rules::eval::comparison::{
     TaskResult,
 };
 use crate::rules::eval::scoring::tasks;
-use touchstone_host::render::ink::Ink;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::{duration, usd};
@@ -30,13 +30,13 @@ const DIGEST_SHOWN: usize = 15;
 
 pub fn comparison(found: &RunComparison, style: Style) -> String {
     let mut text = String::new();
-    let ink = style.ink;
+    let colors = style.colors;
     for (name, party) in [("was", &found.baseline), ("is", &found.candidate)] {
         let _ = writeln!(
             text,
             "{name:<8}{}  {}",
-            ink.strong(&format!("{}@{}", party.agent_id, party.agent_version)),
-            ink.faint(party.run_id.as_str())
+            colors.strong(&format!("{}@{}", party.agent_id, party.agent_version)),
+            colors.faint(party.run_id.as_str())
         );
     }
     let _ = writeln!(
@@ -51,7 +51,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         let _ = writeln!(text, "{label:<8}{}", in_short(difference));
     }
     for note in &found.notes {
-        let _ = writeln!(text, "note    {}", ink.doubtful(note));
+        let _ = writeln!(text, "note    {}", colors.doubtful(note));
     }
     for (reason, ids) in left_out(&found.left_out) {
         let _ = writeln!(text, "skipped {reason}: {ids}");
@@ -61,7 +61,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         let _ = writeln!(text, "{name:<8}{line}");
     }
     let (tone, word, because) = verdict(found);
-    let _ = writeln!(text, "{}{because}", ink.strong(&tone.paint(ink, word)));
+    let _ = writeln!(text, "{}{because}", colors.strong(&tone.paint(colors, word)));
     text
 }
 
@@ -112,7 +112,7 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
     }
     if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
         let more = format!("        and {} more; --json lists all", more + 1);
-        let _ = writeln!(text, "{}", style.ink.faint(&more));
+        let _ = writeln!(text, "{}", style.colors.faint(&more));
     }
 }
 
@@ -211,11 +211,11 @@ enum Tone {
 }
 
 impl Tone {
-    fn paint(self, ink: Ink, text: &str) -> String {
+    fn paint(self, colors: Colors, text: &str) -> String {
         match self {
-            Self::Good => ink.good(text),
-            Self::Bad => ink.bad(text),
-            Self::Doubtful => ink.doubtful(text),
+            Self::Good => colors.good(text),
+            Self::Bad => colors.bad(text),
+            Self::Doubtful => colors.doubtful(text),
         }
     }
 }

@@ -175,20 +175,20 @@ impl Live {
 
     /// The status on one line.
     pub fn line(&self, style: Style) -> String {
-        let (counts, ink) = (self.counts, style.ink);
+        let (counts, colors) = (self.counts, style.colors);
         let count = |outcome, n: usize, paint: &dyn Fn(&str) -> String| {
             let text = format!("{} {n}", sign(outcome));
             if n > 0 {
                 paint(&text)
             } else {
-                ink.faint(&text)
+                colors.faint(&text)
             }
         };
         let mut parts = vec![
-            count(TaskOutcome::Passed, counts.passed, &|text| ink.good(text)),
-            count(TaskOutcome::Failed, counts.failed, &|text| ink.bad(text)),
+            count(TaskOutcome::Passed, counts.passed, &|text| colors.good(text)),
+            count(TaskOutcome::Failed, counts.failed, &|text| colors.bad(text)),
             count(TaskOutcome::Unjudged, counts.unjudged, &|text| {
-                ink.doubtful(text)
+                colors.doubtful(text)
             }),
         ];
         if counts.all() > 0 {
@@ -245,7 +245,7 @@ impl Live {
         let more = self.running.len() - shown;
         if more > 0 {
             let more = format!("\n   and {more} more running");
-            text.push_str(&style.ink.faint(&more));
+            text.push_str(&style.colors.faint(&more));
         }
         text
     }

@@ -5,14 +5,14 @@
 //! both suites, and a rubric must have the same judge. All other tasks are excluded, each with a
 //! reason. A run that is a trial represents its whole experiment.
 
-mod likeness;
+mod comparability;
 
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::likeness::{differences, likeness};
+use self::comparability::{differences, exclusion_rule};
 use super::scoring::{EPSILON, tasks};
 use super::statistics::{
     CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task, difference,
@@ -338,7 +338,7 @@ fn left_out(
 ) -> Vec<ExcludedTask> {
     let had: HashSet<&TaskId> = baseline.spec.tasks.iter().collect();
     let has: HashSet<&TaskId> = candidate.spec.tasks.iter().collect();
-    let unlike = likeness(baseline, candidate);
+    let unlike = exclusion_rule(baseline, candidate);
     let of_candidate = candidate.spec.tasks.iter().filter_map(|task| {
         let reason = match unlike(task) {
             _ if !had.contains(task) => ExclusionReason::OnlyCandidate,

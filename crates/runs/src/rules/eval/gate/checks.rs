@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{Candidate, Condition, GatePolicy, Strictness, Unmet};
 use crate::rules::eval::attempts;
 use crate::rules::eval::report::{EvalReport, Verdict};
-use crate::rules::eval::rubric::calibration::doubt;
+use crate::rules::eval::rubric::calibration::shortfall;
 use crate::rules::eval::safety::kinds::in_words;
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, critical};
 use crate::rules::eval::scoring::tasks;
@@ -203,12 +203,12 @@ impl<'a> Checks<'a> {
     fn judge(&mut self) {
         let run = self.evidence.run;
         if let (Some(judge), Some(least)) = (&run.judge, self.policy.min_judge_agreement)
-            && let Some(doubt) = doubt(judge.calibration.as_ref(), least, self.now)
+            && let Some(shortfall) = shortfall(judge.calibration.as_ref(), least, self.now)
         {
             self.refuse(
                 Condition::JudgeCalibrated,
                 format!(
-                    "the judge of the eval run (model {}) {doubt}; the gate requires an \
+                    "the judge of the eval run (model {}) {shortfall}; the gate requires an \
                      agreement of {least:.2}",
                     judge.model
                 ),

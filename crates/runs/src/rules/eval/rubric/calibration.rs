@@ -225,7 +225,7 @@ fn tied(values: impl Iterator<Item = f64>) -> usize {
 
 /// Why a judge's agreement is insufficient.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Doubt {
+pub enum CalibrationShortfall {
     /// It was never calibrated.
     Uncalibrated,
     /// The calibration expired.
@@ -236,7 +236,7 @@ pub enum Doubt {
     Disagrees(f64),
 }
 
-impl std::fmt::Display for Doubt {
+impl std::fmt::Display for CalibrationShortfall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Uncalibrated => f.write_str("was never compared with people"),
@@ -254,19 +254,23 @@ impl std::fmt::Display for Doubt {
 }
 
 /// Why a judge's scores cannot be relied on; `None` if they can.
-pub fn doubt(calibration: Option<&Calibration>, least: f64, now: Timestamp) -> Option<Doubt> {
+pub fn shortfall(
+    calibration: Option<&Calibration>,
+    least: f64,
+    now: Timestamp,
+) -> Option<CalibrationShortfall> {
     let Some(found) = calibration else {
-        return Some(Doubt::Uncalibrated);
+        return Some(CalibrationShortfall::Uncalibrated);
     };
     if now >= found.valid_until {
-        return Some(Doubt::Expired(found.valid_until));
+        return Some(CalibrationShortfall::Expired(found.valid_until));
     }
     if found.samples < MIN_SAMPLES {
-        return Some(Doubt::Few(found.samples));
+        return Some(CalibrationShortfall::Few(found.samples));
     }
     // Written so that a NaN is never enough.
     let enough = found.spearman + EPSILON >= least;
-    (!enough).then_some(Doubt::Disagrees(found.spearman))
+    (!enough).then_some(CalibrationShortfall::Disagrees(found.spearman))
 }
 
 #[cfg(test)]
@@ -380,15 +384,15 @@ mod tests {
         let bounds = good.interval.unwrap();
         assert!(bounds.low < good.spearman && good.spearman < bounds.high);
         let day = |days: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * days);
-        let doubted = |of: &Calibration, at| doubt(Some(of), MIN_AGREEMENT, at);
+        let doubted = |of: &Calibration, at| shortfall(Some(of), MIN_AGREEMENT, at);
         assert_eq!(doubted(&good, day(89)), None);
-        assert_eq!(doubted(&good, day(90)), Some(Doubt::Expired(day(90))));
+        assert_eq!(doubted(&good, day(90)), Some(CalibrationShortfall::Expired(day(90))));
         assert_eq!(
-            doubt(None, MIN_AGREEMENT, day(0)),
-            Some(Doubt::Uncalibrated)
+            shortfall(None, MIN_AGREEMENT, day(0)),
+            Some(CalibrationShortfall::Uncalibrated)
         );
         let few = compared(|n| f64::from(n / 10), 99).unwrap();
-        assert_eq!(doubted(&few, day(0)), Some(Doubt::Few(99)));
+        assert_eq!(doubted(&few, day(0)), Some(CalibrationShortfall::Few(99)));
         let against = compared(|n| -f64::from(n), 100).unwrap();
         let counts = |of: &Calibration, n| of.counts_at(day(n));
         assert!(
@@ -401,7 +405,7 @@ mod tests {
             ..good.clone()
         };
         assert_eq!(doubted(&edge(0.8 - 1e-10), day(0)), None);
-        assert_eq!(doubted(&edge(0.79), day(0)), Some(Doubt::Disagrees(0.79)));
+        assert_eq!(doubted(&edge(0.79), day(0)), Some(CalibrationShortfall::Disagrees(0.79)));
         assert!(doubted(&edge(f64::NAN), day(0)).is_some());
     }
 }

@@ -28,7 +28,7 @@ const MAX_REST: usize = 32 * 1024 * 1024;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 const MAX_SILENCE: Duration = Duration::from_secs(1);
 
-pub async fn read_the_rest(request: Request, next: Next) -> Response {
+pub async fn drain_body(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }

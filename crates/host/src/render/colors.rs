@@ -2,9 +2,9 @@ use clap::builder::styling::{AnsiColor, Style};
 
 /// Adds colour to text, or leaves it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ink(bool);
+pub struct Colors(bool);
 
-impl Ink {
+impl Colors {
     /// With colour, if `on`.
     pub const fn new(on: bool) -> Self {
         Self(on)

@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Repeats a request until the host answers; a refusal is final.
-pub async fn persistently<T, F>(ask: impl Fn() -> F) -> Result<T, Failure>
+pub async fn retry_until_answered<T, F>(ask: impl Fn() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
 {
@@ -27,7 +27,7 @@ where
             Err(failure) if failure.exit == Exit::NotDone => failure,
             answered => return answered,
         };
-        match told_to_wait(&failure) {
+        match requested_delay(&failure) {
             // A host that asks for a delay is reachable.
             Some(wait) if wait <= LONGEST => tokio::time::sleep(wait).await,
             Some(_) => return Err(failure),
@@ -44,7 +44,7 @@ where
 }
 
 /// The retry delay that a rate-limited request must respect.
-pub fn told_to_wait(failure: &Failure) -> Option<Duration> {
+pub fn requested_delay(failure: &Failure) -> Option<Duration> {
     if !failure.code.eq_ignore_ascii_case("rate_limited") {
         return None;
     }
@@ -66,7 +66,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_host_that_says_when_is_asked_again_then_and_one_that_is_away_for_long_is_not() {
         let asked = AtomicU32::new(0);
-        let answered = persistently(|| async {
+        let answered = retry_until_answered(|| async {
             match asked.fetch_add(1, Ordering::Relaxed) {
                 // More often than a host may be unreachable.
                 0..30 => Err(limited(10_000)),
@@ -77,11 +77,11 @@ mod tests {
         assert_eq!(answered.await, Ok(7));
         assert_eq!(began.elapsed(), Duration::from_secs(300));
 
-        let hour = persistently(|| async { Err::<(), _>(limited(3_600_000)) });
+        let hour = retry_until_answered(|| async { Err::<(), _>(limited(3_600_000)) });
         assert_eq!(hour.await, Err(limited(3_600_000)));
         let away = || Failure::not_done("server_unreachable", "unreachable");
         let asked = AtomicU32::new(0);
-        let gone = persistently(|| async {
+        let gone = retry_until_answered(|| async {
             asked.fetch_add(1, Ordering::Relaxed);
             Err::<(), _>(away())
         });

@@ -11,7 +11,7 @@ use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::Task;
 
 /// Returns a function that says why a task's scores cannot be compared; `None` if they can.
-pub fn likeness<'a>(
+pub fn exclusion_rule<'a>(
     baseline: ComparisonSide<'a>,
     candidate: ComparisonSide<'a>,
 ) -> impl Fn(&TaskId) -> Option<ExclusionReason> + 'a {
