@@ -4,8 +4,8 @@
 //! The only proof type is `eddsa-rdfc-2022` (Data Integrity EdDSA Cryptosuites 1.0): it signs the
 //! RDF of a document, not its bytes. A document may therefore contain only the terms that [`terms`]
 //! defines. JSON-LD drops members that no context defines, so they would be unsigned;
-//! [`signature_coverage`] rejects such documents before a signature is checked. Contexts are built from the same terms,
-//! and nothing is ever fetched.
+//! [`signature_coverage`] rejects such documents before a signature is checked. Contexts are built
+//! from the same terms, and nothing is ever fetched.
 
 pub mod baking;
 mod contexts;

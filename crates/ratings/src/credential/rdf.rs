@@ -7,8 +7,8 @@ use oxrdf::dataset::{CanonicalizationAlgorithm, CanonicalizationHashAlgorithm};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::signature_coverage::{self, Fault};
 use super::contexts::context;
+use super::signature_coverage::{self, Fault};
 
 /// Why a document has no N-Quads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
