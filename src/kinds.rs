@@ -16,6 +16,6 @@ pub const PACK_FORMAT: PackFormat = PackFormat {
     parts: &[&OasisPart],
 };
 
-fn read_suite(octets: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
-    suite_rules::read_suite(KINDS, octets)
+fn read_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
+    suite_rules::read_suite(KINDS, bytes)
 }

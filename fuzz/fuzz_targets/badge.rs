@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     };
     // A fuzzer rarely guesses a PNG's signature and checksums, so every fourth input is baked
     // first.
-    let octets = match kind % 4 {
+    let bytes = match kind % 4 {
         0 => [b"\x89PNG\r\n\x1a\n", rest].concat(),
         1 => [b"<svg xmlns=\"http://www.w3.org/2000/svg\">", rest].concat(),
         2 => {
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         }
         _ => rest.to_vec(),
     };
-    if let Ok(text) = baking::extract(&octets)
+    if let Ok(text) = baking::extract(&bytes)
         && let Ok(credential) = parse(&text)
     {
         let checked = verify(

@@ -37,19 +37,19 @@ fn can_be_asked(scenario: &Scenario) {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Some((which, octets)) = data.split_first() else {
+    let Some((which, bytes)) = data.split_first() else {
         return;
     };
     let mut files = BTreeMap::from([
         (FILES[0].to_owned(), PROFILE.as_bytes()),
         (FILES[1].to_owned(), CONTRACT.as_bytes()),
     ]);
-    files.insert(FILES[usize::from(*which) % FILES.len()].to_owned(), octets);
+    files.insert(FILES[usize::from(*which) % FILES.len()].to_owned(), bytes);
     match read(&files) {
         Err(problems) => are_told(&problems),
         Ok(package) => package.scenarios.iter().for_each(can_be_asked),
     }
-    match read_scenarios("any.yaml", octets) {
+    match read_scenarios("any.yaml", bytes) {
         Err(problems) => are_told(&problems),
         Ok(scenarios) => scenarios.iter().for_each(can_be_asked),
     }

@@ -29,8 +29,8 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let Ok(read) = archive::read(&tgz) else {
         return Corpus::Keep;
     };
-    let octets: usize = read.files.values().map(|file| file.len()).sum();
-    assert!(octets as u64 <= MAX_UNPACKED && read.files.len() <= MAX_ENTRIES);
+    let bytes: usize = read.files.values().map(|file| file.len()).sum();
+    assert!(bytes as u64 <= MAX_UNPACKED && read.files.len() <= MAX_ENTRIES);
     for (name, file) in &read.files {
         assert!(file.len() as u64 <= MAX_ENTRY && name.len() <= MAX_NAME);
         assert!(

@@ -274,7 +274,7 @@ fn suites(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
     let mut seeds: Vec<Vec<u8>> = pack
         .iter()
         .filter(|(name, _)| name.starts_with("evals/"))
-        .map(|(_, octets)| octets.clone())
+        .map(|(_, bytes)| bytes.clone())
         .collect();
     for file in
         std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/suites"))?

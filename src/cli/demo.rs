@@ -348,12 +348,12 @@ async fn install(
 
 /// Changes one bit of the archive: the host must refuse it.
 async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> Result<(), Failure> {
-    let mut octets = pack.tgz.clone();
-    if let Some(last) = octets.last_mut() {
+    let mut bytes = pack.tgz.clone();
+    if let Some(last) = bytes.last_mut() {
         *last ^= 1;
     }
     let answer: Result<Value, Failure> = client
-        .post("/v1/host/touchstone/packs", &upload(pack, &octets))
+        .post("/v1/host/touchstone/packs", &upload(pack, &bytes))
         .await;
     match answer {
         Err(refusal) if refusal.exit == Exit::BadInput => {

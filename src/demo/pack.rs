@@ -74,7 +74,7 @@ impl Release {
     pub fn files(self) -> Files {
         let mut files: Files = FILES
             .iter()
-            .map(|(name, octets)| ((*name).to_owned(), octets.to_vec()))
+            .map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()))
             .collect();
         if let Some(manifest) = files.get_mut(MANIFEST)
             && let Ok(mut document) = serde_json::from_slice::<Value>(manifest)

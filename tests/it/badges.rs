@@ -40,8 +40,8 @@ fn digest(document: &Map<String, Value>) -> String {
 
 fn secret(vector: &Value) -> SecretKey {
     let text = vector["seed_hex"].as_str().unwrap();
-    let octets = (0..32).map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap());
-    SecretKey::from_random(octets.collect::<Vec<u8>>().try_into().unwrap())
+    let bytes = (0..32).map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap());
+    SecretKey::from_random(bytes.collect::<Vec<u8>>().try_into().unwrap())
 }
 
 /// Checks a vector of the kind `badge`: signing gives its bytes, and what must be rejected is

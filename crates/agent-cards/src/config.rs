@@ -94,9 +94,9 @@ impl AgentCardSettings {
                 file.display()
             ))
         };
-        let octets = std::fs::read(file)
+        let bytes = std::fs::read(file)
             .map_err(|cause| unusable(&format!("could not be read: {cause}")))?;
-        let set = KeySet::parse(&octets).ok_or_else(|| {
+        let set = KeySet::parse(&bytes).ok_or_else(|| {
             unusable(&format!(
                 "is not a key set of at most {MAX_KEYS} keys and {MAX_KEY_SET_OCTETS} bytes; \
                 write {{\"keys\": […]}}"

@@ -191,7 +191,7 @@ impl Silence {
 
 /// The body up to the limit, and how it ended.
 async fn read(mut body: reqwest::Body, limit: usize) -> Result<(Body, Headers), Silence> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let mut trailers = Headers::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|fault| Silence {
@@ -199,10 +199,10 @@ async fn read(mut body: reqwest::Body, limit: usize) -> Result<(Body, Headers), 
             ..Silence::of_reqwest(&fault)
         })?;
         match frame.into_data() {
-            Ok(piece) if piece.len() > limit - octets.len() => {
+            Ok(piece) if piece.len() > limit - bytes.len() => {
                 return Ok((Body::Oversized, trailers));
             }
-            Ok(piece) => octets.extend_from_slice(&piece),
+            Ok(piece) => bytes.extend_from_slice(&piece),
             Err(frame) => {
                 if let Ok(following) = frame.into_trailers() {
                     trailers = plain(&following);
@@ -210,7 +210,7 @@ async fn read(mut body: reqwest::Body, limit: usize) -> Result<(Body, Headers), 
             }
         }
     }
-    Ok((Body::Whole(octets), trailers))
+    Ok((Body::Whole(bytes), trailers))
 }
 
 /// Headers with text values; other headers cannot be judged.

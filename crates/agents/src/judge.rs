@@ -64,7 +64,7 @@ impl Question<'_> {
             output: judged.output,
         };
         let messages = texts.messages();
-        let octets = messages.iter().map(octets_of).sum();
+        let bytes = messages.iter().map(octets_of).sum();
         let mut request = ModelRequest {
             messages,
             tools: &[],
@@ -89,7 +89,7 @@ impl Question<'_> {
         for asked in 1..=ASKED_AT_MOST {
             request.activity = Some(self.activity(asked));
             let state = &mut CallState::default();
-            let reply = calls.ask(&request, octets, state, |_| None).await;
+            let reply = calls.ask(&request, bytes, state, |_| None).await;
             let reply = reply.map_err(label)?;
             if let Some(met) = verdict::read(&reply) {
                 return Ok(met);

@@ -351,9 +351,9 @@ impl<'a> Running<'a> {
                 reasoning,
             }))
         };
-        let octets = conversation.request_octets();
+        let bytes = conversation.request_octets();
         calls
-            .ask(conversation.request(), octets, &mut self.state, reasoned)
+            .ask(conversation.request(), bytes, &mut self.state, reasoned)
             .await
     }
 

@@ -8,8 +8,8 @@ pub const LENGTH: usize = 43;
 
 /// Encodes 32 bytes, read as one big-endian number, in exactly [`LENGTH`] digits.
 #[expect(clippy::expect_used, reason = "there is a digit for each rest")]
-pub fn base62(octets: [u8; 32]) -> String {
-    let mut number = octets;
+pub fn base62(bytes: [u8; 32]) -> String {
+    let mut number = bytes;
     let mut digits = Vec::with_capacity(LENGTH);
     for _ in 0..LENGTH {
         let mut rest: u32 = 0;

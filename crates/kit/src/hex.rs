@@ -1,13 +1,13 @@
 //! Hexadecimal encoding, used for digests, signatures and generated secrets.
 
 /// Two lower-case digits per byte.
-pub fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// The first `digits` digits of [`hex`], for short ids that are derived from digests.
-pub fn hex_prefix(octets: &[u8], digits: usize) -> String {
-    let mut text = hex(octets);
+pub fn hex_prefix(bytes: &[u8], digits: usize) -> String {
+    let mut text = hex(bytes);
     text.truncate(digits);
     text
 }

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-pub fn of(octets: &[u8]) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(octets)))
+pub fn of(bytes: &[u8]) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(bytes)))
 }
 
 /// Parses the digest; `None` unless it has the canonical form.
@@ -15,8 +15,8 @@ pub fn parse(integrity: &str) -> Option<[u8; 32]> {
     digest.try_into().ok()
 }
 
-pub fn matches(integrity: &str, octets: &[u8]) -> bool {
-    parse(integrity).is_some_and(|digest| digest[..] == Sha256::digest(octets)[..])
+pub fn matches(integrity: &str, bytes: &[u8]) -> bool {
+    parse(integrity).is_some_and(|digest| digest[..] == Sha256::digest(bytes)[..])
 }
 
 #[cfg(test)]

@@ -42,11 +42,11 @@ impl PublicKey {
     ///
     /// # Errors
     /// The document has another form or algorithm, or the point has small order.
-    pub fn from_pem(octets: &[u8]) -> Result<Self, KeyFault> {
-        if octets.len() > MAX_KEY_OCTETS {
+    pub fn from_pem(bytes: &[u8]) -> Result<Self, KeyFault> {
+        if bytes.len() > MAX_KEY_OCTETS {
             return Err(KeyFault::Form);
         }
-        let text = std::str::from_utf8(octets).map_err(|_| KeyFault::Form)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| KeyFault::Form)?;
         Self::sound(VerifyingKey::from_public_key_pem(text.trim_end()).map_err(|_| KeyFault::Form)?)
     }
 
@@ -62,10 +62,10 @@ impl PublicKey {
         if text.len() > MAX_KEY_OCTETS {
             return Err(KeyFault::Form);
         }
-        let octets = STANDARD.decode(text).map_err(|_| KeyFault::Form)?;
-        let key = match <[u8; 32]>::try_from(octets.as_slice()) {
+        let bytes = STANDARD.decode(text).map_err(|_| KeyFault::Form)?;
+        let key = match <[u8; 32]>::try_from(bytes.as_slice()) {
             Ok(raw) => VerifyingKey::from_bytes(&raw).map_err(|_| KeyFault::Form)?,
-            Err(_) => VerifyingKey::from_public_key_der(&octets).map_err(|_| KeyFault::Form)?,
+            Err(_) => VerifyingKey::from_public_key_der(&bytes).map_err(|_| KeyFault::Form)?,
         };
         Self::sound(key)
     }
@@ -74,8 +74,8 @@ impl PublicKey {
     ///
     /// # Errors
     /// As [`PublicKey::from_pem`].
-    pub fn from_octets(octets: &[u8]) -> Result<Self, KeyFault> {
-        let raw = <&[u8; 32]>::try_from(octets).map_err(|_| KeyFault::Form)?;
+    pub fn from_octets(bytes: &[u8]) -> Result<Self, KeyFault> {
+        let raw = <&[u8; 32]>::try_from(bytes).map_err(|_| KeyFault::Form)?;
         Self::sound(VerifyingKey::from_bytes(raw).map_err(|_| KeyFault::Form)?)
     }
 
@@ -137,8 +137,8 @@ impl std::fmt::Debug for SecretKey {
 
 impl SecretKey {
     /// Creates the key from 32 random bytes.
-    pub fn from_random(octets: [u8; 32]) -> Self {
-        Self(DalekSigningKey::from_bytes(&octets))
+    pub fn from_random(bytes: [u8; 32]) -> Self {
+        Self(DalekSigningKey::from_bytes(&bytes))
     }
 
     /// Reads PEM, PKCS #8.

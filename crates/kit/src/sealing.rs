@@ -42,23 +42,23 @@ impl SealingKey {
     /// Derives the key from a secret that may have other uses too.
     #[expect(clippy::expect_used, reason = "the cipher takes keys of 32 bytes")]
     pub fn of(secret: &[u8; 32]) -> Self {
-        let octets = keyed_hash(secret, b"touchstone/sealing/1");
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &octets);
+        let bytes = keyed_hash(secret, b"touchstone/sealing/1");
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes);
         Self {
             key: LessSafeKey::new(key.expect("the key has 32 bytes")),
-            id: hex_prefix(&Sha256::digest(octets), 8),
+            id: hex_prefix(&Sha256::digest(bytes), 8),
         }
     }
 
     /// Encrypts a secret of `owner`. Nonces are random; there are few secrets, so a nonce does not
     /// repeat.
     pub fn seal(&self, nonce: [u8; NONCE_LEN], owner: &str, secret: &[u8]) -> Option<String> {
-        let mut octets = secret.to_vec();
+        let mut bytes = secret.to_vec();
         let unique = Nonce::assume_unique_for_key(nonce);
         self.key
-            .seal_in_place_append_tag(unique, Aad::from(owner), &mut octets)
+            .seal_in_place_append_tag(unique, Aad::from(owner), &mut bytes)
             .ok()?;
-        let text = STANDARD_NO_PAD.encode([nonce.as_slice(), &octets].concat());
+        let text = STANDARD_NO_PAD.encode([nonce.as_slice(), &bytes].concat());
         Some(format!("{VERSION}.{}.{text}", self.id))
     }
 
@@ -75,10 +75,10 @@ impl SealingKey {
         if id != self.id {
             return Err(Sealed::OtherKey);
         }
-        let octets = STANDARD_NO_PAD
+        let bytes = STANDARD_NO_PAD
             .decode(text)
             .map_err(|_| Sealed::Malformed)?;
-        let (nonce, rest) = octets
+        let (nonce, rest) = bytes
             .split_first_chunk::<NONCE_LEN>()
             .ok_or(Sealed::Malformed)?;
         let mut rest = rest.to_vec();

@@ -124,8 +124,8 @@ impl PackSettings {
             )),
             None => Ok(None),
             Some(path) => {
-                let octets = std::fs::read(path).map_err(|cause| unusable(cause.to_string()))?;
-                lockfile::parse(&octets)
+                let bytes = std::fs::read(path).map_err(|cause| unusable(cause.to_string()))?;
+                lockfile::parse(&bytes)
                     .map(Some)
                     .map_err(|refusal| unusable(refusal.reason))
             }

@@ -48,8 +48,8 @@ pub fn now() -> String {
 }
 
 fn digest(text: &str, characters: usize) -> String {
-    let octets = Sha256::digest(text);
-    let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+    let bytes = Sha256::digest(text);
+    let hex: String = bytes.iter().map(|octet| format!("{octet:02x}")).collect();
     hex.chars().take(characters).collect()
 }
 

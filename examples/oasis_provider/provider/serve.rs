@@ -121,12 +121,12 @@ async fn answer(
 ) -> Result<Response<Full<Bytes>>, Dropped> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    let octets = Limited::new(body, LIMIT).collect().await;
-    let octets = octets.map(|it| it.to_bytes()).unwrap_or_default();
+    let bytes = Limited::new(body, LIMIT).collect().await;
+    let bytes = bytes.map(|it| it.to_bytes()).unwrap_or_default();
     if parts.method == Method::GET {
         return looked_at(house, &path, parts.uri.query().unwrap_or_default()).await;
     }
-    let Ok(body @ Value::Object(_)) = serde_json::from_slice::<Value>(&octets) else {
+    let Ok(body @ Value::Object(_)) = serde_json::from_slice::<Value>(&bytes) else {
         return Ok(document((
             400,
             json!({"status": "error", "error": "the body is not a JSON object"}),

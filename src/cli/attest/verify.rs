@@ -182,20 +182,20 @@ impl Checked {
 }
 
 /// The envelopes of a bundle, of a host's answer, or a single one. Other content is ignored.
-fn envelopes(octets: &[u8]) -> Vec<Envelope> {
+fn envelopes(bytes: &[u8]) -> Vec<Envelope> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
     enum Document {
         One(Envelope),
         Answer { attestations: Vec<Envelope> },
     }
-    let read = |octets: &[u8]| match serde_json::from_slice(octets) {
+    let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
         Ok(Document::One(envelope)) => Some(vec![envelope]),
         Ok(Document::Answer { attestations }) => Some(attestations),
         Err(_) => None,
     };
-    read(octets).unwrap_or_else(|| {
-        let lines = octets.split(|octet| *octet == b'\n');
+    read(bytes).unwrap_or_else(|| {
+        let lines = bytes.split(|octet| *octet == b'\n');
         lines.filter_map(read).flatten().collect()
     })
 }

@@ -84,8 +84,8 @@ pub fn check(folder: &Path) -> (usize, Vec<String>) {
     let cards = expected["cards"].as_array().unwrap();
     for card in cards {
         let file = card["file"].as_str().unwrap();
-        let octets = std::fs::read(folder.join(file)).unwrap();
-        let found = serde_json::to_value(score(&octets, &context)).unwrap();
+        let bytes = std::fs::read(folder.join(file)).unwrap();
+        let found = serde_json::to_value(score(&bytes, &context)).unwrap();
         let mut wanted = card["expect"].clone();
         let codes = wanted.as_object_mut().unwrap().remove("findings");
         differences(&wanted, &found, file, &mut told);

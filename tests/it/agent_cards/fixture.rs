@@ -131,8 +131,8 @@ pub struct Signer {
     secret: Secret,
 }
 
-pub fn encode(octets: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode(octets)
+pub fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 impl Signer {
@@ -157,8 +157,8 @@ impl Signer {
         };
         match &self.secret {
             Secret::Elliptic(pair) => {
-                let octets = pair.public_key().as_ref();
-                point(if octets.len() == 65 { "P-256" } else { "P-384" }, octets)
+                let bytes = pair.public_key().as_ref();
+                point(if bytes.len() == 65 { "P-256" } else { "P-384" }, bytes)
             }
             Secret::P521(key) => {
                 point("P-521", key.verifying_key().to_sec1_point(false).as_bytes())

@@ -274,18 +274,18 @@ fn a_card_of_nothing_passes_what_has_nothing_to_look_at() {
 #[case::lone_surrogate_name(br#"{"\udc00": 1}"#)]
 #[case::latin(b"{\"a\": \"\xe4\"}")]
 #[case::two(b"{} {}")]
-fn a_card_that_cannot_be_read_scores_nothing(#[case] octets: &[u8]) {
-    unreadable(octets);
+fn a_card_that_cannot_be_read_scores_nothing(#[case] bytes: &[u8]) {
+    unreadable(bytes);
 }
 
-fn unreadable(octets: &[u8]) {
+fn unreadable(bytes: &[u8]) {
     let keys = keys();
     let context = Context {
         now: now(),
         keys: Some(&keys),
         live: Live::SchemaOnly,
     };
-    let mut found = serde_json::to_value(score(octets, &context)).unwrap();
+    let mut found = serde_json::to_value(score(bytes, &context)).unwrap();
     let message = found["issues"][0]["message"].take();
     assert!(
         message

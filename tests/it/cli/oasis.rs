@@ -256,10 +256,10 @@ fn desk(changes: &[(&str, &str, &str)]) -> Home {
         files.insert((*name).to_owned(), text.replacen(old, new, 1).into_bytes());
     }
     let home = Home::empty();
-    for (name, octets) in files {
+    for (name, bytes) in files {
         let path = home.path("desk").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, octets).unwrap();
+        std::fs::write(path, bytes).unwrap();
     }
     home
 }

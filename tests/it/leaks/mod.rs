@@ -467,9 +467,9 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     assert!(secret.len() >= 32, "no secret half in the key's text");
     surfaces.check(&[&key, secret]);
     for entry in walk(site.folder().join("data")) {
-        let octets = std::fs::read(&entry).unwrap();
+        let bytes = std::fs::read(&entry).unwrap();
         for secret in [secret, MODEL_KEY, IDEMPOTENCY, BAD_BEARER] {
-            let found = octets
+            let found = bytes
                 .windows(secret.len())
                 .any(|window| window == secret.as_bytes());
             assert!(!found, "{} holds {secret}", entry.display());

@@ -159,8 +159,8 @@ fn the_guide_to_profiles_names_every_field_that_is_read() {
     let folder = root().join("crates/oasis/src/rules/format");
     packs::gather(&folder, &folder, &mut files);
     let mut fields = BTreeSet::new();
-    for (name, octets) in files.iter().filter(|(name, _)| !name.contains("test")) {
-        let source = std::str::from_utf8(octets).unwrap();
+    for (name, bytes) in files.iter().filter(|(name, _)| !name.contains("test")) {
+        let source = std::str::from_utf8(bytes).unwrap();
         assert!(name.ends_with(".rs"), "{name}");
         let calls = [
             "text(", "get(", "need(", "flag(", "table(", "tables(", "texts(", "list(", "word(",

@@ -72,9 +72,9 @@ fn every_scenario_of_the_standards_own_profile_is_loaded() {
         return;
     };
     let mut loaded = 0;
-    for (path, octets) in files(&root) {
+    for (path, bytes) in files(&root) {
         let scenarios =
-            read_scenarios(&path, &octets).unwrap_or_else(|problems| panic!("{}", told(&problems)));
+            read_scenarios(&path, &bytes).unwrap_or_else(|problems| panic!("{}", told(&problems)));
         for scenario in scenarios {
             loaded += 1;
             if let Err(problems) = scenario.runnable() {

@@ -54,8 +54,8 @@ impl Folder {
     }
 }
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8(octets.to_vec()).unwrap()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// A folder with a signed pack.
@@ -148,9 +148,9 @@ fn a_refused_pack_says_why_and_leaves_nothing() {
         "a refused pack does not open the store"
     );
 
-    let mut octets = std::fs::read(folder.path().join("triage.tgz")).unwrap();
-    octets[100] ^= 1;
-    std::fs::write(folder.path().join("triage.tgz"), octets).unwrap();
+    let mut bytes = std::fs::read(folder.path().join("triage.tgz")).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(folder.path().join("triage.tgz"), bytes).unwrap();
     assert_eq!(
         folder.code(1, &format!("pack verify triage.tgz {TRUSTED}")),
         "pack_integrity_mismatch"

@@ -277,20 +277,20 @@ async fn missing_requirements_of_an_agent_are_shown() {
 #[tokio::test]
 async fn an_imported_suite_is_unsigned_and_checked() {
     let world = world().await;
-    let octets = new_pack(NAME).unwrap()["evals/label.json"].clone();
+    let bytes = new_pack(NAME).unwrap()["evals/label.json"].clone();
     let record = world
         .packs
-        .import_suite(&world.tenant, &octets)
+        .import_suite(&world.tenant, &bytes)
         .await
         .unwrap();
     assert!(!record.signed && record.pack.is_none());
     world
         .packs
-        .import_suite(&world.tenant, &octets)
+        .import_suite(&world.tenant, &bytes)
         .await
         .unwrap();
 
-    let mut changed: Value = serde_json::from_slice(&octets).unwrap();
+    let mut changed: Value = serde_json::from_slice(&bytes).unwrap();
     changed["thresholds"] = json!({"passScore": 0});
     let outcome = world
         .packs

@@ -145,7 +145,7 @@ fn a_swapped_prompt_passes_a_manifest_signature_and_not_a_whole_one() {
             .unwrap()
             .files
             .into_iter()
-            .map(|(name, octets)| (name, octets.to_vec()))
+            .map(|(name, bytes)| (name, bytes.to_vec()))
             .collect();
         files.insert("prompts/agent.md".into(), b"Always say billing.".to_vec());
         let tgz = build::build(&files).unwrap();
@@ -225,7 +225,7 @@ proptest! {
         match build::build(&files) {
             Ok(tgz) => {
                 let read: BTreeMap<String, Vec<u8>> = archive::read(&tgz).unwrap().files.into_iter()
-                    .map(|(name, octets)| (name, octets.to_vec()))
+                    .map(|(name, bytes)| (name, bytes.to_vec()))
                     .collect();
                 prop_assert_eq!(read, files);
             }
@@ -235,8 +235,8 @@ proptest! {
     }
 
     #[test]
-    fn reading_never_panics(octets in prop::collection::vec(any::<u8>(), 0..4096), at in 0_usize..4096) {
-        let _ = archive::read(&octets);
+    fn reading_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..4096), at in 0_usize..4096) {
+        let _ = archive::read(&bytes);
         let mut nearly = signed(SigningMethod::Manual).tgz;
         let at = at % nearly.len();
         nearly[at] ^= 0x55;

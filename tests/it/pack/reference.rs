@@ -36,7 +36,7 @@ async fn judge(
     let source = DirectoryRegistry::new(registry);
     let lock = lock
         .map(|path| std::fs::read(path).unwrap())
-        .map(|octets| lockfile::parse(&octets))
+        .map(|bytes| lockfile::parse(&bytes))
         .transpose()?;
     let request = PackRequest::Exact(PackId::new(name, version).unwrap());
     fetch_and_verify(

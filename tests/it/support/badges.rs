@@ -127,9 +127,9 @@ pub fn cases(folder: &Path) -> Vec<Case> {
     let painted = png(&good, Mark::None, Scale::Two).unwrap();
     let painted = baking::png::bake(&painted, &text).unwrap();
 
-    let write = |name: &str, octets: &[u8]| {
+    let write = |name: &str, bytes: &[u8]| {
         let file = folder.join(name);
-        std::fs::write(&file, octets).unwrap();
+        std::fs::write(&file, bytes).unwrap();
         file
     };
     let document = |name: &str, document: &Value| write(name, served(document).as_bytes());

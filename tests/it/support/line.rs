@@ -112,10 +112,10 @@ async fn pass_on(
     mut to: impl AsyncWrite + Unpin,
     mut speaks: watch::Receiver<bool>,
 ) {
-    let mut octets = vec![0; 64 * 1024];
-    while let Ok(count @ 1..) = from.read(&mut octets).await {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
         if speaks.wait_for(|speaks| *speaks).await.is_err()
-            || to.write_all(&octets[..count]).await.is_err()
+            || to.write_all(&bytes[..count]).await.is_err()
         {
             return;
         }

@@ -207,12 +207,12 @@ pub(super) async fn fetched(
         return Ok(cards.fetch(&url).await);
     }
     let file = Path::new(card);
-    let octets = if file == Path::new("-") {
+    let bytes = if file == Path::new("-") {
         files::read_stdin(MAX_OCTETS)
     } else {
         files::read(file, MAX_OCTETS)
     };
-    octets.map(|octets| Ok(Fetched::at_hand(octets)))
+    bytes.map(|bytes| Ok(Fetched::at_hand(bytes)))
 }
 
 fn unfetched(fault: &Unfetched) -> Failure {

@@ -48,11 +48,11 @@ impl Card {
     ///
     /// # Errors
     /// [`Unparseable`].
-    pub fn parse(octets: &[u8]) -> Result<Self, Unparseable> {
-        if octets.len() > MAX_OCTETS {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Unparseable> {
+        if bytes.len() > MAX_OCTETS {
             return Err(Unparseable::TooLong);
         }
-        match json::parse_foreign(octets)? {
+        match json::parse_foreign(bytes)? {
             Value::Object(members) => Ok(Self { members }),
             _ => Err(Unparseable::NotAnObject),
         }

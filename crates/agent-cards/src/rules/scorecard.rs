@@ -102,8 +102,8 @@ fn is_zero(n: &usize) -> bool {
 }
 
 /// Scores a card.
-pub fn score(octets: &[u8], context: &Context<'_>) -> Scorecard {
-    match Card::parse(octets) {
+pub fn score(bytes: &[u8], context: &Context<'_>) -> Scorecard {
+    match Card::parse(bytes) {
         Ok(card) => score_card(&card, context),
         Err(fault) => score_unparseable(fault, context),
     }

@@ -149,9 +149,9 @@ fn definition(config: &McpTool, tool: &Tool) -> Result<ToolDefinition, ToolsUnav
         input_schema: Value::Object((*tool.input_schema).clone()),
         effects: Effects::of(config.effects, config.allow_side_effects, hints),
     };
-    let octets = definition.description.as_ref().map_or(0, String::len)
+    let bytes = definition.description.as_ref().map_or(0, String::len)
         + definition.input_schema.to_string().len();
-    if octets > LARGEST_DEFINITION {
+    if bytes > LARGEST_DEFINITION {
         return Err(ToolsUnavailable::because("tool_too_large"));
     }
     Ok(definition)

@@ -246,8 +246,8 @@ impl Walk {
     }
 }
 
-fn digest(octets: &[u8]) -> [u8; 32] {
-    Sha256::digest(octets).into()
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 #[cfg(test)]

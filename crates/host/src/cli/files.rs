@@ -33,12 +33,12 @@ fn within<R: Read>(
 ) -> Result<Vec<u8>, Failure> {
     let unreadable =
         |cause: String| Failure::bad_input("unreadable", format!("could not read {name}: {cause}"));
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     open()
-        .and_then(|from| from.take(most + 1).read_to_end(&mut octets))
+        .and_then(|from| from.take(most + 1).read_to_end(&mut bytes))
         .map_err(|cause| unreadable(cause.to_string()))?;
-    if octets.len() as u64 > most {
+    if bytes.len() as u64 > most {
         return Err(unreadable(format!("larger than {most} bytes")));
     }
-    Ok(octets)
+    Ok(bytes)
 }

@@ -104,11 +104,11 @@ impl Terminal {
     }
 
     /// Writes bytes unchanged, except text that goes to a terminal.
-    pub fn octets(&self, octets: &[u8]) {
-        let text = self.interactive.then(|| std::str::from_utf8(octets).ok());
+    pub fn octets(&self, bytes: &[u8]) {
+        let text = self.interactive.then(|| std::str::from_utf8(bytes).ok());
         let shown = text.flatten().map(|text| harmless(text, false));
         let mut out = io::stdout().lock();
-        let _ = out.write_all(shown.as_deref().map_or(octets, str::as_bytes));
+        let _ = out.write_all(shown.as_deref().map_or(bytes, str::as_bytes));
         let _ = out.flush();
     }
 

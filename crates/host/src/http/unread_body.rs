@@ -56,15 +56,15 @@ pub async fn drain_body(request: Request, next: Next) -> Response {
 /// Whether the body was read to its end.
 async fn throw_away(mut body: Body) -> bool {
     let reading = async {
-        let mut octets = 0;
+        let mut bytes = 0;
         loop {
             let frame = match tokio::time::timeout(MAX_SILENCE, body.frame()).await {
                 Ok(None) => return true,
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(_))) | Err(_) => return false,
             };
-            octets += frame.data_ref().map_or(0, Bytes::len);
-            if octets > MAX_REST {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+            if bytes > MAX_REST {
                 return false;
             }
         }

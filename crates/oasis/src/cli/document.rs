@@ -12,7 +12,7 @@ use touchstone_kit::json;
 const MAX_OCTETS: u64 = 64 << 20;
 
 pub fn read(file: &Path) -> Result<Value, Failure> {
-    let octets = match is_stdin(file) {
+    let bytes = match is_stdin(file) {
         true => files::read_stdin(MAX_OCTETS),
         false => files::read(file, MAX_OCTETS),
     }?;
@@ -24,14 +24,14 @@ pub fn read(file: &Path) -> Result<Value, Failure> {
     let extension = file.extension().and_then(|it| it.to_str());
     if matches!(extension, Some("yaml" | "yml")) {
         let text =
-            std::str::from_utf8(&octets).map_err(|_| unreadable("YAML", "not UTF-8".to_owned()))?;
+            std::str::from_utf8(&bytes).map_err(|_| unreadable("YAML", "not UTF-8".to_owned()))?;
         return serde_saphyr::from_str(text).map_err(|cause| {
             // The error includes a drawing of the place; its first line has position and cause.
             let words = cause.to_string();
             unreadable("YAML", words.lines().next().unwrap_or_default().to_owned())
         });
     }
-    json::parse(&octets).map_err(|cause| unreadable("JSON", cause.to_string()))
+    json::parse(&bytes).map_err(|cause| unreadable("JSON", cause.to_string()))
 }
 
 /// The file's name in messages.

@@ -107,14 +107,14 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         );
     }
     let session = context.look().await?;
-    let octets = fetch(session.client(), &arguments.run, form)
+    let bytes = fetch(session.client(), &arguments.run, form)
         .await
         .map_err(|failure| advised(context, &arguments.run, failure))?;
     if arguments.is_stdout() {
-        terminal.octets(&octets);
+        terminal.octets(&bytes);
         return Ok(Exit::Good);
     }
-    write(&arguments.output, &octets)?;
+    write(&arguments.output, &bytes)?;
     if terminal.json() {
         let file = arguments.output.display().to_string();
         terminal.document(
@@ -139,8 +139,8 @@ pub async fn fetch(client: &Client, run: &str, form: Form) -> Result<Vec<u8>, Fa
     client.octets(Call::new(Method::GET, &path)).await
 }
 
-pub fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
-    std::fs::write(file, octets).map_err(|cause| {
+pub fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, bytes).map_err(|cause| {
         Failure::not_done(
             "file_not_written",
             format!("could not write {}: {cause}", file.display()),

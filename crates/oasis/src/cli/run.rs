@@ -154,8 +154,8 @@ enum Concluded {
 }
 
 async fn concluded(client: &Client, run: &str) -> Result<Concluded, Failure> {
-    let octets = match report::fetch(client, run, Form::Json).await {
-        Ok(octets) => octets,
+    let bytes = match report::fetch(client, run, Form::Json).await {
+        Ok(bytes) => bytes,
         Err(failure) if failure.code == "oasis_no_verdict" => {
             let refusal = failure.details.get("refusal").cloned();
             let refusal = refusal.map(serde_json::from_value).transpose();
@@ -165,7 +165,7 @@ async fn concluded(client: &Client, run: &str) -> Result<Concluded, Failure> {
         }
         Err(failure) => return Err(failure),
     };
-    let report = serde_json::from_slice(&octets).map_err(|cause| Failure::unexpected(&cause))?;
+    let report = serde_json::from_slice(&bytes).map_err(|cause| Failure::unexpected(&cause))?;
     Ok(Concluded::Verdict(report))
 }
 

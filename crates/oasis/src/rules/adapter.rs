@@ -80,9 +80,9 @@ impl Identity {
 ///
 /// # Errors
 /// The first problem, with its JSON Pointer.
-pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
+pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
     let mut reports = BTreeMap::new();
-    for (agent, report) in read_each(octets)? {
+    for (agent, report) in read_each(bytes)? {
         reports.insert(agent, report?);
     }
     Ok(reports)
@@ -92,8 +92,8 @@ pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
 ///
 /// # Errors
 /// The file as a whole cannot be read.
-pub fn read_each(octets: &[u8]) -> Result<BTreeMap<String, Result<AdapterReport, String>>, String> {
-    let reports: BTreeMap<String, Value> = match json::parse_foreign_as(octets) {
+pub fn read_each(bytes: &[u8]) -> Result<BTreeMap<String, Result<AdapterReport, String>>, String> {
+    let reports: BTreeMap<String, Value> = match json::parse_foreign_as(bytes) {
         Ok(Ok(reports)) => reports,
         Ok(Err(error)) => return Err(error.to_string()),
         Err(error) => return Err(error.to_string()),

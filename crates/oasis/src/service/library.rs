@@ -72,10 +72,10 @@ impl Library {
         if let Some(pack) = self.packs.get(pack_integrity).await {
             return Ok(Some(pack));
         }
-        let Some(octets) = pack_store::blobs::get(&self.store, pack_integrity).await? else {
+        let Some(bytes) = pack_store::blobs::get(&self.store, pack_integrity).await? else {
             return Ok(None);
         };
-        let pack = load(pack_integrity, &octets);
+        let pack = load(pack_integrity, &bytes);
         let pack = Arc::new(pack.ok_or_else(|| Error::Damaged(pack_integrity.to_owned()))?);
         self.packs
             .insert(pack_integrity.to_owned(), pack.clone())
@@ -84,11 +84,11 @@ impl Library {
     }
 }
 
-fn load(pack_integrity: &str, octets: &[u8]) -> Option<OasisPack> {
-    if !integrity::matches(pack_integrity, octets) {
+fn load(pack_integrity: &str, bytes: &[u8]) -> Option<OasisPack> {
+    if !integrity::matches(pack_integrity, bytes) {
         return None;
     }
-    let archive = archive::read(octets).ok()?;
+    let archive = archive::read(bytes).ok()?;
     Some(OasisPack {
         profile: pack::profile(&archive).ok()?.map(Arc::new),
         reports: pack::reports(&archive).ok()?,

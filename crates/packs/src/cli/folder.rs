@@ -21,7 +21,7 @@ pub fn read(folder: &Path) -> Result<Files, Failure> {
         return Err(unreadable(folder, "not a folder"));
     }
     let mut files = Files::new();
-    let mut octets = 0_u64;
+    let mut bytes = 0_u64;
     let mut todo = vec![folder.to_owned()];
     while let Some(next) = todo.pop() {
         let entries = fs::read_dir(&next).map_err(|cause| unreadable(&next, cause))?;
@@ -43,8 +43,8 @@ pub fn read(folder: &Path) -> Result<Files, Failure> {
                 todo.push(path);
                 continue;
             }
-            octets = octets.saturating_add(kind.len());
-            if octets > MAX_UNPACKED || files.len() >= MAX_ENTRIES {
+            bytes = bytes.saturating_add(kind.len());
+            if bytes > MAX_UNPACKED || files.len() >= MAX_ENTRIES {
                 return Err(unreadable(folder, "larger than the size limit of packs"));
             }
             files.insert(
@@ -54,7 +54,7 @@ pub fn read(folder: &Path) -> Result<Files, Failure> {
         }
     }
     leave_out_results(&mut files);
-    match files.iter().find(|(_, octets)| is_private_key(octets)) {
+    match files.iter().find(|(_, bytes)| is_private_key(bytes)) {
         Some((name, _)) => Err(Failure::bad_input(
             "private_key_in_pack",
             format!("{name} is a private key and would be published with the pack"),
@@ -87,9 +87,9 @@ fn leave_out_results(files: &mut Files) {
     }
 }
 
-fn is_private_key(octets: &[u8]) -> bool {
+fn is_private_key(bytes: &[u8]) -> bool {
     const MARK: &[u8] = b"PRIVATE KEY-----";
-    octets.starts_with(b"-----BEGIN") && octets.windows(MARK.len()).any(|window| window == MARK)
+    bytes.starts_with(b"-----BEGIN") && bytes.windows(MARK.len()).any(|window| window == MARK)
 }
 
 /// Writes files into a new or empty folder.
@@ -104,12 +104,12 @@ pub fn write_new(folder: &Path, files: &Files) -> Result<(), Failure> {
         )
         .or_try("choose a folder that does not exist yet"));
     }
-    for (name, octets) in files {
+    for (name, bytes) in files {
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|cause| unwritable(parent, &cause))?;
         }
-        fs::write(&path, octets).map_err(|cause| unwritable(&path, &cause))?;
+        fs::write(&path, bytes).map_err(|cause| unwritable(&path, &cause))?;
     }
     Ok(())
 }
@@ -145,8 +145,8 @@ pub fn write_key(path: &Path, pem: &str, public_path: &Path, public: &str) -> Re
     written
 }
 
-pub fn write(path: &Path, octets: &[u8]) -> Result<(), Failure> {
-    fs::write(path, octets).map_err(|cause| unwritable(path, &cause))
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|cause| unwritable(path, &cause))
 }
 
 /// Reads an archive. One that is larger than any valid pack is cut off at the limit, so that the
@@ -156,14 +156,14 @@ pub fn write(path: &Path, octets: &[u8]) -> Result<(), Failure> {
 /// The archive cannot be read.
 pub fn read_archive(path: &Path) -> Result<Vec<u8>, Failure> {
     use io::Read as _;
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     fs::File::open(path)
         .and_then(|file| {
             file.take(MAX_COMPRESSED as u64 + 1)
-                .read_to_end(&mut octets)
+                .read_to_end(&mut bytes)
         })
         .map_err(|cause| unreadable(path, cause))?;
-    Ok(octets)
+    Ok(bytes)
 }
 
 /// The file next to the archive with this extension.

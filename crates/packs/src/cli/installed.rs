@@ -71,7 +71,7 @@ pub async fn install(
         install_here(context, lockfile, &judged.candidate).await?
     };
     if let Some(path) = path.filter(|_| arguments.pin) {
-        let before = existing(path)?.and_then(|octets| lockfile::parse(&octets).ok());
+        let before = existing(path)?.and_then(|bytes| lockfile::parse(&bytes).ok());
         let now = SystemClock.now();
         let now = now.round(Unit::Second).unwrap_or(now).to_string();
         let next = lockfile::pin(before.as_ref(), judged.candidate.pack.pin.clone(), &now);
@@ -126,7 +126,7 @@ async fn judge_pinned(
 /// The bytes of the lockfile; `None` if `--pin` has yet to create it.
 fn existing(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     match std::fs::read(path) {
-        Ok(octets) => Ok(Some(octets)),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(unusable_lockfile(path, &cause)),
     }
@@ -140,7 +140,7 @@ async fn upload(context: &Context<'_>, judged: &Judged) -> Result<PackFacts, Fai
     ];
     let body: Map<String, Value> = parts
         .into_iter()
-        .filter_map(|(name, octets)| Some((name.to_owned(), STANDARD.encode(octets?).into())))
+        .filter_map(|(name, bytes)| Some((name.to_owned(), STANDARD.encode(bytes?).into())))
         .collect();
     let session = context.look().await?;
     session

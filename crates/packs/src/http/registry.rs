@@ -74,12 +74,12 @@ pub async fn archive(
 ) -> Answer {
     let _place = state.host.limits.enter()?;
     let registry = registry(&state)?;
-    let (digest, octets) = registry
+    let (digest, bytes) = registry
         .archive(path.get("name"), path.get("version"))
         .await?;
-    let length = octets.len();
+    let length = bytes.len();
     let tag = format!("\"{digest}\"");
-    let mut response = conditional_with(&headers, ARCHIVE, tag, octets);
+    let mut response = conditional_with(&headers, ARCHIVE, tag, bytes);
     if response.status() == StatusCode::OK {
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -91,10 +91,10 @@ pub async fn archive(
 pub async fn signature(State(state): State<Arc<PacksApi>>, path: PathParameters) -> Answer {
     let _place = state.host.limits.enter()?;
     let registry = registry(&state)?;
-    let octets = registry
+    let bytes = registry
         .signature(path.get("name"), path.get("version"))
         .await?;
-    Ok(of_type("application/octet-stream", octets))
+    Ok(of_type("application/octet-stream", bytes))
 }
 
 /// `GET /v1/packs/{name}/-/keychain`.
@@ -118,8 +118,8 @@ pub async fn key(State(state): State<Arc<PacksApi>>, path: PathParameters) -> An
     Ok(of_type("application/x-pem-file", pem.into()))
 }
 
-fn of_type(kind: &'static str, octets: Bytes) -> Response {
-    let mut response = Response::new(octets.into());
+fn of_type(kind: &'static str, bytes: Bytes) -> Response {
+    let mut response = Response::new(bytes.into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response

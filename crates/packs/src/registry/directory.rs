@@ -41,7 +41,7 @@ impl DirectoryRegistry {
             return Ok(None);
         }
         match self.open(relative, most).await {
-            Ok(octets) => Ok(Some(octets)),
+            Ok(bytes) => Ok(Some(bytes)),
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(SourceError::Unreachable(error.kind().to_string())),
         }
@@ -72,9 +72,9 @@ fn is_absent(error: &io::Error) -> bool {
 /// document.
 pub(super) async fn read_at_most(path: &Path, most: usize) -> io::Result<Bytes> {
     let file = tokio::fs::File::open(path).await?;
-    let mut octets = Vec::new();
-    file.take(most as u64).read_to_end(&mut octets).await?;
-    Ok(Bytes::from(octets))
+    let mut bytes = Vec::new();
+    file.take(most as u64).read_to_end(&mut bytes).await?;
+    Ok(Bytes::from(bytes))
 }
 
 fn of_version(pack: &PackId, suffix: &str) -> String {
@@ -91,8 +91,8 @@ impl PackSource for DirectoryRegistry {
             return Err(SourceError::Unreachable("no such directory".to_owned()));
         }
         for path in DISCOVERY {
-            if let Some(octets) = self.read(path, document::DISCOVERY).await? {
-                return document::parse("discovery document", &octets).map(Some);
+            if let Some(bytes) = self.read(path, document::DISCOVERY).await? {
+                return document::parse("discovery document", &bytes).map(Some);
             }
         }
         Ok(None)
@@ -103,10 +103,10 @@ impl PackSource for DirectoryRegistry {
             return Ok(None);
         }
         let path = format!("v1/packs/{name}/index.json");
-        let Some(octets) = self.read(&path, document::INDEX).await? else {
+        let Some(bytes) = self.read(&path, document::INDEX).await? else {
             return Ok(None);
         };
-        document::parse("pack index", &octets).map(Some)
+        document::parse("pack index", &bytes).map(Some)
     }
 
     async fn served(&self, pack: &PackId) -> Result<Option<Bytes>, SourceError> {

@@ -35,7 +35,7 @@ pub async fn read_pack_file(path: &Path) -> io::Result<PackFile> {
 
 async fn companion(path: &Path, extension: &str, most: usize) -> io::Result<Option<Bytes>> {
     match read_at_most(&path.with_extension(extension), most).await {
-        Ok(octets) => Ok(Some(octets)),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

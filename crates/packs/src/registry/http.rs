@@ -50,7 +50,7 @@ impl HttpRegistry {
         most: usize,
     ) -> Result<Option<Bytes>, SourceError> {
         match self.client.get_limited(url, most as u64, DEADLINE).await {
-            Ok(octets) => Ok(Some(octets)),
+            Ok(bytes) => Ok(Some(bytes)),
             Err(net::Error::Status(404 | 410)) => Ok(None),
             Err(net::Error::TooLarge { .. }) => Err(SourceError::TooLarge { document }),
             Err(error) => Err(SourceError::Unreachable(error.label().into_owned())),
@@ -62,11 +62,11 @@ impl HttpRegistry {
             .get_or_try_init(|| async {
                 for path in DISCOVERY {
                     let url = self.address("discovery document", path)?;
-                    if let Some(octets) = self
+                    if let Some(bytes) = self
                         .get("discovery document", &url, document::DISCOVERY)
                         .await?
                     {
-                        return document::parse("discovery document", &octets).map(Some);
+                        return document::parse("discovery document", &bytes).map(Some);
                     }
                 }
                 Ok(None)
@@ -129,10 +129,10 @@ impl PackSource for HttpRegistry {
             .pack_metadata
             .replace("{name}", name);
         let url = self.address("pack index", &reference)?;
-        let Some(octets) = self.get("pack index", &url, document::INDEX).await? else {
+        let Some(bytes) = self.get("pack index", &url, document::INDEX).await? else {
             return Ok(None);
         };
-        document::parse("pack index", &octets).map(Some)
+        document::parse("pack index", &bytes).map(Some)
     }
 
     async fn served(&self, pack: &PackId) -> Result<Option<Bytes>, SourceError> {

@@ -216,12 +216,12 @@ fn prompt(agent: &AgentManifest, archive: &Archive, index: usize) -> Result<Stri
             format!("/agents/{index}: has neither systemPrompt nor systemPromptRef"),
         ));
     };
-    let octets = refs::resolve(
+    let bytes = refs::resolve(
         archive,
         reference,
         &format!("/agents/{index}/systemPromptRef"),
     )?;
-    match std::str::from_utf8(octets) {
+    match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => Err(invalid(reference, "is not UTF-8")),
     }
@@ -245,9 +245,9 @@ impl Schemas<'_> {
         if let Some(known) = self.compiled.get(&file) {
             return Ok(Some(known.clone()));
         }
-        let octets = refs::resolve(self.archive, &file, member)?;
+        let bytes = refs::resolve(self.archive, &file, member)?;
         let value =
-            json::parse_foreign(octets).map_err(|error| invalid(&file, &error.to_string()))?;
+            json::parse_foreign(bytes).map_err(|error| invalid(&file, &error.to_string()))?;
         let schema =
             compile_untrusted(&value).map_err(|fault| invalid(&file, &fault.to_string()))?;
         self.compiled.insert(file, schema.clone());
@@ -281,7 +281,7 @@ fn suites(
     let mut seen = BTreeSet::new();
     let mut suites = Vec::with_capacity(files.len());
     for file in files {
-        let octets = archive
+        let bytes = archive
             .files
             .get(file)
             .map(AsRef::as_ref)
@@ -290,9 +290,9 @@ fn suites(
             Refusal::new(ErrorCode::PackValidationFailed, Stage::Suite, reason).in_file(file)
         };
         memory = memory
-            .checked_sub(json::weight(octets))
+            .checked_sub(json::weight(bytes))
             .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
-        let document = read_suite(octets).map_err(|faults| {
+        let document = read_suite(bytes).map_err(|faults| {
             refuse(faults.first().map(ToString::to_string).unwrap_or_default())
         })?;
         if !in_space_of(&document.suite.suite_id, &manifest.name) {

@@ -28,11 +28,11 @@ fn invalid(reason: impl Into<String>) -> Refusal {
 ///
 /// # Errors
 /// `pack_validation_failed` if the text is not a lockfile, or pins a name and version twice.
-pub fn parse(octets: &[u8]) -> Result<Lockfile, Refusal> {
-    if octets.len() > MAX_OCTETS {
+pub fn parse(bytes: &[u8]) -> Result<Lockfile, Refusal> {
+    if bytes.len() > MAX_OCTETS {
         return Err(invalid("is larger than 4 MiB"));
     }
-    let value = json::parse_foreign(octets).map_err(|error| invalid(error.to_string()))?;
+    let value = json::parse_foreign(bytes).map_err(|error| invalid(error.to_string()))?;
     Document::PackLockfile.check(&value).map_err(|violations| {
         invalid(
             violations

@@ -154,8 +154,8 @@ impl Publications {
     /// As [`Publications::served`].
     pub async fn archive(&self, name: &str, version: &str) -> Result<(String, Bytes), Problem> {
         let release = self.release(name, version).await?;
-        let octets = self.octets(&release).await?;
-        Ok((release.facts.integrity, octets))
+        let bytes = self.octets(&release).await?;
+        Ok((release.facts.integrity, bytes))
     }
 
     /// The signature of a version: 64 bytes.
@@ -276,8 +276,8 @@ impl Publications {
     }
 
     async fn octets(&self, release: &Release) -> Result<Bytes, Problem> {
-        let octets = store::blobs::get(&self.store, &release.facts.integrity).await;
-        octets
+        let bytes = store::blobs::get(&self.store, &release.facts.integrity).await;
+        bytes
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| missing(release))
     }
@@ -294,11 +294,11 @@ impl Publications {
         if let Some(manifest) = self.manifests.get(digest).await {
             return Ok(Some(manifest));
         }
-        let octets = store::blobs::get(&self.store, digest).await;
-        let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
+        let bytes = store::blobs::get(&self.store, digest).await;
+        let Some(bytes) = bytes.map_err(|cause| internal(&cause))? else {
             return Ok(None);
         };
-        let read = tokio::task::spawn_blocking(move || read_manifest(&octets)).await;
+        let read = tokio::task::spawn_blocking(move || read_manifest(&bytes)).await;
         let Some(manifest) = read.map_err(|cause| internal(&cause))? else {
             return Ok(None);
         };
@@ -310,12 +310,12 @@ impl Publications {
     }
 }
 
-fn read_manifest(octets: &[u8]) -> Option<Manifest> {
-    let archive = archive::read(octets).ok()?;
-    let octets = archive.manifest().ok()?;
+fn read_manifest(bytes: &[u8]) -> Option<Manifest> {
+    let archive = archive::read(bytes).ok()?;
+    let bytes = archive.manifest().ok()?;
     Some(Manifest {
-        document: manifest::parse(octets).ok()?,
-        size: u32::try_from(octets.len()).unwrap_or(u32::MAX),
+        document: manifest::parse(bytes).ok()?,
+        size: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
     })
 }
 

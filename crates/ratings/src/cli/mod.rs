@@ -274,8 +274,8 @@ fn with_ok(document: impl Serialize, ok: bool) -> Value {
     document
 }
 
-fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
-    std::fs::write(file, octets).map_err(|cause| {
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, bytes).map_err(|cause| {
         let message = format!("could not write {}: {cause}", file.display());
         Failure::not_done("file_not_written", message).or_try("choose another file with --output")
     })

@@ -143,20 +143,20 @@ fn unusable(file: &Path, fault: &dyn std::fmt::Display) -> Failure {
 }
 
 fn text(file: &Path) -> Result<String, Failure> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
         std::io::stdin()
             .take(MAX_OCTETS + 1)
-            .read_to_end(&mut octets)
+            .read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(file).and_then(|it| it.take(MAX_OCTETS + 1).read_to_end(&mut octets))
+        std::fs::File::open(file).and_then(|it| it.take(MAX_OCTETS + 1).read_to_end(&mut bytes))
     };
     read.map_err(|cause| unusable(file, &format!("cannot be read: {cause}")))?;
-    if octets.len() as u64 > MAX_OCTETS {
+    if bytes.len() as u64 > MAX_OCTETS {
         let most = format!("is larger than {MAX_OCTETS} bytes; score fewer events at a time");
         return Err(unusable(file, &most));
     }
-    String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))
+    String::from_utf8(bytes).map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))
 }
 
 fn config(arguments: &Arguments, options: &ScoringOptions) -> Result<Config, Failure> {

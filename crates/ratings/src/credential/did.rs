@@ -12,20 +12,20 @@ const BASE58: char = 'z';
 
 /// The key as a Multikey.
 pub fn multibase(key: &PublicKey) -> String {
-    let octets = [&ED25519[..], key.as_octets()].concat();
-    encode_base58(&octets)
+    let bytes = [&ED25519[..], key.as_octets()].concat();
+    encode_base58(&bytes)
 }
 
 /// Reads a Multikey; `None` if it is not a valid Ed25519 key.
 pub fn parse_multibase(text: &str) -> Option<PublicKey> {
-    let octets = decode_base58(text)?;
-    let raw = octets.strip_prefix(&ED25519)?;
+    let bytes = decode_base58(text)?;
+    let raw = bytes.strip_prefix(&ED25519)?;
     PublicKey::from_octets(raw).ok()
 }
 
 /// Encodes as multibase base58btc.
-pub(super) fn encode_base58(octets: &[u8]) -> String {
-    format!("{BASE58}{}", bs58::encode(octets).into_string())
+pub(super) fn encode_base58(bytes: &[u8]) -> String {
+    format!("{BASE58}{}", bs58::encode(bytes).into_string())
 }
 
 pub(super) fn decode_base58(text: &str) -> Option<Vec<u8>> {

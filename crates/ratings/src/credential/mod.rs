@@ -45,11 +45,11 @@ pub enum ParseError {
 ///
 /// # Errors
 /// [`ParseError`].
-pub fn parse(octets: &[u8]) -> Result<Value, ParseError> {
-    if octets.len() > MAX_OCTETS {
-        return Err(ParseError::TooLarge(octets.len()));
+pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
+    if bytes.len() > MAX_OCTETS {
+        return Err(ParseError::TooLarge(bytes.len()));
     }
-    let document = json::parse_foreign(octets)?;
+    let document = json::parse_foreign(bytes)?;
     if document.is_object() {
         Ok(document)
     } else {

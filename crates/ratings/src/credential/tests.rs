@@ -284,13 +284,13 @@ fn the_first_bit_is_the_most_significant(
     let packed = URL_SAFE_NO_PAD
         .decode(text.strip_prefix('u').unwrap())
         .unwrap();
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(&packed[..])
-        .read_to_end(&mut octets)
+        .read_to_end(&mut bytes)
         .unwrap();
-    assert_eq!(octets.len(), 16_384);
-    assert_eq!(octets[octet], value);
-    assert_eq!(octets.iter().map(|it| it.count_ones()).sum::<u32>(), 1);
+    assert_eq!(bytes.len(), 16_384);
+    assert_eq!(bytes[octet], value);
+    assert_eq!(bytes.iter().map(|it| it.count_ones()).sum::<u32>(), 1);
     let read = Bits::decode(&text).unwrap();
     assert_eq!(read, bits);
     assert_eq!(read.get(index.into()), Ok(true));
@@ -306,15 +306,15 @@ fn lists_have_an_end_and_a_size() {
         Err(BitsFault::OutOfRange(BITS.into()))
     );
     assert_eq!(bits.get(u64::MAX), Err(BitsFault::OutOfRange(u64::MAX)));
-    let packed = |octets: &[u8]| {
+    let packed = |bytes: &[u8]| {
         use base64::Engine as _;
         use std::io::Write as _;
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(octets).unwrap();
-        let octets = encoder.finish().unwrap();
+        encoder.write_all(bytes).unwrap();
+        let bytes = encoder.finish().unwrap();
         format!(
             "u{}",
-            base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(octets)
+            base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
         )
     };
     assert_eq!(Bits::decode(&packed(&[0; 16_383])), Err(BitsFault::Length));
@@ -346,10 +346,10 @@ proptest! {
     #[test]
     fn no_octet_can_be_changed(place in any::<prop::sample::Index>(), by in 1_u8..=255) {
         let signed = issued(&badge());
-        let mut octets = served(&signed).into_bytes();
-        let place = place.index(octets.len());
-        octets[place] ^= by;
-        if let Ok(read) = parse(&octets) {
+        let mut bytes = served(&signed).into_bytes();
+        let place = place.index(bytes.len());
+        bytes[place] ^= by;
+        if let Ok(read) = parse(&bytes) {
             prop_assert!(proof::verify(&read, &[]).is_err(), "byte {place} by {by}");
         }
     }

@@ -39,8 +39,8 @@ impl<P: Cursor> Page<P> {
     pub fn of(query: &Query) -> Result<Self, Problem> {
         let limit = query.whole("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
         let after = query.get("cursor").map(|cursor| {
-            let octets = URL_SAFE_NO_PAD.decode(cursor).ok();
-            let text = octets.and_then(|octets| String::from_utf8(octets).ok());
+            let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
             text.as_deref().and_then(P::decode).ok_or_else(|| {
                 Problem::validation(
                     "cursor",

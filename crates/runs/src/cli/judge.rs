@@ -239,22 +239,22 @@ fn line(found: &Calibration) -> String {
 
 fn read(file: &Path) -> Result<Vec<Sample>, Failure> {
     let name = file.display();
-    let octets = std::fs::read(file).map_err(|cause| {
+    let bytes = std::fs::read(file).map_err(|cause| {
         Failure::bad_input("unreadable", format!("could not read {name}: {cause}"))
     })?;
     let is_table = file
         .extension()
         .is_some_and(|it| it.eq_ignore_ascii_case("csv"));
     let samples = if is_table {
-        table(&octets)
+        table(&bytes)
     } else {
-        lines(&octets)
+        lines(&bytes)
     };
     samples.map_err(|cause| Failure::bad_input("no_sample", format!("{name}, {cause}")))
 }
 
-fn lines(octets: &[u8]) -> Result<Vec<Sample>, String> {
-    let lines = (1..).zip(octets.split(|octet| *octet == b'\n'));
+fn lines(bytes: &[u8]) -> Result<Vec<Sample>, String> {
+    let lines = (1..).zip(bytes.split(|octet| *octet == b'\n'));
     lines
         .filter(|(_, line)| !line.trim_ascii().is_empty())
         .map(|(number, line)| {
@@ -275,12 +275,12 @@ struct Row {
 }
 
 /// Samples of a CSV table with a header row.
-fn table(octets: &[u8]) -> Result<Vec<Sample>, String> {
+fn table(bytes: &[u8]) -> Result<Vec<Sample>, String> {
     // Spreadsheets start a file with a byte order mark.
-    let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::Headers)
-        .from_reader(octets);
+        .from_reader(bytes);
     let mut samples: Vec<Sample> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     // Row 1 is the header.

@@ -92,14 +92,14 @@ impl Library {
         if let Some(suite) = self.suites.get(digest).await {
             return Ok(Some(suite));
         }
-        let Some(octets) = pack_store::blobs::get(&self.store, digest).await? else {
+        let Some(bytes) = pack_store::blobs::get(&self.store, digest).await? else {
             return Ok(None);
         };
         let damaged = || Error::Damaged {
             what: "suite",
             digest: digest.to_owned(),
         };
-        let document = read_suite(self.kinds, &octets).map_err(|_| damaged())?;
+        let document = read_suite(self.kinds, &bytes).map_err(|_| damaged())?;
         if document.digest() != digest {
             return Err(damaged());
         }
@@ -126,10 +126,10 @@ impl Library {
         if let Some(agents) = self.packs.get(pack_integrity).await {
             return Ok(Some(agents));
         }
-        let Some(octets) = pack_store::blobs::get(&self.store, pack_integrity).await? else {
+        let Some(bytes) = pack_store::blobs::get(&self.store, pack_integrity).await? else {
             return Ok(None);
         };
-        let agents = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
+        let agents = load(pack_integrity, &bytes).ok_or_else(|| Error::Damaged {
             what: "pack",
             digest: pack_integrity.to_owned(),
         })?;
@@ -193,13 +193,13 @@ fn content_of(agent: &PackAgent) -> String {
 /// Domain separation: distinguishes these digests from all others.
 const CONTENT_RECIPE: &str = "touchstone:agent-content:v1";
 
-fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedAgents> {
-    if !integrity::matches(pack_integrity, octets) {
+fn load(pack_integrity: &str, bytes: &[u8]) -> Option<LoadedAgents> {
+    if !integrity::matches(pack_integrity, bytes) {
         return None;
     }
     // Admission was decided at installation; settings that became stricter since must not keep a
     // run from resuming.
-    let (manifest, agents) = contents::reopen(&archive::read(octets).ok()?).ok()?;
+    let (manifest, agents) = contents::reopen(&archive::read(bytes).ok()?).ok()?;
     let agents = agents.into_iter().map(|agent| {
         let id = AgentId::from(agent.manifest.agent_id.as_str());
         let content = content_of(&agent);

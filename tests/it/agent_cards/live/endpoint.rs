@@ -301,7 +301,7 @@ fn availability_keeps_a_card_from_production() {
         ["Not production ready: availability 15 is below 80."]
     );
     let keys = keys();
-    let octets = serde_json::to_vec(&card).unwrap();
+    let bytes = serde_json::to_vec(&card).unwrap();
     for (live, reason, told) in [
         (Live::Disabled, "live_testing_disabled", vec![]),
         (
@@ -315,7 +315,7 @@ fn availability_keeps_a_card_from_production() {
             keys: Some(&keys),
             live,
         };
-        let untested = score(&octets, &context);
+        let untested = score(&bytes, &context);
         assert!(untested.production_ready);
         assert_eq!(found(&untested), told);
         assert_eq!(

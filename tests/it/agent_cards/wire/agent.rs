@@ -148,10 +148,10 @@ async fn answer(State(agent): State<Shared>, request: Request) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     agent.log.lock().unwrap().push(format!("{method} {path}"));
     let is = |way| agent.ways.lock().unwrap().contains(&way);
-    let octets = axum::body::to_bytes(request.into_body(), 1 << 20)
+    let bytes = axum::body::to_bytes(request.into_body(), 1 << 20)
         .await
         .unwrap_or_default();
-    let body: Value = serde_json::from_slice(&octets).unwrap_or_default();
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let mut response = match (&method, path.as_str()) {
         (&Method::OPTIONS, _) if is("no-preflight") => {
             StatusCode::METHOD_NOT_ALLOWED.into_response()

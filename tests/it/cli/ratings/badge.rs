@@ -130,8 +130,8 @@ fn a_picture_that_shows_something_else_does_not_hold() {
         };
         verify(&case, &["--json"])
     };
-    for (name, octets) in altered {
-        std::fs::write(folder.path().join(name), octets).unwrap();
+    for (name, bytes) in altered {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
         let done = judged(name);
         assert_eq!(done.code, 1, "{name}: {}", done.stdout);
         let reasons = &done.document()["reasons"];

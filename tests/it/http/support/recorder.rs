@@ -135,10 +135,10 @@ pub fn step(n: u64) -> Event {
 }
 
 /// An event of about this many bytes.
-pub fn padded(n: u64, octets: usize) -> Event {
+pub fn padded(n: u64, bytes: usize) -> Event {
     Event::AgentReasoned(AgentReasoned {
         agent_id: AGENT.into(),
-        reasoning: format!("{n}{}", "x".repeat(octets)),
+        reasoning: format!("{n}{}", "x".repeat(bytes)),
     })
 }
 

@@ -102,12 +102,12 @@ fn tarball(files: &Files) -> Vec<u8> {
         Vec::new(),
         flate2::Compression::default(),
     ));
-    for (name, octets) in files {
+    for (name, bytes) in files {
         let mut header = tar::Header::new_ustar();
-        header.set_size(octets.len() as u64);
+        header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
         header.set_cksum();
-        tar.append_data(&mut header, name, octets.as_slice())
+        tar.append_data(&mut header, name, bytes.as_slice())
             .unwrap();
     }
     tar.into_inner().unwrap().finish().unwrap()
@@ -156,7 +156,7 @@ pub fn records_desk(root: &Path, script: &Script) -> Vec<u8> {
     let mut files: Files = below
         .into_iter()
         .filter(|(name, _)| !name.starts_with("agents/") && !name.starts_with("expected/"))
-        .map(|(name, octets)| (format!("oasis/{name}"), octets))
+        .map(|(name, bytes)| (format!("oasis/{name}"), bytes))
         .collect();
     let suite = files.remove("oasis/eval-suite.json").unwrap();
     let mut suite: Value = serde_json::from_slice(&suite).unwrap();

@@ -8,9 +8,9 @@ use touchstone_kit::error::ErrorCode::{
 use super::forge::{Entry, Forge};
 use super::{Case, loads, loads_and, refused};
 
-fn file(name: &'static str, octets: impl AsRef<[u8]>) -> impl FnOnce(&mut Forge) {
-    let octets = octets.as_ref().to_vec();
-    move |f| drop(f.files.insert(name.into(), octets))
+fn file(name: &'static str, bytes: impl AsRef<[u8]>) -> impl FnOnce(&mut Forge) {
+    let bytes = bytes.as_ref().to_vec();
+    move |f| drop(f.files.insert(name.into(), bytes))
 }
 
 fn schema(value: Value) -> impl FnOnce(&mut Forge) {

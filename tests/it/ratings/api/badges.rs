@@ -541,9 +541,9 @@ pub async fn served(folder: &Path) -> Vec<Case> {
         let store = database::open(at.join("host.db").to_str().unwrap(), host_keys::usual()).await;
         let host = TestHost::at(store.unwrap(), HttpSettings::default(), place.clone()).await;
         let site = Site::of(host, None).await;
-        let write = |name: &str, octets: &[u8]| {
+        let write = |name: &str, bytes: &[u8]| {
             let file = at.join(name);
-            std::fs::write(&file, octets).unwrap();
+            std::fs::write(&file, bytes).unwrap();
             file
         };
         // A short validity, from two days ago.

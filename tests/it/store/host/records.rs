@@ -84,12 +84,12 @@ async fn keys_are_kept_listed_and_revoked(#[values(Sqlite, Postgres)] engine: En
 #[tokio::test]
 async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let octets: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
-    for (digest, octets) in [("sha256-a", octets.as_slice()), ("sha256-b", b"")] {
-        pack_store::blobs::put(&store, digest, octets)
+    let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
+    for (digest, bytes) in [("sha256-a", bytes.as_slice()), ("sha256-b", b"")] {
+        pack_store::blobs::put(&store, digest, bytes)
             .await
             .unwrap();
-        pack_store::blobs::put(&store, digest, octets)
+        pack_store::blobs::put(&store, digest, bytes)
             .await
             .unwrap();
         assert_eq!(
@@ -97,7 +97,7 @@ async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
                 .await
                 .unwrap()
                 .unwrap(),
-            octets
+            bytes
         );
     }
     assert_eq!(

@@ -77,7 +77,7 @@ impl Reply {
     /// The body, if it is strict JSON.
     pub fn json(&self) -> Option<Value> {
         match &self.body {
-            Body::Whole(octets) => json::parse_foreign(octets).ok(),
+            Body::Whole(bytes) => json::parse_foreign(bytes).ok(),
             Body::Oversized => None,
         }
     }

@@ -10,11 +10,11 @@ pub enum Field {
 }
 
 /// Encodes a field with bytes.
-pub fn octets(field: u64, octets: &[u8]) -> Vec<u8> {
-    let mut written = Vec::with_capacity(octets.len() + 4);
+pub fn octets(field: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut written = Vec::with_capacity(bytes.len() + 4);
     write_varint(field << 3 | 2, &mut written);
-    write_varint(octets.len() as u64, &mut written);
-    written.extend_from_slice(octets);
+    write_varint(bytes.len() as u64, &mut written);
+    written.extend_from_slice(bytes);
     written
 }
 

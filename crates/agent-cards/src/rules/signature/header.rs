@@ -24,11 +24,11 @@ pub fn decode(value: Option<&Value>) -> Result<Vec<u8>, Reason> {
 }
 
 impl Header {
-    pub fn parse(octets: &[u8]) -> Result<Self, Reason> {
-        if octets.len() > MAX_HEADER_OCTETS {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Reason> {
+        if bytes.len() > MAX_HEADER_OCTETS {
             return Err(Reason::HeaderNotJson);
         }
-        match json::parse_foreign(octets) {
+        match json::parse_foreign(bytes) {
             Ok(Value::Object(members)) => Ok(Self(members)),
             _ => Err(Reason::HeaderNotJson),
         }

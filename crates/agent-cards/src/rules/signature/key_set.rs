@@ -46,11 +46,11 @@ pub struct KeySet(Vec<Jwk>);
 impl KeySet {
     /// Parses a key set. Entries that are not objects are dropped; keys of unknown kinds are kept,
     /// so that a signature that names one gets the right reason.
-    pub fn parse(octets: &[u8]) -> Option<Self> {
-        if octets.len() > MAX_KEY_SET_OCTETS {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > MAX_KEY_SET_OCTETS {
             return None;
         }
-        let Ok(Value::Object(mut document)) = json::parse_foreign(octets) else {
+        let Ok(Value::Object(mut document)) = json::parse_foreign(bytes) else {
             return None;
         };
         let Some(Value::Array(entries)) = document.remove("keys") else {

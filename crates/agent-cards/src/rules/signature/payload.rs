@@ -72,7 +72,7 @@ impl Payloads {
     fn write(&self, profile: Profile) -> Option<Payload> {
         let card = &self.unsigned;
         let mut dropped = false;
-        let octets = match profile {
+        let bytes = match profile {
             Profile::Spec => serde_json_canonicalizer::to_vec(&plain(Level::Card, card)),
             Profile::Raw => serde_json_canonicalizer::to_vec(card),
             Profile::Sdk => python::to_vec(
@@ -81,7 +81,7 @@ impl Payloads {
         };
         Some(Payload {
             profile,
-            encoded: URL_SAFE_NO_PAD.encode(octets.ok()?),
+            encoded: URL_SAFE_NO_PAD.encode(bytes.ok()?),
             covers_all: !dropped,
         })
     }

@@ -8,9 +8,9 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// Serializes a value. Members are sorted by code point, as in Python.
 pub fn to_vec(value: &Value) -> serde_json::Result<Vec<u8>> {
-    let mut octets = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut octets, Ascii))?;
-    Ok(octets)
+    let mut bytes = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut bytes, Ascii))?;
+    Ok(bytes)
 }
 
 struct Ascii;

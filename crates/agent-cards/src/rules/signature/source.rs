@@ -36,9 +36,9 @@ pub struct Prepared<'a> {
 /// Parses a signature of a card.
 pub fn prepare<'a>(signature: &Value, keys: &'a Keys) -> Result<Prepared<'a>, Reason> {
     let protected = signature.get("protected");
-    let octets = header::decode(protected)?;
+    let bytes = header::decode(protected)?;
     let signed = header::decode(signature.get("signature"))?;
-    let header = Header::parse(&octets)?;
+    let header = Header::parse(&bytes)?;
     let algorithm = header.algorithm()?;
     let source = locate(&header, keys)?;
     Ok(Prepared {

@@ -305,7 +305,7 @@ fn source_of(
     };
     if let Some(signature) = signature {
         let key = STANDARD.decode(&signature.public_key).ok();
-        let key = key.and_then(|octets| PublicKey::from_octets(&octets).ok());
+        let key = key.and_then(|bytes| PublicKey::from_octets(&bytes).ok());
         let key = key.ok_or("its public key is not an Ed25519 key")?;
         if !chain.is_signed_by(&key, &signature.value) {
             return Err("its signature does not match the recorded lines".to_owned());

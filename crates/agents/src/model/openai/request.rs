@@ -36,9 +36,9 @@ pub fn write_request(
             include_usage: true,
         }),
     };
-    let mut octets = Vec::with_capacity(1024);
-    body.serialize(&mut serde_json::Serializer::new(&mut octets))?;
-    Ok(octets)
+    let mut bytes = Vec::with_capacity(1024);
+    body.serialize(&mut serde_json::Serializer::new(&mut bytes))?;
+    Ok(bytes)
 }
 
 #[derive(Serialize)]

@@ -166,12 +166,12 @@ async fn reply_of_turn(
 
 /// Usage for a script that names none: one token per four bytes, without the request's wire format.
 fn counted(request: &ModelRequest<'_>, reply: &ModelReply) -> TokenUsage {
-    let octets = request.messages.iter().map(|message| match message {
+    let bytes = request.messages.iter().map(|message| match message {
         Message::System(text) | Message::User(text) => text.len(),
         Message::Assistant { text, .. } => text.as_ref().map_or(0, String::len),
         Message::Tool { content, .. } => content.len(),
     });
-    usage_from_size(octets.sum(), reply)
+    usage_from_size(bytes.sum(), reply)
 }
 
 fn as_text(value: &Value) -> Cow<'_, str> {

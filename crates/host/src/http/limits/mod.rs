@@ -174,9 +174,9 @@ impl Limits {
     ) -> Result<RequestPermits, Problem> {
         let places = self.in_flight_of.as_ref().filter(|_| !waits);
         let place = places.map(|places| places.take(tenant, 1)).transpose();
-        let octets = self.octets(body);
-        let room = (octets > SMALL_BODY)
-            .then(|| self.bodies.take(tenant, octets))
+        let bytes = self.octets(body);
+        let room = (bytes > SMALL_BODY)
+            .then(|| self.bodies.take(tenant, bytes))
             .transpose();
         match (place, room) {
             (Ok(place), Ok(room)) => Ok(RequestPermits {
@@ -194,9 +194,9 @@ impl Limits {
             return 0;
         }
         let said = body.size_hint().upper();
-        match said.map(|octets| usize::try_from(octets).unwrap_or(usize::MAX)) {
-            Some(octets) if octets > self.max_body => 0,
-            Some(octets) => octets,
+        match said.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Some(bytes) if bytes > self.max_body => 0,
+            Some(bytes) => bytes,
             None => self.max_body,
         }
     }
@@ -348,11 +348,11 @@ pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
         .into());
     }
     let headers = request.headers();
-    let octets: usize = headers
+    let bytes: usize = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len())
         .sum();
-    if octets > MAX_HEADER_BYTES || headers.len() > MAX_HEADERS {
+    if bytes > MAX_HEADER_BYTES || headers.len() > MAX_HEADERS {
         return Err(Problem::new(
             ErrorCode::HeaderFieldsTooLarge,
             format!("the headers exceed {MAX_HEADER_BYTES} bytes or {MAX_HEADERS} fields"),
@@ -508,8 +508,8 @@ mod tests {
     #[test]
     fn bodies_in_memory_are_bounded_for_each_and_for_all() {
         let limits = Limits::new(Rates::default(), 1_000_000, 1000);
-        let body = |octets: usize| Body::from(vec![0; octets]);
-        let hold = |tenant: &str, octets| limits.hold(&tenant.into(), &body(octets), false);
+        let body = |bytes: usize| Body::from(vec![0; bytes]);
+        let hold = |tenant: &str, bytes| limits.hold(&tenant.into(), &body(bytes), false);
         let code = |held: Result<RequestPermits, Problem>| held.err().map(|problem| problem.code);
         let small: Vec<_> = (0..100).map(|_| hold("a", SMALL_BODY).unwrap()).collect();
         let held: Vec<_> = (0..2).map(|_| hold("a", 1_000_000).unwrap()).collect();

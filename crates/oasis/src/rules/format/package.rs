@@ -114,7 +114,7 @@ pub fn examine<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Examined {
     let files = Files(
         files
             .iter()
-            .map(|(path, octets)| (path.as_str(), octets.as_ref()))
+            .map(|(path, bytes)| (path.as_str(), bytes.as_ref()))
             .collect(),
     );
     let mut found = Vec::new();
@@ -184,9 +184,9 @@ fn problems_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Problem> {
 /// # Errors
 /// The problems that keep a document from being loaded as a scenario. All other problems are stored
 /// with the scenario.
-pub fn read_scenarios(file: &str, octets: &[u8]) -> Result<Vec<Scenario>, Vec<Problem>> {
+pub fn read_scenarios(file: &str, bytes: &[u8]) -> Result<Vec<Scenario>, Vec<Problem>> {
     let mut drafts = ParsedScenarios::default();
-    drafts.take(read_file(file, octets, None)?);
+    drafts.take(read_file(file, bytes, None)?);
     if drafts.headless.is_empty() {
         Ok(drafts.scenarios)
     } else {
@@ -195,14 +195,14 @@ pub fn read_scenarios(file: &str, octets: &[u8]) -> Result<Vec<Scenario>, Vec<Pr
 }
 
 fn bounded<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<(), Vec<Problem>> {
-    let octets: usize = files.values().map(|octets| octets.as_ref().len()).sum();
+    let bytes: usize = files.values().map(|bytes| bytes.as_ref().len()).sum();
     let words = if files.len() > MAX_FILES {
         format!(
             "there are {} files, at most {MAX_FILES} are allowed",
             files.len()
         )
-    } else if octets > MAX_OCTETS {
-        format!("the files have {octets} bytes, at most {MAX_OCTETS} are allowed")
+    } else if bytes > MAX_OCTETS {
+        format!("the files have {bytes} bytes, at most {MAX_OCTETS} are allowed")
     } else {
         return Ok(());
     };
@@ -239,9 +239,9 @@ impl Files<'_> {
         found: &mut Vec<Problem>,
         read: impl FnOnce(&Node, &mut Problems) -> T,
     ) -> Option<T> {
-        let octets = self.0.get(path)?;
+        let bytes = self.0.get(path)?;
         let mut problems = Problems::of_file(path);
-        let value = match documents(octets) {
+        let value = match documents(bytes) {
             Err((place, words)) => {
                 problems.note(place, "", words);
                 None
@@ -265,13 +265,13 @@ impl Files<'_> {
             .iter()
             .filter(move |(path, _)| path.starts_with(folder))
             .filter(|(path, _)| path.ends_with(".yaml") || path.ends_with(".yml"))
-            .map(|(path, octets)| (*path, *octets))
+            .map(|(path, bytes)| (*path, *bytes))
     }
 
     fn scenarios(&self, context: &Context<'_>, found: &mut Vec<Problem>) -> ParsedScenarios {
         let mut drafts = ParsedScenarios::default();
-        for (path, octets) in self.below(SCENARIOS) {
-            match read_file(path, octets, Some(context)) {
+        for (path, bytes) in self.below(SCENARIOS) {
+            match read_file(path, bytes, Some(context)) {
                 Ok(some) => drafts.take(some),
                 Err(problems) => found.extend(problems),
             }

@@ -46,8 +46,8 @@ pub(super) fn read<'f>(
 ) -> Vec<Scenario> {
     let mut taken = taken.clone();
     let mut scenarios: Vec<Scenario> = Vec::new();
-    for (path, octets) in files {
-        let drafts = match read_file(path, octets, Some(context)) {
+    for (path, bytes) in files {
+        let drafts = match read_file(path, bytes, Some(context)) {
             Ok(drafts) => drafts,
             Err(problems) => {
                 found.extend(problems.into_iter().map(without_content));

@@ -71,8 +71,8 @@ impl Linter<'_> {
 
     /// Adds an error for the value at this path of a file.
     fn error(&mut self, file: &str, path: &[&str], reason: impl Into<String>) {
-        let octets = self.files.get(file).map(Vec::as_slice);
-        let place = octets.and_then(|octets| format::place_in(octets, path));
+        let bytes = self.files.get(file).map(Vec::as_slice);
+        let place = bytes.and_then(|bytes| format::place_in(bytes, path));
         self.add(Finding {
             line: place.map(|it| it.line),
             column: place.map(|it| it.column),
@@ -128,9 +128,9 @@ impl Linter<'_> {
             }
             let file = format!("{}{}", FOLDER, scenario.file);
             let path = ["preconditions", "environment", "type"];
-            let octets = self.files.get(&file);
-            let place = octets
-                .and_then(|octets| format::place_in_document(octets, scenario.place, &path))
+            let bytes = self.files.get(&file);
+            let place = bytes
+                .and_then(|bytes| format::place_in_document(bytes, scenario.place, &path))
                 .unwrap_or(scenario.place);
             // The id and the type are omitted: details of reserved scenarios are not disclosed.
             let reason = format!(
@@ -147,8 +147,8 @@ impl Linter<'_> {
 
     /// The adapter reports of the agents; `None` if the file is missing or cannot be parsed.
     fn reports(&mut self) -> Option<Reports> {
-        let octets = self.files.get(adapter::FILE)?;
-        let each = match adapter::read_each(octets) {
+        let bytes = self.files.get(adapter::FILE)?;
+        let each = match adapter::read_each(bytes) {
             Ok(each) => each,
             Err(fault) => {
                 self.error(adapter::FILE, &[], fault);
@@ -168,11 +168,11 @@ impl Linter<'_> {
     /// Checks the scenario suites and the agents that each suite is for.
     fn suites(&mut self, package: &Package, malformed: &[Problem], reports: Option<&Reports>) {
         let manifest = self.files.get(archive::MANIFEST).map(Vec::as_slice);
-        let agents = manifest.and_then(|octets| manifest::read(octets).ok());
+        let agents = manifest.and_then(|bytes| manifest::read(bytes).ok());
         let agents = agents.map(|manifest| manifest.agents).unwrap_or_default();
         let files = self.files;
-        for (file, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-            let Ok(document) = (self.read_suite)(octets) else {
+        for (file, bytes) in files.iter().filter(|(name, _)| is_suite_file(name)) {
+            let Ok(document) = (self.read_suite)(bytes) else {
                 continue;
             };
             let suite = &document.suite;
@@ -264,9 +264,9 @@ impl Linter<'_> {
         let Some(file) = handoff.and_then(|it| it.task_schema_ref.as_ref()) else {
             return;
         };
-        let octets = self.files.get(file);
-        let schema = octets
-            .and_then(|octets| json::parse_foreign(octets).ok())
+        let bytes = self.files.get(file);
+        let schema = bytes
+            .and_then(|bytes| json::parse_foreign(bytes).ok())
             .and_then(|value| compile_untrusted(&value).ok());
         let Some(schema) = schema else { return };
         let request = whole(package);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     fn findings(files: &Files) -> Vec<Finding> {
-        let read_suite = |octets: &[u8]| suite_rules::read_suite(Kinds::new(&[&OasisKind]), octets);
+        let read_suite = |bytes: &[u8]| suite_rules::read_suite(Kinds::new(&[&OasisKind]), bytes);
         super::findings(files, read_suite)
     }
 

@@ -140,7 +140,7 @@ fn profile_files<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> BTreeMap<String
     files
         .iter()
         .filter(|(name, _)| *name != adapter::FILE)
-        .filter_map(|(name, octets)| Some((name.strip_prefix(FOLDER)?.to_owned(), octets.as_ref())))
+        .filter_map(|(name, bytes)| Some((name.strip_prefix(FOLDER)?.to_owned(), bytes.as_ref())))
         .collect()
 }
 
@@ -183,10 +183,10 @@ fn check_suites(suites: &[PackSuite], profile: Option<&Package>) -> Result<(), R
 /// # Errors
 /// A report cannot be parsed.
 pub fn reports(archive: &Archive) -> Result<BTreeMap<String, AdapterReport>, Refusal> {
-    let Some(octets) = archive.files.get(adapter::FILE) else {
+    let Some(bytes) = archive.files.get(adapter::FILE) else {
         return Ok(BTreeMap::new());
     };
-    adapter::read(octets).map_err(|fault| invalid(adapter::FILE, fault))
+    adapter::read(bytes).map_err(|fault| invalid(adapter::FILE, fault))
 }
 
 /// Checks that every report is about an agent of the pack.

@@ -334,11 +334,11 @@ impl Evaluations {
         let Some(digest) = &asked.red_team_digest else {
             return Ok(None);
         };
-        let octets = pack_store::blobs::get(&self.runs.store, digest).await;
-        let octets = octets
+        let bytes = pack_store::blobs::get(&self.runs.store, digest).await;
+        let bytes = bytes
             .map_err(|cause| internal(&cause))?
             .ok_or_else(missing_blob)?;
-        Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// A document stored under its digest.
@@ -346,13 +346,13 @@ impl Evaluations {
         &self,
         digest: &str,
     ) -> Result<T, Problem> {
-        let octets = pack_store::blobs::get(&self.runs.store, digest).await;
-        let octets = octets.map_err(|cause| internal(&cause))?;
-        let octets = octets.ok_or_else(missing_blob)?;
-        if !touchstone_kit::integrity::matches(digest, &octets) {
+        let bytes = pack_store::blobs::get(&self.runs.store, digest).await;
+        let bytes = bytes.map_err(|cause| internal(&cause))?;
+        let bytes = bytes.ok_or_else(missing_blob)?;
+        if !touchstone_kit::integrity::matches(digest, &bytes) {
             return Err(missing_blob());
         }
-        serde_json::from_slice(&octets).map_err(|cause| internal(&cause))
+        serde_json::from_slice(&bytes).map_err(|cause| internal(&cause))
     }
 }
 

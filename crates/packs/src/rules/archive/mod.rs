@@ -124,15 +124,15 @@ fn read_entries(member: &mut Member<'_>) -> Result<Builder, Refusal> {
                 let name = paths::check(&effective, header.kind == Kind::Folder)
                     .map_err(|reason| refuse(ErrorCode::TarballPathTraversal, reason))?;
                 builder.admit(&name, &header)?;
-                let octets = read_data(&mut entry, header.size)?;
-                builder.add(name, header.kind, octets)?;
+                let bytes = read_data(&mut entry, header.size)?;
+                builder.add(name, header.kind, bytes)?;
             }
             Kind::LocalExtended | Kind::GlobalExtended | Kind::LongName => {
                 if header.size > MAX_EXTENDED {
                     return Err(malformed("an extended header is larger than 64 KiB"));
                 }
-                let octets = read_data(&mut entry, header.size)?;
-                extended.read(header.kind, &octets).map_err(malformed)?;
+                let bytes = read_data(&mut entry, header.size)?;
+                extended.read(header.kind, &bytes).map_err(malformed)?;
             }
             Kind::Other => {
                 return Err(refuse(
@@ -152,14 +152,14 @@ fn read_entries(member: &mut Member<'_>) -> Result<Builder, Refusal> {
 }
 
 fn read_data(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, Refusal> {
-    let mut octets = Vec::new();
-    let read = entry.take(size).read_to_end(&mut octets);
-    if read.is_err() || octets.len() as u64 != size {
+    let mut bytes = Vec::new();
+    let read = entry.take(size).read_to_end(&mut bytes);
+    if read.is_err() || bytes.len() as u64 != size {
         return Err(malformed(
             "an entry's data is shorter than its declared size",
         ));
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 /// Only zeros may follow the end marker.
@@ -221,7 +221,7 @@ impl Builder {
         Ok(())
     }
 
-    fn add(&mut self, name: String, kind: Kind, octets: Vec<u8>) -> Result<(), Refusal> {
+    fn add(&mut self, name: String, kind: Kind, bytes: Vec<u8>) -> Result<(), Refusal> {
         if name.is_empty() {
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl Builder {
             )
             .in_file(name));
         }
-        self.files.insert(name, Bytes::from(octets));
+        self.files.insert(name, Bytes::from(bytes));
         Ok(())
     }
 

@@ -97,8 +97,8 @@ pub fn lint_whole(files: &Files, host: &Host, format: PackFormat) -> Vec<Finding
 /// Every fault of every suite; loading stops at the first.
 fn suite_findings(files: &Files, read_suite: ReadSuite) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (name, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-        for fault in read_suite(octets).err().into_iter().flatten() {
+    for (name, bytes) in files.iter().filter(|(name, _)| is_suite_file(name)) {
+        for fault in read_suite(bytes).err().into_iter().flatten() {
             findings.push(Finding::new(Severity::Error, Some(name), fault.to_string()));
         }
     }

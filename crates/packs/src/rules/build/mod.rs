@@ -58,13 +58,13 @@ pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
             .operating_system(255)
             .write(Vec::new(), Compression::best()),
     );
-    for (name, octets) in files {
+    for (name, bytes) in files {
         if name.len() > MAX_PLAIN_NAME {
             let reason = "the name is longer than 100 bytes, which other OpenWOP hosts reject";
             return Err(refuse(ErrorCode::TarballTarParseFailed, reason).in_file(name));
         }
         let mut header = tar::Header::new_ustar();
-        header.set_size(octets.len() as u64);
+        header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
         header.set_mtime(0);
         header.set_uid(0);
@@ -78,7 +78,7 @@ pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
         };
         header.set_path(name).map_err(unsafe_name)?;
         header.set_cksum();
-        builder.append(&header, octets.as_slice()).map_err(broken)?;
+        builder.append(&header, bytes.as_slice()).map_err(broken)?;
     }
     let mut gzip = builder.into_inner().map_err(broken)?;
     gzip.flush().map_err(broken)?;
@@ -108,9 +108,9 @@ pub fn sign(
                 "method": "manual", "publicKeyRef": key_id, "signatureRef": EMBEDDED_SIGNATURE
             });
             set(&mut manifest, "signing", Some(signing.clone()));
-            let octets = canonical(&manifest)?;
-            let signature = key.sign(&octets);
-            files.insert(MANIFEST.to_owned(), octets);
+            let bytes = canonical(&manifest)?;
+            let signature = key.sign(&bytes);
+            files.insert(MANIFEST.to_owned(), bytes);
             files.insert(EMBEDDED_SIGNATURE.to_owned(), signature.to_vec());
             (build(&files)?, signature, signing)
         }
@@ -140,13 +140,13 @@ pub fn sign(
 }
 
 fn read_manifest(files: &Files) -> Result<Value, Refusal> {
-    let octets = files.get(MANIFEST).ok_or_else(|| {
+    let bytes = files.get(MANIFEST).ok_or_else(|| {
         refuse(
             ErrorCode::TarballManifestMissing,
             "the folder has no pack.json",
         )
     })?;
-    crate::rules::manifest::parse(octets)
+    crate::rules::manifest::parse(bytes)
 }
 
 fn identity(manifest: &Value) -> Result<PackId, Refusal> {

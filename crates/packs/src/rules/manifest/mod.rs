@@ -71,16 +71,16 @@ fn refuse(code: ErrorCode, reason: impl Into<String>) -> Refusal {
 ///
 /// # Errors
 /// `tarball_manifest_not_json`, `pack_kind_invalid`, `invalid_manifest`, `invalid_engines_range`.
-pub fn read(octets: &[u8]) -> Result<PackManifest, Refusal> {
-    check(&parse(octets)?)
+pub fn read(bytes: &[u8]) -> Result<PackManifest, Refusal> {
+    check(&parse(bytes)?)
 }
 
 /// Reads a manifest's JSON.
 ///
 /// # Errors
 /// `tarball_manifest_not_json`.
-pub fn parse(octets: &[u8]) -> Result<Value, Refusal> {
-    json::parse_foreign(octets)
+pub fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
+    json::parse_foreign(bytes)
         .map_err(|error| refuse(ErrorCode::TarballManifestNotJson, error.to_string()))
 }
 

@@ -107,16 +107,16 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let named = arguments.of.as_deref().unwrap_or_default();
     let exported = export(session.client(), named, &[format]).await;
     let ExportedBadge { badge, files, .. } = exported?;
-    let octets = files.into_iter().next().unwrap_or_default();
+    let bytes = files.into_iter().next().unwrap_or_default();
     if arguments.is_stdout() {
-        terminal.octets(&octets);
-        if !octets.ends_with(b"\n") && format != Format::Png {
+        terminal.octets(&bytes);
+        if !bytes.ends_with(b"\n") && format != Format::Png {
             terminal.octets(b"\n");
         }
         return Ok(Exit::Good);
     }
     let file = &arguments.output;
-    rating::write(file, &octets)?;
+    rating::write(file, &bytes)?;
     if terminal.json() {
         terminal.document(&json!({"ok": true, "badge_id": badge, "output": file}));
     } else {
@@ -140,12 +140,12 @@ async fn export_several(context: &Context<'_>, arguments: &Arguments) -> Result<
     };
     let terminal = context.terminal();
     let mut files = Vec::new();
-    for (format, octets) in arguments.format.iter().zip(&exported.files) {
+    for (format, bytes) in arguments.format.iter().zip(&exported.files) {
         // A dot in the stem is part of the name: an agent may be called `v1.2`.
         let mut file = stem.clone().into_os_string();
         file.push(format.extension());
         let file = PathBuf::from(file);
-        rating::write(&file, octets)?;
+        rating::write(&file, bytes)?;
         if !terminal.json() {
             terminal.note(&format!("written to {}", file.display()));
         }

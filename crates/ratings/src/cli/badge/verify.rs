@@ -170,7 +170,7 @@ struct PresentedBadge {
 }
 
 fn badge(file: &Path) -> Result<PresentedBadge, Failure> {
-    let octets = files::read(file, baking::MAX_OCTETS as u64)?;
+    let bytes = files::read(file, baking::MAX_OCTETS as u64)?;
     let unusable = |fault: String| {
         Failure::bad_input(
             "no_badge",
@@ -178,7 +178,7 @@ fn badge(file: &Path) -> Result<PresentedBadge, Failure> {
         )
         .or_try("use a JSON credential, or an SVG or PNG picture that contains one")
     };
-    let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
+    let text = extract(&bytes).map_err(|fault| unusable(fault.to_string()))?;
     let credential = credential::parse(&text).map_err(|fault| unusable(fault.to_string()))?;
     if let Some(inner) = agreement::credential(&credential) {
         return Ok(PresentedBadge {
@@ -187,10 +187,10 @@ fn badge(file: &Path) -> Result<PresentedBadge, Failure> {
             agreement: agreement::compared(&credential, inner),
         });
     }
-    let is_picture = text != octets;
+    let is_picture = text != bytes;
     let stated = std::str::from_utf8(&text).ok().filter(|_| is_picture);
     let drawn = stated.zip(badge_from_credential(&credential));
-    let matches_credential = drawn.map(|(stated, badge)| is_picture_of(&octets, &badge, stated));
+    let matches_credential = drawn.map(|(stated, badge)| is_picture_of(&bytes, &badge, stated));
     Ok(PresentedBadge {
         credential,
         matches_credential,
@@ -199,8 +199,8 @@ fn badge(file: &Path) -> Result<PresentedBadge, Failure> {
 }
 
 fn document(file: &Path) -> Result<Value, Failure> {
-    let octets = files::read(file, credential::MAX_OCTETS as u64)?;
-    credential::parse(&octets).map_err(|fault| {
+    let bytes = files::read(file, credential::MAX_OCTETS as u64)?;
+    credential::parse(&bytes).map_err(|fault| {
         Failure::bad_input(
             "no_document",
             format!("{} is not a JSON document: {fault}", file.display()),

@@ -64,7 +64,7 @@ fn tasks_of(file: &Path) -> Vec<SourceEvent> {
     let name: Arc<str> = file.display().to_string().into();
     let text = files::read(file, MAX_FILE)
         .map_err(|failure| failure.message)
-        .and_then(|octets| String::from_utf8(octets).map_err(|fault| fault.to_string()));
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|fault| fault.to_string()));
     match text {
         Ok(text) => {
             let tasks = blocks(&text).into_iter();

@@ -149,11 +149,11 @@ fn ruling(arguments: &Resolve) -> Result<Value, Failure> {
     let mut body = Map::new();
     let decision = match (&arguments.accept, arguments.reject) {
         (Some(file), _) => {
-            let octets = match file.as_os_str() == "-" {
+            let bytes = match file.as_os_str() == "-" {
                 true => files::read_stdin(MAX_OVERRIDES)?,
                 false => files::read(file, MAX_OVERRIDES)?,
             };
-            let overrides: Value = serde_json::from_slice(&octets).map_err(|fault| {
+            let overrides: Value = serde_json::from_slice(&bytes).map_err(|fault| {
                 let message = format!("{} is not a JSON document: {fault}", file.display());
                 Failure::bad_input("INVALID_REQUEST", message)
             })?;

@@ -148,9 +148,9 @@ proptest! {
     }
 
     #[test]
-    fn no_octets_do_harm(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = extract(&octets);
-        let _ = extract(&[&b"\x89PNG\r\n\x1a\n"[..], &octets].concat());
-        let _ = extract(&[&b"<svg"[..], &octets].concat());
+    fn no_octets_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = extract(&bytes);
+        let _ = extract(&[&b"\x89PNG\r\n\x1a\n"[..], &bytes].concat());
+        let _ = extract(&[&b"<svg"[..], &bytes].concat());
     }
 }

@@ -171,8 +171,8 @@ fn wide_and_narrow_letters_are_told_apart() {
 fn painted(name: &str, scale: Scale) -> resvg::tiny_skia::Pixmap {
     let mut badge = badge();
     badge.agent.name = name.to_owned();
-    let octets = png(&badge, Mark::None, scale).unwrap();
-    resvg::tiny_skia::Pixmap::decode_png(&octets).unwrap()
+    let bytes = png(&badge, Mark::None, scale).unwrap();
+    resvg::tiny_skia::Pixmap::decode_png(&bytes).unwrap()
 }
 
 /// Number of dark pixels in the area of the name.

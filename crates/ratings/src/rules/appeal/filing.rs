@@ -164,8 +164,8 @@ fn overrides(fields: &Fields<'_>) -> Result<Vec<Override>, Problem> {
     let listed = listed
         .filter(|listed| (1..=MAX_OVERRIDES).contains(&listed.len()))
         .ok_or_else(|| wrong(&format!("must be a list of 1 to {MAX_OVERRIDES} overrides")))?;
-    let octets: usize = listed.iter().map(|it| it.to_string().len()).sum();
-    if octets > MAX_OVERRIDE_OCTETS {
+    let bytes: usize = listed.iter().map(|it| it.to_string().len()).sum();
+    if bytes > MAX_OVERRIDE_OCTETS {
         return Err(wrong(&format!(
             "must be at most {MAX_OVERRIDE_OCTETS} bytes"
         )));

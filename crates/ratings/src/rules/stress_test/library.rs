@@ -323,8 +323,8 @@ pub(super) fn version_of<T: AsRef<str>>(list: &[T]) -> String {
     format!("1.0.{}", number(digest.iter().take(5)))
 }
 
-fn number<'a>(octets: impl Iterator<Item = &'a u8>) -> u64 {
-    octets.fold(0, |sum, it| sum << 8 | u64::from(*it))
+fn number<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
+    bytes.fold(0, |sum, it| sum << 8 | u64::from(*it))
 }
 
 /// One task per tool; only the tool's answer contains the receipt to report.

@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn the_stand_in_is_a_sound_pack_with_these_tools() {
         let tools = ["desk:file".to_owned(), "look up / 2".to_owned()];
-        let octets = pack(&tools).unwrap();
-        assert_eq!(octets, pack(&tools).unwrap());
-        assert_ne!(octets, pack(&[]).unwrap());
-        let opened = contents::reopen(&archive::read(&octets).unwrap());
+        let bytes = pack(&tools).unwrap();
+        assert_eq!(bytes, pack(&tools).unwrap());
+        assert_ne!(bytes, pack(&[]).unwrap());
+        let opened = contents::reopen(&archive::read(&bytes).unwrap());
         let (manifest, agents) = opened.unwrap();
         assert_eq!(manifest.version, VERSION);
         let [only] = agents.as_slice() else {

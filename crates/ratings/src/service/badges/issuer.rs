@@ -256,10 +256,10 @@ impl Issuer {
         &self,
         organization: &OrganizationRecord,
     ) -> Result<IssuerKeyRecord, IssuerError> {
-        let octets = self.ids.secret();
-        let sealed = self.vault.seal(&owner::issuer(&organization.id), &octets);
+        let bytes = self.ids.secret();
+        let sealed = self.vault.seal(&owner::issuer(&organization.id), &bytes);
         Ok(IssuerKeyRecord {
-            public: SecretKey::from_random(octets).public(),
+            public: SecretKey::from_random(bytes).public(),
             sealed: sealed.map_err(IssuerError::Key)?,
             created_at: self.clock.now(),
             retired_at: None,
@@ -285,12 +285,12 @@ impl Issuer {
         key: &IssuerKeyRecord,
     ) -> Result<SecretKey, IssuerError> {
         let owner = owner::issuer(&organization.id);
-        let octets = self.vault.open(&owner, &key.sealed);
-        let octets: [u8; 32] = octets
+        let bytes = self.vault.open(&owner, &key.sealed);
+        let bytes: [u8; 32] = bytes
             .map_err(IssuerError::Key)?
             .try_into()
             .map_err(|_| IssuerError::OtherKey)?;
-        let secret = SecretKey::from_random(octets);
+        let secret = SecretKey::from_random(bytes);
         if secret.public() == key.public {
             Ok(secret)
         } else {

@@ -327,8 +327,8 @@ impl Ratings {
         if shortfall(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }
-        let octets = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
-        let document = octets.and_then(|octets| read_suite(self.runs.library.kinds, &octets).ok());
+        let bytes = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
+        let document = bytes.and_then(|bytes| read_suite(self.runs.library.kinds, &bytes).ok());
         Ok(document.map(|it| {
             let tasks = it.suite.tasks.into_iter();
             let judged = tasks.filter(|task| rubric(task).is_some());

@@ -396,9 +396,9 @@ impl StressTestRunner {
         };
         // Earlier versions of this host read the suite from the tenant's suites, where a member
         // could replace it.
-        let octets = prepared.suite.to_string();
+        let bytes = prepared.suite.to_string();
         let of_library =
-            read_suite(self.runs.library.kinds, octets.as_bytes()).map(|it| it.digest());
+            read_suite(self.runs.library.kinds, bytes.as_bytes()).map(|it| it.digest());
         let request = record.spec.eval().map(|eval| eval.suite_digest.as_str());
         if request.is_none() || request != of_library.as_deref().ok() {
             return Ok(Err("its suite differs from the library's suite"));

@@ -37,8 +37,8 @@ impl Ratings {
             );
             return Err(Problem::new(ErrorCode::Conflict, message));
         }
-        let octets: usize = others.iter().map(|it| it.task.octets()).sum();
-        if octets + task.octets() > MAX_OCTETS {
+        let bytes: usize = others.iter().map(|it| it.task.octets()).sum();
+        if bytes + task.octets() > MAX_OCTETS {
             let message = format!(
                 "the stress tasks of an organization can have at most {MAX_OCTETS} bytes of \
                 JSON in total; remove or shorten some"

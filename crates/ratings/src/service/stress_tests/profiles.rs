@@ -89,11 +89,11 @@ impl Ratings {
             return Err(Problem::validation("suiteDigest", message));
         }
         profile.suite_digest = Some(known.digest.clone());
-        let octets = pack_store::blobs::get(&self.store, &known.digest).await;
-        let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
+        let bytes = pack_store::blobs::get(&self.store, &known.digest).await;
+        let Some(bytes) = bytes.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
-        let Ok(document) = read_suite(self.runs.library.kinds, &octets) else {
+        let Ok(document) = read_suite(self.runs.library.kinds, &bytes) else {
             return Ok(());
         };
         let tasks = document.suite.tasks.iter();

@@ -215,8 +215,8 @@ impl Deliverer {
 
     fn decrypt(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Failure> {
         let owner = owner::notice_webhook(&webhook.id);
-        let octets = self.deps.vault.open(&owner, sealed)?;
-        let text = String::from_utf8(octets).map_err(|_| "the stored webhook secret is corrupt")?;
+        let bytes = self.deps.vault.open(&owner, sealed)?;
+        let text = String::from_utf8(bytes).map_err(|_| "the stored webhook secret is corrupt")?;
         Ok(Secret::kept(text))
     }
 }

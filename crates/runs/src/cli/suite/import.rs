@@ -79,8 +79,8 @@ fn strategy(text: &str) -> Result<MatchStrategy, String> {
 
 pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Result<Exit, Failure> {
     let terminal = context.terminal();
-    let octets = read_octets(&arguments.file.file)?;
-    let foreign = arguments.from.or_else(|| Format::of(&octets));
+    let bytes = read_octets(&arguments.file.file)?;
+    let foreign = arguments.from.or_else(|| Format::of(&bytes));
     if foreign.is_none()
         && let Some(flag) = arguments.for_a_made_suite()
     {
@@ -93,7 +93,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
     let (suite, losses) = match foreign {
         Some(format) => {
             let strategy = arguments.strategy.unwrap_or(MatchStrategy::Exact);
-            let converted = convert(&octets, format, strategy, &identity(arguments));
+            let converted = convert(&bytes, format, strategy, &identity(arguments));
             let Imported { suite, losses } =
                 converted.map_err(|fault| refused(arguments, fault))?;
             if arguments.strict && !losses.is_empty() {

@@ -102,27 +102,27 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
 
 fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let unreadable = |cause: String| {
         let file = file.display();
         Failure::bad_input("unreadable", format!("could not read {file}: {cause}"))
     };
     std::fs::File::open(file)
-        .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut octets))
+        .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut bytes))
         .map_err(|cause| unreadable(cause.to_string()))?;
     // A CSV file cut off at the limit would still parse.
-    if octets.len() as u64 > MAX_OCTETS {
+    if bytes.len() as u64 > MAX_OCTETS {
         return Err(unreadable(format!("larger than {MAX_OCTETS} bytes")));
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 fn read(kinds: Kinds, arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Failure> {
-    let octets = read_octets(&arguments.file)?;
+    let bytes = read_octets(&arguments.file)?;
     let extension = arguments.file.extension().and_then(|it| it.to_str());
     Ok(match extension {
-        Some("yaml" | "yml") => read_yaml_suite(kinds, &octets),
-        _ => read_suite(kinds, &octets),
+        Some("yaml" | "yml") => read_yaml_suite(kinds, &bytes),
+        _ => read_suite(kinds, &bytes),
     })
 }
 

@@ -513,9 +513,9 @@ async fn adding_and_removing_stress_tasks_is_audited_without_their_content(
 #[tokio::test]
 async fn stress_tasks_are_bounded_alone_and_together() {
     site!(Engine::Sqlite => site);
-    let sized = |octets: usize| {
+    let sized = |bytes: usize| {
         let mut task = own_task("OWN=1");
-        task["task_definition"]["input"] = json!("x".repeat(octets));
+        task["task_definition"]["input"] = json!("x".repeat(bytes));
         task
     };
     let too_long = site.post("stress-tests", &sized(64 << 10)).await;

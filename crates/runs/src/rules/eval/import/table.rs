@@ -15,10 +15,10 @@ pub struct Table {
 ///
 /// # Errors
 /// The problem and its position.
-pub fn read(octets: &[u8]) -> Result<Table, String> {
+pub fn read(bytes: &[u8]) -> Result<Table, String> {
     // Spreadsheets write a byte order mark first.
-    let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
-    let mut reader = csv::Reader::from_reader(octets);
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut reader = csv::Reader::from_reader(bytes);
     let names: Vec<String> = reader
         .headers()
         .map_err(|fault| fault.to_string())?

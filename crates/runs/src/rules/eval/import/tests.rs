@@ -229,8 +229,8 @@ fn names_that_stand_twice_get_numbers_and_are_reported() {
 #[case(b"- 1\n- 2\n", Format::Promptfoo)]
 #[case(b"\xff", Format::Promptfoo)]
 #[case(b"3", Format::Inspect)]
-fn what_is_no_such_document_is_refused(#[case] octets: &[u8], #[case] format: Format) {
-    let fault = convert(octets, format, MatchStrategy::Exact, &identity()).unwrap_err();
+fn what_is_no_such_document_is_refused(#[case] bytes: &[u8], #[case] format: Format) {
+    let fault = convert(bytes, format, MatchStrategy::Exact, &identity()).unwrap_err();
     assert!(matches!(fault, Fault::Format { .. }), "{fault:?}");
 }
 
@@ -556,21 +556,21 @@ proptest! {
             r#"{"input": "Pick", "choices": ["x", "y"], "target": "A", "id": 7}"#,
             "id,input,expected\nFirst,\"2+2?\",4\n,\"{\"\"a\"\": 1}\",\"[1]\"\n",
         ];
-        let mut octets = documents[which].as_bytes().to_vec();
-        let at = at.index(octets.len());
-        let end = octets.len().min(at + cut);
-        octets.splice(at..end, put);
+        let mut bytes = documents[which].as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        let end = bytes.len().min(at + cut);
+        bytes.splice(at..end, put);
         for format in Format::ALL {
-            let _ = convert(&octets, format, MatchStrategy::Contains, &identity());
+            let _ = convert(&bytes, format, MatchStrategy::Contains, &identity());
         }
-        let _ = Format::of(&octets);
+        let _ = Format::of(&bytes);
     }
 
     #[test]
-    fn nothing_makes_a_converter_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn nothing_makes_a_converter_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for format in Format::ALL {
-            let _ = convert(&octets, format, MatchStrategy::Exact, &identity());
+            let _ = convert(&bytes, format, MatchStrategy::Exact, &identity());
         }
-        let _ = Format::of(&octets);
+        let _ = Format::of(&bytes);
     }
 }

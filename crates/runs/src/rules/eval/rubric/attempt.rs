@@ -91,8 +91,8 @@ pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
             .entry(&task.task_id)
             .or_insert_with(|| questions(task));
         let answer = quoted(&sample.output).len();
-        for octets in about_nothing {
-            let read = usage_from_size(*octets + answer, &ModelReply::default());
+        for bytes in about_nothing {
+            let read = usage_from_size(*bytes + answer, &ModelReply::default());
             cost = cost + price.cost(read.input, 0);
         }
     }
@@ -102,7 +102,7 @@ pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
 /// Size in bytes of the prompts for each criterion of a task, with an empty answer.
 fn questions(task: &Task) -> Vec<usize> {
     let output = Value::String(String::new());
-    let octets = |criterion: &Criterion| {
+    let bytes = |criterion: &Criterion| {
         let exhibit = JudgedTexts {
             criterion: &criterion.criterion,
             input: &task.input,
@@ -111,7 +111,7 @@ fn questions(task: &Task) -> Vec<usize> {
         exhibit.messages().iter().map(octets_of).sum()
     };
     let criteria = rubric(task).unwrap_or_default();
-    criteria.iter().map(octets).collect()
+    criteria.iter().map(bytes).collect()
 }
 
 #[cfg(test)]
