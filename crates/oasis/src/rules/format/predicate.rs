@@ -8,7 +8,7 @@ use super::table::{Table, list, text, wrong_kind};
 use crate::rules::evidence::{Pattern, Predicate, Resource, StateCondition, StateRule};
 
 /// The members of a predicate; each is one question.
-const QUESTIONS: &str =
+const PREDICATES: &str =
     "done, not_done, done_in_order, said_any, said_all, state, all, any and not";
 
 /// Reads a mapping with one predicate.
@@ -22,7 +22,7 @@ pub(super) fn read_predicate(
             [only] => only,
             _ => {
                 let words =
-                    format!("must have exactly one predicate; the predicates are {QUESTIONS}");
+                    format!("must have exactly one predicate; the predicates are {PREDICATES}");
                 problems.note(node.place, path, words);
                 return None;
             }
@@ -44,7 +44,7 @@ pub(super) fn read_predicate(
         "any" => some(value, &path, problems, read_predicate).map(Predicate::Any),
         "not" => read_predicate(value, &path, problems).map(|one| Predicate::Not(Box::new(one))),
         _ => {
-            let words = format!("is not a predicate; the predicates are {QUESTIONS}");
+            let words = format!("is not a predicate; the predicates are {PREDICATES}");
             problems.note(entry.place, path, words);
             None
         }
