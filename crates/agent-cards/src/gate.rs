@@ -129,7 +129,10 @@ pub fn unmet(policy: &CardPolicy, last: Option<&CardScoring>, now: Timestamp) ->
     let Some(scores) = &scoring.scores else {
         refuse(
             Condition::CardScored,
-            format!("the card could not be fetched at the last check, {}", scoring.scored_at),
+            format!(
+                "the card could not be fetched at the last check, {}",
+                scoring.scored_at
+            ),
         );
         return unmet;
     };

@@ -52,7 +52,9 @@ pub enum Unfetched {
     #[error("the URL must be http or https, of at most 2048 bytes, and contain no credentials")]
     Unusable,
     /// The guarded HTTP client refused the URL.
-    #[error("the URL points to an internal host and port that are not on the list of allowed targets")]
+    #[error(
+        "the URL points to an internal host and port that are not on the list of allowed targets"
+    )]
     Refused,
     /// The server's certificate is invalid or not trusted.
     #[error("the card cannot be fetched: the server's certificate is not accepted")]

@@ -379,9 +379,10 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
         Provider::Scripted if config.base_url.is_some() => {
             invalid("base_url", "applies only to providers over HTTP; remove it")
         }
-        Provider::Scripted if config.api_key_env.is_some() => {
-            invalid("api_key_env", "applies only to providers over HTTP; remove it")
-        }
+        Provider::Scripted if config.api_key_env.is_some() => invalid(
+            "api_key_env",
+            "applies only to providers over HTTP; remove it",
+        ),
         _ => Ok(()),
     }
 }

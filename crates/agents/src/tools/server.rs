@@ -110,7 +110,10 @@ impl McpServer {
         let client = Client::new(net::Policy::model(timeout, config.max_concurrency))?;
         client.check(&url)?;
         let client = Box::new(client);
-        Ok(Self::at(config, ServerEndpoint::Remote { client, url, key }))
+        Ok(Self::at(
+            config,
+            ServerEndpoint::Remote { client, url, key },
+        ))
     }
 
     fn at(config: McpConfig, place: ServerEndpoint) -> Self {

@@ -92,11 +92,9 @@ impl OasisGate {
         let mut unmet = match &newest {
             None => oasis::unmet(asked, candidate, None, now),
             Some(run) => {
-                let unmet = self
-                    .runs
-                    .with_eval_state(input.tenant, run, |spec, state| {
-                        oasis::unmet(asked, candidate, Evaluation::of(run, spec, state), now)
-                    });
+                let unmet = self.runs.with_eval_state(input.tenant, run, |spec, state| {
+                    oasis::unmet(asked, candidate, Evaluation::of(run, spec, state), now)
+                });
                 unmet.await?
             }
         };
@@ -114,9 +112,7 @@ impl OasisGate {
         }
         if let (Some(offered), Some(newest)) = (input.evidence, &newest)
             && offered != newest
-            && self
-                .is_by_profile(input, offered, &asked.profile)
-                .await?
+            && self.is_by_profile(input, offered, &asked.profile).await?
         {
             unmet.push(oasis::superseded(newest));
         }

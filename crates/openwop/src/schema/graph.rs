@@ -276,7 +276,10 @@ impl<'a> Builder<'a> {
         };
         let schema = self.root.pointer(&pointer).ok_or_else(missing)?;
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(SchemaFault::at(at, "refers to a value that is not a schema"));
+            return Err(SchemaFault::at(
+                at,
+                "refers to a value that is not a schema",
+            ));
         }
         Ok((pointer, schema))
     }

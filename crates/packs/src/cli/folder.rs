@@ -158,10 +158,7 @@ pub fn read_archive(path: &Path) -> Result<Vec<u8>, Failure> {
     use io::Read as _;
     let mut bytes = Vec::new();
     fs::File::open(path)
-        .and_then(|file| {
-            file.take(MAX_COMPRESSED as u64 + 1)
-                .read_to_end(&mut bytes)
-        })
+        .and_then(|file| file.take(MAX_COMPRESSED as u64 + 1).read_to_end(&mut bytes))
         .map_err(|cause| unreadable(path, cause))?;
     Ok(bytes)
 }

@@ -199,8 +199,10 @@ pub async fn judge(
         .or_try("use a .tgz file, or NAME@VERSION with --registry")
     })?;
     let Some(registry) = registry else {
-        return Err(Failure::usage("a pack name can only be resolved with a registry")
-            .or_try("add --registry with a folder or URL"));
+        return Err(
+            Failure::usage("a pack name can only be resolved with a registry")
+                .or_try("add --registry with a folder or URL"),
+        );
     };
     let choosing = locks.first().copied();
     let fetched = match download::fetch(registry.as_ref(), &request, &trust, choosing).await {

@@ -42,7 +42,11 @@ pub fn rating(display: &RatingDisplay<'_>, style: Style) -> String {
     let mut text = String::new();
     let colors = style.colors;
     let [from, until] = display.window;
-    let _ = writeln!(text, "agent        {}", colors.strong(&plain(display.agent)));
+    let _ = writeln!(
+        text,
+        "agent        {}",
+        colors.strong(&plain(display.agent))
+    );
     let _ = writeln!(
         text,
         "window       {from} until {until}, {}",

@@ -198,7 +198,9 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
     print_result(terminal, &found, || line(&found));
     let doubted = shortfall(Some(&found), MIN_AGREEMENT, found.calibrated_at);
     if let Some(shortfall) = &doubted {
-        terminal.note(&format!("gates reject this judge by default, because it {shortfall}"));
+        terminal.note(&format!(
+            "gates reject this judge by default, because it {shortfall}"
+        ));
     }
     Ok(match doubted {
         None => Exit::Good,

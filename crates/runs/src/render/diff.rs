@@ -63,7 +63,11 @@ pub fn diff(found: &RunDiff, colors: Colors) -> String {
 
 fn event(text: &mut String, entry: &EventDiff, colors: Colors) {
     let sides = [
-        ("-", &entry.a_event, Colors::bad as fn(Colors, &str) -> String),
+        (
+            "-",
+            &entry.a_event,
+            Colors::bad as fn(Colors, &str) -> String,
+        ),
         ("+", &entry.b_event, Colors::good),
     ];
     for (sign, event, colour) in sides {

@@ -86,12 +86,8 @@ async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
     for (digest, bytes) in [("sha256-a", bytes.as_slice()), ("sha256-b", b"")] {
-        pack_store::blobs::put(&store, digest, bytes)
-            .await
-            .unwrap();
-        pack_store::blobs::put(&store, digest, bytes)
-            .await
-            .unwrap();
+        pack_store::blobs::put(&store, digest, bytes).await.unwrap();
+        pack_store::blobs::put(&store, digest, bytes).await.unwrap();
         assert_eq!(
             pack_store::blobs::get(&store, digest)
                 .await

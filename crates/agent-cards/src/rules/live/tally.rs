@@ -122,9 +122,7 @@ impl Primary {
         if !self.errors {
             find(
                 Code::ErrorHandlingPoor,
-                format!(
-                    "A request that must fail did not get a {transport} error; return one."
-                ),
+                format!("A request that must fail did not get a {transport} error; return one."),
             );
         }
     }

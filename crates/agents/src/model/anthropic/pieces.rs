@@ -166,7 +166,11 @@ mod tests {
         let tools = ["openwop:core.rag.retrieve".to_owned()];
         let mut pieces = Events::default();
         for event in events {
-            assert_eq!(pieces.take(&event.to_string()), StreamProgress::More, "{event}");
+            assert_eq!(
+                pieces.take(&event.to_string()),
+                StreamProgress::More,
+                "{event}"
+            );
         }
         pieces.reply(&ToolNames::new(&tools))
     }
@@ -222,6 +226,9 @@ mod tests {
         let nowhere = delta(7, json!({"type": "text_delta", "text": "x"})).to_string();
         assert_eq!(pieces.take(&nowhere), StreamProgress::Malformed);
         assert_eq!(pieces.take("oops"), StreamProgress::Malformed);
-        assert_eq!(pieces.take(r#"{"type": "message_stop"}"#), StreamProgress::Last);
+        assert_eq!(
+            pieces.take(r#"{"type": "message_stop"}"#),
+            StreamProgress::Last
+        );
     }
 }

@@ -131,7 +131,8 @@ impl Lifecycle {
     /// Records that `gate` asks for approval of a promotion of `version`. The request lasts until
     /// it is refused or the version has a transition: an approval is valid for one promotion.
     pub fn ask(&mut self, digest: String, version: Version, gate: RunId) {
-        self.consents.insert(digest, PendingApproval { version, gate });
+        self.consents
+            .insert(digest, PendingApproval { version, gate });
     }
 
     /// Removes an approval request, so that it can be made again.

@@ -189,7 +189,9 @@ pub fn documents_within(
         with_snippet: false,
     };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let place = error.location().map_or(SourcePosition::START, SourcePosition::from);
+        let place = error
+            .location()
+            .map_or(SourcePosition::START, SourcePosition::from);
         let words = error.without_snippet().to_string();
         let first = words.lines().next().unwrap_or_default().to_owned();
         (place, format!("cannot be read as YAML: {first}"))

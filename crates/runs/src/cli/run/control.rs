@@ -87,9 +87,8 @@ async fn request_cancel(
             terminal.note("the run had already ended; nothing was cancelled");
         }
         if context.is_embedded() && status == "cancelling" {
-            terminal.note(
-                "the request is recorded; the process that executes the run will cancel it",
-            );
+            terminal
+                .note("the request is recorded; the process that executes the run will cancel it");
         }
     }
     Ok(Exit::Good)
@@ -125,9 +124,8 @@ async fn post_pause(
     let status = answer.get("status").and_then(Value::as_str);
     terminal.print(&format!("{run} {}", status.unwrap_or(action)));
     if context.is_embedded() {
-        terminal.note(
-            "the request is recorded; the process that executes the run will carry it out",
-        );
+        terminal
+            .note("the request is recorded; the process that executes the run will carry it out");
         if action == "resume" {
             terminal.note(&format!(
                 "if its command has ended, continue the run with {} run retry {run}",

@@ -61,7 +61,11 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         let _ = writeln!(text, "{name:<8}{line}");
     }
     let (tone, word, because) = verdict(found);
-    let _ = writeln!(text, "{}{because}", colors.strong(&tone.paint(colors, word)));
+    let _ = writeln!(
+        text,
+        "{}{because}",
+        colors.strong(&tone.paint(colors, word))
+    );
     text
 }
 

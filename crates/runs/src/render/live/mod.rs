@@ -185,7 +185,9 @@ impl Live {
             }
         };
         let mut parts = vec![
-            count(TaskOutcome::Passed, counts.passed, &|text| colors.good(text)),
+            count(TaskOutcome::Passed, counts.passed, &|text| {
+                colors.good(text)
+            }),
             count(TaskOutcome::Failed, counts.failed, &|text| colors.bad(text)),
             count(TaskOutcome::Unjudged, counts.unjudged, &|text| {
                 colors.doubtful(text)

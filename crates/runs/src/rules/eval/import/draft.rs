@@ -108,7 +108,10 @@ impl Draft {
     pub fn report_unknown(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
             let name = short(name);
-            self.report_loss(place, format!("{name:?} of {of} has no equivalent in a suite"));
+            self.report_loss(
+                place,
+                format!("{name:?} of {of} has no equivalent in a suite"),
+            );
         }
     }
 

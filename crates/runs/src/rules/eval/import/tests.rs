@@ -72,7 +72,11 @@ fn a_table_becomes_tasks() {
     assert_eq!(
         lost(&it),
         [
-            (r#""note" of a row has no equivalent in a suite"#, 1, "row 3"),
+            (
+                r#""note" of a row has no equivalent in a suite"#,
+                1,
+                "row 3"
+            ),
             ("a row without `input`, left out", 1, "row 5"),
         ]
     );

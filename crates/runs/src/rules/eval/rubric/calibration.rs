@@ -386,7 +386,10 @@ mod tests {
         let day = |days: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * days);
         let doubted = |of: &Calibration, at| shortfall(Some(of), MIN_AGREEMENT, at);
         assert_eq!(doubted(&good, day(89)), None);
-        assert_eq!(doubted(&good, day(90)), Some(CalibrationShortfall::Expired(day(90))));
+        assert_eq!(
+            doubted(&good, day(90)),
+            Some(CalibrationShortfall::Expired(day(90)))
+        );
         assert_eq!(
             shortfall(None, MIN_AGREEMENT, day(0)),
             Some(CalibrationShortfall::Uncalibrated)
@@ -405,7 +408,10 @@ mod tests {
             ..good.clone()
         };
         assert_eq!(doubted(&edge(0.8 - 1e-10), day(0)), None);
-        assert_eq!(doubted(&edge(0.79), day(0)), Some(CalibrationShortfall::Disagrees(0.79)));
+        assert_eq!(
+            doubted(&edge(0.79), day(0)),
+            Some(CalibrationShortfall::Disagrees(0.79))
+        );
         assert!(doubted(&edge(f64::NAN), day(0)).is_some());
     }
 }
