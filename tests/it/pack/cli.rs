@@ -108,7 +108,7 @@ fn the_stress_tests_are_signed_and_installed_like_any_pack() {
         0,
         &format!("pack sign {source} --key core.pem --key-id core-1 --out stress.tgz"),
     );
-    let trusted = "--trust-key core-1=core.pub:core.ratings.*";
+    let trusted = "--trust-key core-1=core.pub:core.aaaf.*";
     let sound = folder.json(0, &format!("pack verify stress.tgz {trusted}"));
     assert_eq!(sound["pack"]["signature"]["coverage"], "tarball");
     folder.expect(0, &format!("pack install stress.tgz {trusted}"));

@@ -329,7 +329,7 @@ fn number<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
 
 /// One task per tool; only the tool's answer contains the receipt to report.
 fn tool_challenge(tools: &[String]) -> (Value, Value) {
-    let suite_id = format!("core.ratings.evals.{}", Test::ToolChallenge.as_str());
+    let suite_id = format!("core.aaaf.evals.{}", Test::ToolChallenge.as_str());
     let version = version_of(tools);
     let tasks: Vec<Value> = tools
         .iter()
@@ -394,7 +394,7 @@ mod tests {
         );
         assert_eq!(
             suite.suite_id,
-            format!("core.ratings.evals.{}", test.as_str())
+            format!("core.aaaf.evals.{}", test.as_str())
         );
         for task in &suite.tasks {
             let it = profile.of_task(task.task_id.as_str());

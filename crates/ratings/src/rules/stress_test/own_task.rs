@@ -140,7 +140,7 @@ impl OwnTask {
 
 /// The suite and the profile of these tasks. The version is derived from the content.
 pub fn suite_of(test: &str, tasks: &[&OwnTask]) -> (Value, Value) {
-    let suite_id = format!("organization.ratings.evals.{test}");
+    let suite_id = format!("organization.aaaf.evals.{test}");
     let contents: Vec<String> = tasks.iter().map(|it| json!(it).to_string()).collect();
     let version = version_of(&contents);
     let task = |it: &&OwnTask| {

@@ -8,8 +8,8 @@ use touchstone_packs::rules::Refusal;
 use touchstone_packs::rules::archive::MANIFEST;
 use touchstone_packs::rules::build::{Files, build};
 
-const PACK: &str = "core.ratings.elsewhere";
-const AGENT: &str = "core.ratings.elsewhere.agent";
+const PACK: &str = "core.aaaf.elsewhere";
+const AGENT: &str = "core.aaaf.elsewhere.agent";
 const VERSION: &str = "1.0.0";
 
 /// The agent that the runs name.

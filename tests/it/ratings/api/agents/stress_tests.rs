@@ -445,7 +445,7 @@ async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
     let suite = &before["suite"];
     let id = suite["suiteId"].as_str().unwrap();
     let version = suite["version"].as_str().unwrap();
-    assert_eq!(id, "organization.ratings.evals.own-complexity-ceiling");
+    assert_eq!(id, "organization.aaaf.evals.own-complexity-ceiling");
 
     // A key that may read suites and create runs can neither list it nor run it by name.
     let listed = site.host.get("/v1/host/touchstone/suites").await.json();
