@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_entries_keys_and_signatures_do_not_hold() {
+    fn a_checkpoint_fails_for_other_entries_keys_and_signatures() {
         let (links, public) = (links(4), key().public());
         let checkpoint = signed(&links);
         assert!(!checkpoint.holds(&links[1..], &public));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_checkpoint() {
+    fn an_empty_log_has_no_checkpoint() {
         let at = Timestamp::from_second(0).unwrap();
         assert_eq!(Checkpoint::sign("cp_1".to_owned(), &[], at, &key()), None);
     }
