@@ -165,7 +165,11 @@ fn every_row_names_a_test_that_exists_and_the_counts_are_right() {
 #[case::case("[speed]", "[haste]", "no such case")]
 #[case::count("| AAAF | 204 |", "| AAAF | 203 |", "counts: ")]
 #[case::row("| 8 | 2 |", "8 | 2 |", "numbered 9")]
-fn a_page_that_is_wrong_is_found(#[case] right: &str, #[case] wrong: &str, #[case] fault: &str) {
+fn errors_in_the_conformance_page_are_found(
+    #[case] right: &str,
+    #[case] wrong: &str,
+    #[case] fault: &str,
+) {
     let page = page();
     assert!(page.contains(right), "{right}");
     let faults = faults_of(&page.replacen(right, wrong, 1));

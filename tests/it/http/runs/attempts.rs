@@ -147,7 +147,7 @@ fn conditions(check: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn naming_the_lucky_run_does_not_help() {
+async fn a_gate_counts_all_runs_and_not_only_the_named_one() {
     let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
     let bad = lucky.run(false).await;
     let good = lucky.run(true).await;
