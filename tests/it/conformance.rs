@@ -45,7 +45,7 @@ fn tests_of(text: &str) -> Vec<&str> {
     found
 }
 
-/// Why a reference such as `ratings/vectors.rs::every_rule[speed]` is broken; `None` if it names a
+/// Why a reference such as `ratings/vectors.rs::scoring_rules[speed]` is broken; `None` if it names a
 /// test.
 fn fault_of(reference: &str) -> Option<String> {
     let (path, name) = reference.split_once("::")?;
@@ -158,8 +158,8 @@ fn every_row_names_a_test_that_exists_and_the_counts_are_right() {
 #[case::state("| works | `", "| done | `", "unknown state done")]
 #[case::file("`ratings/vectors.rs::", "`ratings/vector_files.rs::", "no such file")]
 #[case::test(
-    "::every_rule_gives_what_its_vector_says",
-    "::every_rule",
+    "::scoring_rules_match_the_reference_vectors",
+    "::scoring_rules",
     "no such test"
 )]
 #[case::case("[speed]", "[haste]", "no such case")]

@@ -187,7 +187,7 @@ async fn a_calibration_interrupted_by_shutdown_fails_as_unavailable() {
 /// The judge's answer could not be recorded then, but it would cost.
 #[rstest]
 #[tokio::test]
-async fn no_judge_is_asked_while_the_database_takes_no_writes(
+async fn no_judge_is_called_while_the_database_is_read_only(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

@@ -209,7 +209,7 @@ fn seen(reply: &Reply) -> (StatusCode, String, Vec<(String, usize)>) {
 /// organization.
 #[rstest]
 #[tokio::test]
-async fn another_organizations_anything_looks_like_nothing_at_all(
+async fn requests_for_resources_of_another_organization_get_404(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

@@ -116,7 +116,7 @@ async fn a_database_whose_migrations_had_another_text_is_refused(
 /// A migration that was added after the database was created. `agent_cards` stands for its tables.
 #[rstest]
 #[tokio::test]
-async fn what_is_missing_is_applied(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn missing_migrations_are_applied(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     store.close().await;
     let before = content(&database).await;
