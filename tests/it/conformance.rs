@@ -45,8 +45,8 @@ fn tests_of(text: &str) -> Vec<&str> {
     found
 }
 
-/// Why a reference such as `ratings/vectors.rs::scoring_rules[speed]` is broken; `None` if it names a
-/// test.
+/// Why a reference such as `ratings/vectors.rs::scoring_rules[speed]` is broken; `None` if it names
+/// a test.
 fn fault_of(reference: &str) -> Option<String> {
     let (path, name) = reference.split_once("::")?;
     let (name, case) = match name.strip_suffix(']').and_then(|it| it.split_once('[')) {
