@@ -81,7 +81,7 @@ fn nothing_is_published_unless_the_operator_says_so() {
      [[ratings.reach.commands]]\nname = \"desk\"\ncommand = \"false\"\ntenants = []",
     Some("ratings.reach.commands[1].name")
 )]
-fn how_agents_elsewhere_are_reached_is_checked(
+fn settings_for_reaching_remote_agents_are_validated(
     #[case] settings: &str,
     #[case] fault: Option<&str>,
 ) {

@@ -210,7 +210,7 @@ async fn registry_endpoints_at_other_origins_are_rejected(
 }
 
 #[tokio::test]
-async fn a_key_elsewhere_is_not_fetched() {
+async fn a_key_url_outside_the_registry_is_rejected() {
     let mut altered = discovery();
     altered["signingKeys"][0]["publicKeyUrl"] = "http://127.0.0.1:9/key.pub".into();
     let mut documents = documents();

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_is_over_the_octets_of_the_root() {
+    fn the_checkpoint_signature_covers_the_bytes_of_the_root() {
         let checkpoint = signed(&links(3));
         let root: Vec<u8> = (0..32)
             .map(|n| u8::from_str_radix(&checkpoint.merkle_root[2 * n..2 * n + 2], 16).unwrap())

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_was_changed_with_its_hash_is_found_all_the_same() {
+    fn an_entry_changed_together_with_its_hash_is_detected() {
         let (mut links, head) = chain(5);
         let link = &mut links[2];
         link.body = link.body.replace("refused", "done");

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_carries_the_event_octet_by_octet() {
+    fn the_body_carries_the_event_byte_for_byte() {
         let delivery = deliver(&Secrets::of(Secret::minted([7; 32])), false, now());
         assert_eq!(
             delivery.body,

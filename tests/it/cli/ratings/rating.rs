@@ -471,7 +471,7 @@ fn the_hosts_own_runs_are_a_source_too() {
 }
 
 #[test]
-fn a_gate_that_asks_for_a_rating_says_so() {
+fn gate_set_prints_the_required_rating() {
     let home = Home::empty();
     let done = home.run(&[
         "gate",

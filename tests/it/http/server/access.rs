@@ -255,7 +255,7 @@ async fn suites_agents_and_baselines_of_another_tenant_look_missing() {
 }
 
 #[tokio::test]
-async fn a_revoked_or_expired_key_is_told_so_at_once_and_only_with_its_secret() {
+async fn revoked_and_expired_keys_are_reported_only_if_the_secret_is_right() {
     let host = TestHost::idle().await;
     let key = host.key_with(Scope::ALL).await;
     let send = async |key: &str| {

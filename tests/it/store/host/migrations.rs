@@ -66,7 +66,9 @@ async fn a_database_from_before_the_first_release_is_refused(
 
 #[rstest]
 #[tokio::test]
-async fn a_table_of_another_program_is_not_taken_over(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_database_with_a_table_of_another_program_is_refused(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     let foreign = "CREATE TABLE api_key (id TEXT);\nINSERT INTO api_key (id) VALUES ('theirs');\n";
     let Some(database) = database_after(engine, foreign).await else {
         return;

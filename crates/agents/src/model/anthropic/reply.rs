@@ -204,7 +204,7 @@ mod tests {
     #[case("max_tokens", (false, true))]
     #[case("model_context_window_exceeded", (false, true))]
     #[case("refusal", (true, false))]
-    fn refusals_and_cut_answers_are_told_apart(
+    fn refusals_and_truncated_replies_are_distinguished(
         #[case] stop_reason: &str,
         #[case] expected: (bool, bool),
     ) {

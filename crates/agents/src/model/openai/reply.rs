@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_leave_out_is_tolerated() {
+    fn missing_and_null_members_of_a_reply_are_tolerated() {
         let bare = read(json!({"choices": [{"message": {"content": "hi"}}]})).unwrap();
         assert_eq!(bare.text.as_deref(), Some("hi"));
         assert_eq!(bare.usage, None);
@@ -231,7 +231,7 @@ mod tests {
     #[case("content_filter", json!({"content": "x"}), (true, false))]
     #[case("stop", json!({"refusal": "no"}), (true, false))]
     #[case("stop", json!({"content": "x", "refusal": ""}), (false, false))]
-    fn refusals_and_cut_answers_are_told_apart(
+    fn refusals_and_truncated_replies_are_distinguished(
         #[case] finish: &str,
         #[case] message: Value,
         #[case] expected: (bool, bool),

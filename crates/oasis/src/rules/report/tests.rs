@@ -384,7 +384,7 @@ fn reserved_scenarios_count_toward_coverage_without_being_listed() {
 }
 
 #[test]
-fn what_a_run_measured_of_its_environments_stands_beside_the_profiles_text() {
+fn a_report_includes_the_measured_resources_of_the_environments() {
     let mut facts = sample::pass();
     let snapshot = |kinds: &[&str]| {
         let resources: Vec<Value> = kinds.iter().map(|it| json!({"kind": it})).collect();

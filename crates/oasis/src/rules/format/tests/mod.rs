@@ -437,7 +437,7 @@ fn the_suite_file_orders_and_omits_scenarios() {
     "",
     "cannot be read as YAML"
 )]
-fn a_mistake_in_the_profile_is_told_with_its_place(
+fn problems_of_a_profile_have_file_field_and_line(
     #[case] file: &str,
     #[case] old: &str,
     #[case] new: &str,

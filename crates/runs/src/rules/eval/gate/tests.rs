@@ -488,7 +488,7 @@ fn a_judge_has_to_agree_with_people(
 }
 
 #[test]
-fn a_replay_is_no_evidence_unless_the_policy_allows_it() {
+fn a_replay_is_not_evidence_unless_the_policy_allows_it() {
     let run = EvalReport {
         replayed_from: Some("sha256-tape".to_owned()),
         ..passing()
@@ -515,7 +515,7 @@ fn a_replay_is_no_evidence_unless_the_policy_allows_it() {
 }
 
 #[test]
-fn a_local_command_is_no_evidence_unless_the_policy_allows_it() {
+fn a_local_command_is_not_evidence_unless_the_policy_allows_it() {
     let allowing = GatePolicy {
         allow_agent_command: true,
         ..by_point()
