@@ -264,7 +264,7 @@ fn campaigns(dice: &mut Dice, tasks: usize, rates: &[f64], threshold: f64, looks
 }
 
 #[test]
-fn repeated_runs_do_not_raise_the_false_promotion_rate() {
+fn repeated_runs_keep_the_false_promotion_rate_below_the_significance_level() {
     let mut dice = Dice(20_26);
     let mut table =
         String::from("| tasks | 0.50 | 0.60 | 0.70 | 0.80 | 0.90 |\n|--:|--:|--:|--:|--:|--:|\n");

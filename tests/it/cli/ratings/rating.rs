@@ -111,7 +111,7 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
 }
 
 #[test]
-fn bars_are_printed_only_on_terminals() {
+fn a_rating_on_a_terminal_shows_bars() {
     let home = with_evidence(36);
     let done = Done::of(
         home.touchstone()

@@ -293,7 +293,7 @@ fn a_run_can_be_looked_at_afterwards() {
 }
 
 #[test]
-fn unknown_suites_agents_and_runs_exit_2_with_the_hosts_error_code() {
+fn unknown_suites_runs_and_folders_exit_2_with_an_error_code() {
     let home = Home::with_pack();
     for (arguments, code) in [
         (

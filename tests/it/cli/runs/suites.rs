@@ -15,7 +15,7 @@ fn warnings(done: &Done) -> Vec<String> {
 }
 
 #[test]
-fn suite_init_creates_a_commented_suite_that_can_be_imported_and_run() {
+fn suite_init_creates_a_commented_suite_that_can_be_imported() {
     let home = Home::empty();
     let done = home.run(&["suite", "init", "vendor.acme.evals.triage"]);
     assert_eq!(done.code, 0, "{}", done.stderr);

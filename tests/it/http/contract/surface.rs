@@ -554,7 +554,7 @@ async fn every_response_has_a_traceparent_that_continues_the_callers_trace() {
 }
 
 #[tokio::test]
-async fn internal_errors_contain_only_the_correlation_id() {
+async fn the_correlation_id_of_an_error_is_the_request_id() {
     let host = TestHost::idle().await;
     host.shutdown.cancel();
     let unready = host.get("/readyz").await;

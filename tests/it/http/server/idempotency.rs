@@ -54,7 +54,7 @@ async fn a_repeated_request_is_answered_as_the_first_one_was() {
 }
 
 #[tokio::test]
-async fn another_body_under_an_idempotency_key_gets_409_without_details() {
+async fn another_body_under_an_idempotency_key_gets_409_without_the_run_id() {
     let host = host().await;
     let first = keyed(&host, "k", "/v1/runs", &create_body()).await.json();
     let mut other = create_body();

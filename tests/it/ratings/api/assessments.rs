@@ -756,7 +756,7 @@ async fn assessments_are_not_processed_while_the_database_is_read_only(
 
 /// The lease clock restarts at zero, and all earlier processes are gone.
 #[tokio::test]
-async fn after_a_machine_restart_waiting_assessments_are_processed_first() {
+async fn after_a_machine_restart_waiting_assessments_can_be_claimed() {
     let Some(database) = Engine::Sqlite.database().await else {
         return;
     };
