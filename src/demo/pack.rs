@@ -105,7 +105,7 @@ mod tests {
     use touchstone_runs::rules::eval::suite_rules::read_suite;
 
     #[rstest]
-    fn both_releases_are_sound_packs(
+    fn both_demo_releases_are_valid_packs(
         #[values(Release::Present, Release::Candidate)] release: Release,
     ) {
         let key = SecretKey::from_random([7; 32]);

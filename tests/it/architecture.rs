@@ -79,7 +79,7 @@ fn names() -> Vec<String> {
 #[case("service", &["http", "cli"])]
 #[case("http", &["cli"])]
 #[case("render", &["service", "http", "store"])]
-fn no_arrow_points_the_wrong_way(#[case] layer: &str, #[case] forbidden: &[&str]) {
+fn layers_depend_only_on_lower_layers(#[case] layer: &str, #[case] forbidden: &[&str]) {
     let (mut files, mut wrong) = (0, Vec::new());
     for folder in crates() {
         let place = folder.join(layer);
@@ -122,7 +122,7 @@ const PURE_MODULES: [&str; 4] = ["budget", "credential", "rules", "wire"];
 #[case("crate::cli")]
 #[case("::service::")]
 #[case("::store::")]
-fn the_rules_know_no_world(#[case] needle: &str) {
+fn pure_modules_use_no_clock_files_or_environment(#[case] needle: &str) {
     for module in PURE_MODULES {
         let folders = crates();
         let mut files = folders.iter().map(|folder| sources(&folder.join(module)));
@@ -166,7 +166,7 @@ fn the_core_depends_on_no_feature_above_it(#[case] feature: &str) {
 /// A database commits a single statement after its last row: a caller who reads only the first row
 /// misses a failed commit.
 #[test]
-fn rows_of_a_writing_statement_are_read_to_the_end() {
+fn writing_statements_read_all_their_rows() {
     let wrong: Vec<String> = crates()
         .iter()
         .flat_map(|folder| {

@@ -101,13 +101,13 @@ fn hold(vector: &Value) {
 /// A badge issued once must verify with every later version. The digests in it were computed with
 /// pyld.
 #[test]
-fn our_vectors_hold() {
+fn committed_badge_vectors_verify() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/badges");
     assert!(hold_all(&folder) > 0);
 }
 
 #[test]
-fn further_vectors_hold() {
+fn additional_badge_vectors_verify() {
     if let Some(folder) = extra() {
         let held = hold_all(&folder);
         eprintln!("{held} further vectors of badges hold");
@@ -127,7 +127,7 @@ fn hold_all(folder: &Path) -> usize {
 }
 
 #[test]
-fn the_vectors_at_hand_hold() {
+fn shared_badge_vectors_verify() {
     if let Some(file) = shared("aaaf/vectors/badge-eddsa-rdfc-2022.json") {
         hold(&serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap());
     }
@@ -162,7 +162,7 @@ fn published(document: &Map<String, Value>, folder: &Path) -> String {
 }
 
 #[test]
-fn our_terms_come_to_the_same_as_the_published_contexts() {
+fn built_in_terms_match_the_published_json_ld_contexts() {
     let Some(contexts) = shared("aaaf/contexts") else {
         return;
     };

@@ -4,7 +4,7 @@ use rstest::rstest;
 use touchstone::config::Config;
 
 #[rstest]
-fn a_bound_of_nothing_is_refused(
+fn a_limit_of_zero_is_rejected(
     #[values(
         "max_tasks_per_suite",
         "default_concurrency",
@@ -36,7 +36,10 @@ fn a_bound_of_nothing_is_refused(
     "tenant = \"acme\"\nnamespaces = [\"vendor.acme.*\", \"private.host.one\"]",
     None
 )]
-fn what_is_published_is_named(#[case] settings: &str, #[case] fault: Option<&str>) {
+fn published_namespaces_and_their_tenant_must_be_configured(
+    #[case] settings: &str,
+    #[case] fault: Option<&str>,
+) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("touchstone.toml");
     std::fs::write(&file, format!("[packs.registry]\n{settings}\n")).unwrap();
@@ -78,7 +81,7 @@ fn nothing_is_published_unless_the_operator_says_so() {
      [[ratings.reach.commands]]\nname = \"desk\"\ncommand = \"false\"\ntenants = []",
     Some("ratings.reach.commands[1].name")
 )]
-fn how_agents_elsewhere_are_reached_is_checked(
+fn settings_for_reaching_remote_agents_are_validated(
     #[case] settings: &str,
     #[case] fault: Option<&str>,
 ) {

@@ -45,8 +45,8 @@ fn tests_of(text: &str) -> Vec<&str> {
     found
 }
 
-/// Why a reference such as `ratings/vectors.rs::every_rule[speed]` is broken; `None` if it names a
-/// test.
+/// Why a reference such as `ratings/vectors.rs::scoring_rules[speed]` is broken; `None` if it names
+/// a test.
 fn fault_of(reference: &str) -> Option<String> {
     let (path, name) = reference.split_once("::")?;
     let (name, case) = match name.strip_suffix(']').and_then(|it| it.split_once('[')) {
@@ -158,14 +158,18 @@ fn every_row_names_a_test_that_exists_and_the_counts_are_right() {
 #[case::state("| works | `", "| done | `", "unknown state done")]
 #[case::file("`ratings/vectors.rs::", "`ratings/vector_files.rs::", "no such file")]
 #[case::test(
-    "::every_rule_gives_what_its_vector_says",
-    "::every_rule",
+    "::scoring_rules_match_the_reference_vectors",
+    "::scoring_rules",
     "no such test"
 )]
 #[case::case("[speed]", "[haste]", "no such case")]
 #[case::count("| AAAF | 204 |", "| AAAF | 203 |", "counts: ")]
 #[case::row("| 8 | 2 |", "8 | 2 |", "numbered 9")]
-fn a_page_that_is_wrong_is_found(#[case] right: &str, #[case] wrong: &str, #[case] fault: &str) {
+fn errors_in_the_conformance_page_are_found(
+    #[case] right: &str,
+    #[case] wrong: &str,
+    #[case] fault: &str,
+) {
     let page = page();
     assert!(page.contains(right), "{right}");
     let faults = faults_of(&page.replacen(right, wrong, 1));

@@ -226,12 +226,12 @@ mod tests {
     #[case::as_old_as_it_may_be(json!({"maxAgeHours": 24}), &[])]
     #[case::more(json!({"minimumCompliance": 95.01, "minimumTrust": 61, "minimumAvailability": 95}),
         &["card-compliance", "card-trust", "card-availability"])]
-    fn what_is_not_met_is_named_one_by_one(#[case] policy: Value, #[case] expected: &[&str]) {
+    fn every_unmet_requirement_is_listed(#[case] policy: Value, #[case] expected: &[&str]) {
         assert_eq!(names(&policy, Some(&scoring(|_| {}))), expected);
     }
 
     #[test]
-    fn nothing_known_is_nothing_met() {
+    fn missing_scores_do_not_meet_the_requirements() {
         assert_eq!(names(&json!({}), None), ["card-scored"]);
         let gone = scoring(|it| it["scores"] = Value::Null);
         assert_eq!(names(&json!({}), Some(&gone)), ["card-scored"]);
@@ -255,7 +255,7 @@ mod tests {
     #[case(json!({"url": "https://a.example/", "minimumTrust": 101}))]
     #[case(json!({"url": "https://a.example/", "minimumtrust": 10}))]
     #[case(json!({"minimumTrust": 10}))]
-    fn a_policy_that_is_none_is_refused(#[case] policy: Value) {
+    fn an_invalid_policy_is_rejected(#[case] policy: Value) {
         assert!(serde_json::from_value::<CardPolicy>(policy).is_err());
     }
 }

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_set_asks_for_evidence() {
+    fn the_default_policy_requires_an_eval_run() {
         assert_eq!(names(&PromotionPolicy::default(), false), ["eval-run"]);
         assert_eq!(
             names(&serde_json::from_value(json!({})).unwrap(), false),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_without_evals_still_refuses_evidence_that_is_none() {
+    fn a_policy_without_eval_conditions_still_rejects_invalid_evidence() {
         let policy: PromotionPolicy = serde_json::from_value(json!({"eval": null})).unwrap();
         assert_eq!(names(&policy, false), [] as [&str; 0]);
         assert_eq!(names(&policy, true), ["eval-run"]);
@@ -391,7 +391,7 @@ mod tests {
     #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 2}}), Ok(()))]
     #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
     #[case(json!({}), Ok(()))]
-    fn a_senseless_policy_is_refused(
+    fn policies_with_values_out_of_range_are_rejected(
         #[case] policy: Value,
         #[case] expected: Result<(), InvalidPolicy>,
     ) {
@@ -403,7 +403,7 @@ mod tests {
     #[case(json!([null, null]))]
     #[case(json!({"eval": {"signed": true}}))]
     #[case(json!({"approval": {"role": "x"}}))]
-    fn a_misspelt_policy_is_none(#[case] policy: Value) {
+    fn a_policy_with_unknown_members_is_rejected(#[case] policy: Value) {
         assert!(serde_json::from_value::<PromotionPolicy>(policy).is_err());
     }
 

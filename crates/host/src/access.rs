@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_reading_and_writing_of_its_kind() {
+    fn a_wildcard_scope_grants_reading_and_writing() {
         for name in Scope::wildcards() {
             let kind = name.strip_suffix('*').unwrap();
             let named: Vec<_> = Scope::named(name).iter().map(|s| s.as_str()).collect();
@@ -356,7 +356,7 @@ mod tests {
     #[case(&[], &["owner"], None, Some("owner"), false)]
     #[case(&["everything"], &["*"], Some(Scope::RunsRead), None, false)]
     #[case(&["runs:read"], &["release-manager"], None, None, false)]
-    fn what_is_not_known_to_be_allowed_is_denied(
+    fn access_is_denied_unless_a_scope_or_role_grants_it(
         #[case] scopes: &[&str],
         #[case] roles: &[&str],
         #[case] scope: Option<Scope>,
@@ -374,7 +374,7 @@ mod tests {
     #[case(&[("", "runs:read")], "not a valid role name")]
     #[case(&[("a", "runs:read"), ("a", "runs:read")], "twice")]
     #[case(&[("a", "runs:*")], "does not know")]
-    fn a_catalogue_with_one_fault_is_none(#[case] roles: &[(&str, &str)], #[case] names: &str) {
+    fn an_invalid_role_catalogue_is_rejected(#[case] roles: &[(&str, &str)], #[case] names: &str) {
         let roles: Vec<(&str, Vec<String>)> = roles
             .iter()
             .map(|(name, scope)| (*name, texts(&[scope])))

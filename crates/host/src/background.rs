@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_an_error_of_the_work() {
+    async fn a_panic_in_a_background_task_is_returned_as_an_error() {
         assert_eq!(supervised("test", async { 1 }).await, Ok(1));
         let spawned = spawn::<()>("test", async { panic!("content") });
         assert_eq!(spawned.await.unwrap(), Err(Panicked));

@@ -232,7 +232,7 @@ mod tests {
     #[rstest]
     #[case(Nulls::Absent, Ok(None))]
     #[case(Nulls::Wrong, Err("at.name"))]
-    fn what_null_means_is_said_where_a_body_is_read(
+    fn null_is_absent_or_invalid_as_the_caller_chooses(
         #[case] nulls: Nulls,
         #[case] expected: Result<Option<&str>, &str>,
     ) {
@@ -248,7 +248,7 @@ mod tests {
     #[case(json!([]), "at", "at")]
     #[case(json!({"other": 1}), "", "other")]
     #[case(json!({"other": null}), "at", "at.other")]
-    fn what_does_not_belong_is_named(
+    fn unknown_members_are_rejected_by_path(
         #[case] body: Value,
         #[case] path: &'static str,
         #[case] field: &str,

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_octet_has_two_digits() {
+    fn every_byte_has_two_hex_digits() {
         assert_eq!(hex(&[]), "");
         assert_eq!(hex(&[0, 9, 10, 255]), "00090aff");
         assert_eq!(hex_prefix(&[0, 9, 10, 255], 6), "00090a");

@@ -25,7 +25,7 @@ mod tests {
     use rstest::rstest;
 
     #[test]
-    fn octets_match_their_integrity_only() {
+    fn bytes_match_only_their_own_integrity_hash() {
         let integrity = of(b"pack");
         assert!(matches(&integrity, b"pack"));
         assert!(!matches(&integrity, b"pack "));
@@ -42,7 +42,7 @@ mod tests {
     )]
     #[case::other_algorithm("sha512-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", false)]
     #[case::newline("sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n", false)]
-    fn there_is_one_spelling(#[case] text: &str, #[case] sound: bool) {
+    fn only_the_canonical_spelling_of_a_hash_is_valid(#[case] text: &str, #[case] sound: bool) {
         assert_eq!(parse(text).is_some(), sound);
         assert_eq!(matches(text, b""), sound);
     }

@@ -382,7 +382,7 @@ mod tests {
     #[case(b"[01]", Fault::Syntax)]
     #[case(b"[1,]", Fault::Syntax)]
     #[case(b"\"a\nb\"", Fault::Syntax)]
-    fn what_parsers_may_read_differently_is_refused(#[case] text: &[u8], #[case] fault: Fault) {
+    fn ambiguous_json_is_rejected(#[case] text: &[u8], #[case] fault: Fault) {
         assert_eq!(parse(text).unwrap_err().fault, fault);
     }
 
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_text_cannot_stand_for_a_memory_full_of_values() {
+    fn the_memory_of_parsed_values_is_limited() {
         let many = |item: &str, times: usize| format!("[{}0]", item.repeat(times));
         let memory = 1000 * OBJECT_OCTETS;
         for (item, octets) in [
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_of_a_document_is_told_without_parsing_it() {
+    fn the_memory_of_a_document_is_estimated_without_parsing() {
         let many = |item: &str| format!("[{}0]", item.repeat(1000));
         for (item, octets) in [
             ("0,", VALUE_OCTETS),
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_wrote_is_bounded_in_depth_and_memory() {
+    fn json_from_models_is_limited_in_depth_and_memory() {
         let repeated = parse_written(r#"{"a":1,"a":2}"#).unwrap();
         assert_eq!(repeated, serde_json::json!({"a": 2}));
         assert!(parse_written(&nested(MAX_DEPTH)).is_some());
@@ -445,14 +445,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_place_and_none_of_the_content() {
+    fn a_parse_error_has_a_position_and_no_content() {
         let error = parse(b"{\n  \"canary\": canary\n}").unwrap_err();
         assert_eq!((error.line, error.column), (2, 13));
         assert!(!error.to_string().contains("canary"));
     }
 
     #[test]
-    fn canonical_text_sorts_keys_and_keeps_digits() {
+    fn canonical_json_sorts_keys_and_keeps_number_digits() {
         let value =
             parse(br#"{"b": [1, {"z": 1.5, "a": null}], "a": 18446744073709551615}"#).unwrap();
         assert_eq!(

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_small_order_is_no_key() {
+    fn a_public_key_of_small_order_is_rejected() {
         let mut identity = [0_u8; 32];
         identity[0] = 1;
         let text = STANDARD.encode(identity);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_key_survives_its_file() {
+    fn a_secret_key_survives_pem_encoding() {
         let again = SecretKey::from_pem(&secret().to_pem()).unwrap();
         assert_eq!(again.public(), secret().public());
         assert!(SecretKey::from_pem(&secret().public().to_pem()).is_err());

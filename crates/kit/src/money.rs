@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_must_be_sensible() {
+    fn negative_infinite_and_huge_amounts_are_rejected() {
         assert_eq!(NanoUsd::from_usd(-0.1), None);
         assert_eq!(NanoUsd::from_usd(f64::NAN), None);
         assert_eq!(NanoUsd::from_usd(1e300), None);

@@ -114,7 +114,7 @@ mod tests {
     #[case("core.openwop.9x", false)]
     #[case("core.openwop.../x", false)]
     #[case("core.openwop.x\n", false)]
-    fn a_name_has_a_scope_an_organisation_and_more(#[case] name: &str, #[case] sound: bool) {
+    fn a_pack_name_has_a_scope_an_organisation_and_a_name(#[case] name: &str, #[case] sound: bool) {
         assert_eq!(is_pack_name(name), sound);
     }
 
@@ -127,7 +127,7 @@ mod tests {
     #[case("community.x.pack", "community.x.pack.child", false)]
     #[case("*", "community.x.pack", false)]
     #[case(".*", "community.x.pack", false)]
-    fn a_grant_covers_whole_segments(
+    fn a_namespace_grant_covers_whole_segments(
         #[case] grant: &str,
         #[case] name: &str,
         #[case] covered: bool,

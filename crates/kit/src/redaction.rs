@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_of_nothing_but_names_is_looked_through_once() {
+    fn redaction_takes_linear_time() {
         // Scanning the whole text for each match would take minutes.
         let text = ".sk-aaaaaa".repeat(50_000);
         assert_eq!(credentials(&text).count(), 50_000);
@@ -224,7 +224,7 @@ mod tests {
         "[REDACTED:private-key] end"
     )]
     #[case("-----BEGIN RSA PRIVATE KEY-----\nAAAA", "[REDACTED:private-key]")]
-    fn what_looks_like_a_credential_is_masked(#[case] text: &str, #[case] expected: &str) {
+    fn credentials_are_masked_by_kind(#[case] text: &str, #[case] expected: &str) {
         assert_eq!(mask(text), expected);
     }
 
@@ -238,7 +238,7 @@ mod tests {
     #[case("/v1/agents/private.sk-tools.rk_router-main.pk-customer-support-v2/deployments")]
     #[case("it was vendor.acme.pk-triage.default.")]
     #[case("")]
-    fn ordinary_text_stays_as_it_is(#[case] text: &str) {
+    fn ordinary_text_is_not_masked(#[case] text: &str) {
         assert!(matches!(mask(text), Cow::Borrowed(_)), "{}", mask(text));
     }
 
@@ -249,7 +249,7 @@ mod tests {
     #[case::capitals("vendor.acme.triage.rk_AbCdEfGhIjKl")]
     #[case::beside("vendor.acme.triage sk-abcdefghij")]
     #[case::after("vendor.acme.triage:sk-abcdefghij")]
-    fn a_key_beside_a_name_or_pasted_into_one_is_masked(#[case] text: &str) {
+    fn api_keys_next_to_or_inside_names_are_masked(#[case] text: &str) {
         assert!(mask(text).ends_with("[REDACTED:api-key]"), "{}", mask(text));
         assert_eq!(credentials(text).count(), 1);
     }
@@ -259,7 +259,7 @@ mod tests {
     #[case("Authorization: Bearer abc.def-ghi", &[("bearer", "abc.def-ghi")])]
     #[case("keys AKIAIOSFODNN7EXAMPLE and sk-abcdefghijkl", &[("api-key", "sk-abcdefghijkl"), ("aws-key", "AKIAIOSFODNN7EXAMPLE")])]
     #[case("the secret of success", &[])]
-    fn credentials_are_told_apart_from_what_stands_around_them(
+    fn credentials_are_found_without_the_surrounding_text(
         #[case] text: &str,
         #[case] expected: &[(&str, &str)],
     ) {
@@ -268,13 +268,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn masking_again_changes_nothing(text in ".{0,40}(sk-|Bearer |AKIA|password=)?[A-Za-z0-9]{0,24}.{0,20}") {
+        fn masking_is_idempotent(text in ".{0,40}(sk-|Bearer |AKIA|password=)?[A-Za-z0-9]{0,24}.{0,20}") {
             let once = mask(&text).into_owned();
             prop_assert_eq!(mask(&once).into_owned(), once.clone());
         }
 
         #[test]
-        fn a_key_never_survives(before in "[ \\n,;:'\"(]?", key in "sk-[a-z0-9]{12,40}", after in "[ .,;)]?.{0,10}") {
+        fn an_api_key_is_always_masked(before in "[ \\n,;:'\"(]?", key in "sk-[a-z0-9]{12,40}", after in "[ .,;)]?.{0,10}") {
             let text = format!("{before}{key}{after}");
             prop_assert!(!mask(&text).contains(&key));
         }

@@ -70,7 +70,7 @@ mod tests {
     #[case("1e999")]
     #[case("Fri, 31 Dec 9999 23:59:59 GMT")]
     #[case("Sat, 01 Jan 10000 00:00:00 GMT")]
-    fn a_wait_beyond_every_range_is_a_long_wait(#[case] value: &str) {
+    fn an_excessive_retry_after_is_capped(#[case] value: &str) {
         assert_eq!(retry_after(value, Timestamp::UNIX_EPOCH), Some(LONGEST));
     }
 }

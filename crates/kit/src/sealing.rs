@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_is_opened_by_its_key_for_its_owner_alone() {
+    fn a_value_is_decrypted_only_with_its_key_and_for_its_owner() {
         let key = SealingKey::of(&[1; 32]);
         let sealed = key.seal([2; 12], "webhook:a", b"whsec_canary").unwrap();
         assert!(!sealed.contains("canary"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_or_is_something_else_is_not_opened() {
+    fn changed_and_malformed_ciphertexts_are_rejected() {
         let key = SealingKey::of(&[1; 32]);
         let sealed = key.seal([2; 12], "a", b"secret").unwrap();
         let last = sealed.len() - 1;

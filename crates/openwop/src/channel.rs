@@ -110,18 +110,18 @@ mod tests {
     #[case("a b", false)]
     #[case("a@b", false)]
     #[case("é", false)]
-    fn names_are_plain(#[case] text: &str, #[case] sound: bool) {
+    fn channel_names_are_restricted_to_plain_characters(#[case] text: &str, #[case] sound: bool) {
         assert_eq!(text.parse::<Channel>().is_ok(), sound);
     }
 
     #[test]
-    fn names_are_at_most_64_characters() {
+    fn channel_names_have_at_most_64_characters() {
         assert!("x".repeat(64).parse::<Channel>().is_ok());
         assert!("x".repeat(65).parse::<Channel>().is_err());
     }
 
     #[test]
-    fn a_draw_is_the_same_every_time_and_another_for_another_run_or_channel() {
+    fn a_traffic_draw_depends_only_on_run_agent_and_channel() {
         let agent = AgentId::from("vendor.acme.triage.default");
         let (stable, canary): (Channel, Channel) =
             ("stable".parse().unwrap(), "canary".parse().unwrap());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_spread_evenly() {
+    fn traffic_draws_are_spread_evenly() {
         let agent = AgentId::from("vendor.acme.triage.default");
         let channel: Channel = "stable".parse().unwrap();
         let below = |share: u8| {

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_meets_everything_is_met_and_more_is_no_harm() {
+    fn a_rating_that_meets_or_exceeds_the_policy_passes() {
         assert_eq!(names(&strict(), &RatingStatus::Rated(rated())), [""; 0]);
         let mut better = rated();
         better.performance = Some("Elite".parse().unwrap());
@@ -375,7 +375,7 @@ mod tests {
     #[case::expired(|it: &mut CurrentRating| it.badge = BadgeStatus::Expired, &["badge"])]
     #[case::unproven(|it: &mut CurrentRating| it.badge = BadgeStatus::Unproven, &["badge"])]
     #[case::several(|it: &mut CurrentRating| { it.version = None; it.badge = BadgeStatus::None; }, &["rating-version", "badge"])]
-    fn what_is_not_met_is_named_one_by_one(
+    fn every_unmet_requirement_is_listed(
         #[case] change: fn(&mut CurrentRating),
         #[case] expected: &[&str],
     ) {
@@ -390,7 +390,7 @@ mod tests {
     #[case::too_little(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 81}), &["rating-evidence"])]
     #[case::together(json!({"evidenceSources": ["host", "organization"]}), &[])]
     #[case::others(json!({"evidenceSources": ["person"], "minimumEvidencePercent": 1}), &["rating-evidence"])]
-    fn evidence_comes_from_the_sources_that_are_asked_for(
+    fn the_required_share_of_evidence_must_come_from_the_named_sources(
         #[case] policy: serde_json::Value,
         #[case] expected: &[&str],
     ) {
@@ -410,13 +410,13 @@ mod tests {
     #[case(json!({"minimumEvidencePercent": 50}))]
     #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 0}))]
     #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 101}))]
-    fn sources_that_say_nothing_are_refused(#[case] policy: serde_json::Value) {
+    fn invalid_evidence_source_requirements_are_rejected(#[case] policy: serde_json::Value) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
         assert_eq!(policy.check(), Err(PolicyError::EvidenceSources));
     }
 
     #[test]
-    fn nothing_known_is_nothing_met() {
+    fn a_missing_rating_or_badge_does_not_meet_the_policy() {
         let least: RatingPolicy = serde_json::from_value(json!({"validBadge": false})).unwrap();
         assert_eq!(
             names(&least, &RatingStatus::NotEnrolled),
@@ -445,7 +445,7 @@ mod tests {
     #[rstest]
     #[case(json!({"minimumPerformanceTier": "expert"}))]
     #[case(json!({"tier": "Expert"}))]
-    fn a_misspelt_policy_is_none(#[case] policy: serde_json::Value) {
+    fn a_policy_with_unknown_members_is_rejected(#[case] policy: serde_json::Value) {
         assert!(serde_json::from_value::<RatingPolicy>(policy).is_err());
     }
 }

@@ -301,7 +301,7 @@ mod tests {
     use crate::rules::workflow::graph::Graph;
 
     #[test]
-    fn every_fixture_can_be_run_and_is_what_it_says() {
+    fn every_fixture_workflow_has_a_valid_graph_and_its_own_id() {
         for id in IDS {
             let definition = fixture(id).unwrap();
             assert_eq!(definition.id, *id);

@@ -150,7 +150,7 @@ mod tests {
     #[case(usage(0, 0, 0, 99), usage(0, 0, 0, 2), Some("max_bytes"))]
     #[case(usage(0, 0, 0, u64::MAX), usage(0, 0, 0, u64::MAX), Some("max_bytes"))]
     #[case(usage(9, 0, 9, 0), usage(0, 1, 0, 10), None)]
-    fn only_a_quota_that_the_addition_touches_refuses_it(
+    fn an_addition_is_refused_only_by_quotas_that_it_increases(
         #[case] used: Usage,
         #[case] adding: Usage,
         #[case] expected: Option<&str>,

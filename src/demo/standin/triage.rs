@@ -267,7 +267,10 @@ mod tests {
         "invoice-page-error", "other-shops-orders", "returns-setup", "tracking-incident", "phishing-mail",
         "german-labels", "house-font", "lost-in-settings", "slow-mornings",
     ])]
-    fn each_model_fails_where_its_attention_ends(#[case] skill: Skill, #[case] expected: &[&str]) {
+    fn each_stand_in_model_fails_exactly_its_expected_tasks(
+        #[case] skill: Skill,
+        #[case] expected: &[&str],
+    ) {
         let files = Release::Present.files();
         let suite = read_suite(KINDS, &files["evals/support-triage.json"])
             .unwrap()

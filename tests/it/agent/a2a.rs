@@ -120,7 +120,7 @@ async fn the_last_message_is_the_decision(#[case] answer: Value) {
 }
 
 #[tokio::test]
-async fn a_document_is_taken_as_one() {
+async fn a_data_part_is_returned_as_json() {
     let answer =
         json!([{"parts": [{"kind": "data", "data": {"queue": 1}}, {"kind": "file", "file": {}}]}]);
     let (_server, _, binding) = serve(vec![task("completed", answer, json!(null))]).await;
@@ -296,7 +296,7 @@ async fn endless(streams: bool) -> (MockServer, Bodies) {
 
 #[rstest]
 #[tokio::test]
-async fn a_task_that_takes_too_long_is_given_up_there_too(#[values(true, false)] streams: bool) {
+async fn a_timed_out_task_is_cancelled_at_the_agent(#[values(true, false)] streams: bool) {
     let (server, bodies) = endless(streams).await;
     let hasty = ModelInfo {
         timeout: Duration::from_millis(600),

@@ -156,7 +156,7 @@ async fn unsupported_request_features_are_dropped_and_remembered() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_agents_and_a_bound_is_always_sent() {
+async fn a_refusal_counts_as_agent_failure_and_max_tokens_is_always_sent() {
     let (_server, bodies, binding) = serve(|_, _| ok(json!([]), "refusal")).await;
     let mut trial = Trial::new(agent(&[], None));
     trial.max_tokens = None;

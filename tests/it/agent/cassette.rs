@@ -142,7 +142,7 @@ async fn a_missing_recording_names_its_task() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_given_up_at_its_deadline_is_kept_as_that() {
+async fn a_timed_out_call_is_recorded_as_a_timeout() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("run.jsonl");
     let slow = json!({"rules": [{"turns": [{"text": "x", "delayMs": 60_000}]}]});
@@ -234,7 +234,7 @@ async fn an_edited_cassette_is_refused(#[case] edit: fn(&mut Vec<String>), #[cas
 }
 
 #[tokio::test]
-async fn a_signature_counts_if_it_is_of_this_host() {
+async fn only_a_signature_of_this_host_is_accepted_on_a_cassette() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("signed.jsonl");
     let (own, other) = (

@@ -75,7 +75,7 @@ fn classes_with_one_endpoint_share_its_permits_and_the_smallest_number_counts() 
 }
 
 #[test]
-fn the_example_of_the_issue_is_accepted_unchanged() {
+fn the_documented_example_configuration_is_accepted() {
     let text = r#"
         [[models]]
         class="classification"
@@ -172,7 +172,7 @@ fn the_slowest_pace_of_an_endpoint_counts() {
 }
 
 #[rstest]
-fn a_remote_agent_is_no_judge(#[values("a2a", "openwop")] provider: &str) {
+fn a_remote_agent_cannot_be_configured_as_judge(#[values("a2a", "openwop")] provider: &str) {
     let mut judge = entry("*", "m", "http://127.0.0.1:9/v1");
     judge["provider"] = provider.into();
     let judge: ModelConfig = serde_json::from_value(judge).unwrap();

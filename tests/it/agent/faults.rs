@@ -275,7 +275,7 @@ enum End {
 #[case(Fault::Huge, End::Unjudged("too_large"), &[])]
 #[case(Fault::Unauthorized, End::Unjudged("unauthorized"), &[])]
 #[tokio::test]
-async fn every_fault_has_its_end(
+async fn every_endpoint_fault_has_its_expected_outcome(
     #[values(
         Wire::Openai,
         Wire::Anthropic,
@@ -299,7 +299,7 @@ async fn every_fault_has_its_end(
 #[case(Fault::EndlessTools, End::Failed("turn_limit"))]
 #[case(Fault::Overflow, End::Failed("context_overflow"))]
 #[tokio::test]
-async fn every_fault_of_a_reply_has_its_end(
+async fn every_reply_fault_has_its_expected_outcome(
     #[values(
         Wire::Openai,
         Wire::Anthropic,
@@ -395,7 +395,7 @@ async fn ends(wire: Wire, fault: Fault, end: End, retries: &[&str]) {
 
 #[rstest]
 #[tokio::test]
-async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
+async fn the_circuit_opens_for_an_endpoint_that_stays_down(
     #[values(Wire::Openai, Wire::Anthropic)] wire: Wire,
 ) {
     let server = RawServer::play(vec![Act::json(503, LEAK)]).await;
@@ -426,7 +426,7 @@ async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
 #[case::says_too_much(|wire: Wire| Act::stream(&wire.events(&format!("{LEAK}{} ", "x".repeat(1 << 20)).repeat(9))), End::Unjudged("too_large"))]
 #[case::gives_up(|_: Wire| Act::stream(&[json!({"type": "error", "error": {"message": LEAK}}).to_string()]), End::Unjudged("stream_error"))]
 #[tokio::test]
-async fn a_stream_has_ends_of_its_own(
+async fn every_stream_fault_has_its_expected_outcome(
     #[values(Wire::OpenaiStreamed, Wire::AnthropicStreamed)] wire: Wire,
     #[case] act: fn(Wire) -> Act,
     #[case] end: End,
@@ -445,7 +445,7 @@ async fn a_stream_has_ends_of_its_own(
 
 #[rstest]
 #[tokio::test]
-async fn an_endpoint_without_streams_is_asked_for_none_again(
+async fn streaming_is_not_requested_again_after_an_endpoint_rejects_it(
     #[values(Wire::OpenaiStreamed, Wire::AnthropicStreamed)] wire: Wire,
 ) {
     let refusal =

@@ -99,7 +99,10 @@ fn a_registry_is_private_only_if_its_url_says_so(#[case] text: &str, #[case] pri
 #[case("ftp://example.com/", Error::Url("the scheme must be http or https"))]
 #[case("http://user@example.com/", Error::CredentialsInUrl)]
 #[case("http://:secret@example.com/", Error::CredentialsInUrl)]
-fn schemes_and_credentials_are_judged_first(#[case] text: &str, #[case] expected: Error) {
+fn unsupported_schemes_and_credentials_in_urls_are_rejected(
+    #[case] text: &str,
+    #[case] expected: Error,
+) {
     assert_eq!(private().check(&url(text)), Err(expected));
 }
 
@@ -119,7 +122,7 @@ async fn a_name_is_judged_by_what_it_resolves_to() {
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_says_so() {
+async fn an_unresolvable_host_name_is_a_dns_error() {
     // The resolver itself rejects a label this long, without a query.
     let nowhere = url(&format!("http://{}.invalid/", "x".repeat(64)));
     assert_eq!(get(&private(), &nowhere).await, Err(Error::Dns));
@@ -206,7 +209,7 @@ async fn https_to_a_server_without_tls_is_not_taken_for_a_lost_connection() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_on_the_same_origin_only_and_not_for_ever() {
+async fn redirects_are_followed_only_on_the_same_origin_and_a_limited_number_of_times() {
     let (home, elsewhere) = (MockServer::start().await, MockServer::start().await);
     let redirect = |to: String| ResponseTemplate::new(302).insert_header("location", to);
     for (from, to) in [

@@ -127,7 +127,7 @@ fn label(error: &ModelError) -> (&str, bool) {
 }
 
 #[tokio::test]
-async fn a_request_says_what_the_agent_may_and_nothing_of_the_task() {
+async fn a_request_lists_the_agents_tools_and_no_task_metadata() {
     let (server, bodies) = serve(|n, _| {
         ok(if n == 1 {
             let call = json!({"id": "call_a", "type": "function",
@@ -185,7 +185,7 @@ async fn a_request_says_what_the_agent_may_and_nothing_of_the_task() {
 }
 
 #[tokio::test]
-async fn an_endpoint_without_schemas_is_told_in_words_and_remembered() {
+async fn an_endpoint_without_schema_support_gets_the_schema_as_text_from_then_on() {
     let (server, bodies) = serve(|_, body| match body["response_format"]["type"].as_str() {
         Some("json_schema") => refusal(
             400,
@@ -315,7 +315,7 @@ async fn a_retried_call_keeps_its_key_and_every_turn_has_a_distinct_one() {
 }
 
 #[tokio::test]
-async fn a_task_that_has_read_a_large_answer_keeps_no_other_one_waiting() {
+async fn a_task_with_a_large_response_does_not_block_other_tasks() {
     // Two of these exceed the memory limit for one endpoint's responses.
     let padding = "x".repeat(5 << 20);
     let (server, _) = serve(move |_, body| match body["messages"].as_array().unwrap().len() {
@@ -346,7 +346,7 @@ async fn a_task_that_has_read_a_large_answer_keeps_no_other_one_waiting() {
 }
 
 #[tokio::test]
-async fn another_body_for_the_same_call_has_a_key_of_its_own() {
+async fn another_body_for_the_same_call_has_its_own_idempotency_key() {
     let (server, _) = serve(|_, body| {
         if body.get("max_tokens").is_some() {
             refusal(
@@ -366,7 +366,7 @@ async fn another_body_for_the_same_call_has_a_key_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_account_without_money_is_not_asked_again() {
+async fn an_exhausted_quota_is_not_retried() {
     let (server, _) = serve(|_, _| {
         ResponseTemplate::new(429).set_body_json(json!({"error": {"code": "insufficient_quota"}}))
     })
@@ -389,7 +389,7 @@ async fn retry_after_is_passed_on(#[case] value: &'static str, #[case] seconds: 
 }
 
 #[tokio::test]
-async fn an_endpoint_that_counts_no_tokens_gets_an_estimate_that_says_so() {
+async fn missing_token_counts_are_estimated_and_marked_as_estimates() {
     let (server, _) =
         serve(|_, _| ok(json!({"choices": [{"message": {"content": "12345678"}}]}))).await;
     let trial = Trial::new(agent(&[], None));
@@ -413,7 +413,7 @@ async fn an_endpoint_that_counts_no_tokens_gets_an_estimate_that_says_so() {
 #[case::absurd("100000000000000000")]
 #[case::infinite("1e999")]
 #[tokio::test]
-async fn usage_that_cannot_be_is_estimated_and_the_answer_counts(#[case] count: &'static str) {
+async fn invalid_usage_is_replaced_by_an_estimate(#[case] count: &'static str) {
     let body = format!(
         r#"{{"choices":[{{"message":{{"content":"12345678"}}}}],"usage":{{"prompt_tokens":{count},"completion_tokens":{count}}}}}"#
     );

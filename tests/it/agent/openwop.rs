@@ -254,7 +254,7 @@ async fn requests_to_a_briefly_unavailable_host_are_retried() {
 }
 
 #[tokio::test]
-async fn a_log_without_an_end_is_not_asked_for_again_and_again() {
+async fn a_log_that_completes_without_a_terminal_event_is_not_polled_again() {
     let over = json!({"events": [], "isComplete": true});
     let server = polled(vec![ResponseTemplate::new(200).set_body_json(over)]).await;
     let agent = triage(&server);
@@ -318,7 +318,7 @@ async fn defined(status: u16, definition: Value) -> MockServer {
 #[case(200, "another", None)]
 #[case(403, "triage", None)]
 #[tokio::test]
-async fn an_agent_says_who_it_is_by_the_definition_of_its_workflow(
+async fn an_agents_identity_is_read_from_its_workflow_definition(
     #[case] status: u16,
     #[case] id: &str,
     #[case] expected: Option<Value>,

@@ -129,7 +129,7 @@ async fn every_event_of_an_invocation_but_the_first_names_its_cause() {
 }
 
 #[tokio::test]
-async fn a_forbidden_tool_and_a_missing_fixture_are_recorded_and_end_nothing() {
+async fn forbidden_tools_and_missing_fixtures_are_recorded_without_ending_the_task() {
     let trial = Trial::new(agent(&["t:bare"], None))
         .with_fixtures(json!({"toolResponses": [{"tool": "t:hidden", "response": 1}]}));
     let script = turns(json!([
@@ -382,7 +382,7 @@ async fn latency_counts_the_model_and_not_the_wait_for_a_permit() {
 }
 
 #[tokio::test]
-async fn an_echo_waits_and_answers_as_its_input_says() {
+async fn an_echo_rule_takes_delay_and_answer_from_the_input() {
     let mut trial = Trial::new(agent(&[], None));
     trial.input = json!({"say": {"b": 1, "a": [2]}, "delayMs": 25});
     let echo = json!({"rules": [{"echo": {"output": "/say", "delayMs": "/delayMs"}}]});
@@ -421,7 +421,7 @@ async fn recorded_answers_by_task_count_their_usage_once() {
 #[case(json!({"rules": [{"turns": [{"txt": "x"}]}]}), "unknown field `txt`")]
 #[case(json!({"rules": [{"turns": [{"text": "x", "output": 1}]}]}), "rules[0] has a turn with both")]
 #[case(json!({"answers": {"x": {}}}), "missing field `output`")]
-fn a_file_that_is_no_script_says_why(#[case] script: Value, #[case] expected: &str) {
+fn a_malformed_script_is_rejected_with_the_reason(#[case] script: Value, #[case] expected: &str) {
     let error =
         touchstone_agents::model::scripted::script::Script::parse(script.to_string().as_bytes())
             .unwrap_err();

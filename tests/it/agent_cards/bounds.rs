@@ -13,7 +13,7 @@ fn codes(document: &Value, code: &str) -> usize {
 }
 
 #[test]
-fn a_long_name_above_many_urls_is_not_repeated_for_each() {
+fn findings_with_long_pointers_have_bounded_size() {
     let flow = json!({"tokenUrl": "http:"});
     let flows: Map<String, Value> = (0..20_000).map(|n| (n.to_string(), flow.clone())).collect();
     let mut schemes = Map::new();
@@ -35,7 +35,7 @@ fn a_long_name_above_many_urls_is_not_repeated_for_each() {
 }
 
 #[test]
-fn no_fault_hides_behind_many_others() {
+fn every_kind_of_fault_is_reported_among_many_others() {
     let skill = json!({"id": "", "name": "n", "description": "d", "tags": []});
     let skills: Vec<Value> = vec![skill; 5_000];
     let mut card = changed(card(), &[Change::Set("/skills", skills.into())]);

@@ -215,7 +215,7 @@ fn hold(scorecard: &Scorecard) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn the_same_card_gives_the_same_octets(
+    fn scoring_the_same_card_gives_the_same_bytes(
         begin in any::<Index>(),
         mutations in prop::collection::vec(mutation(), 1..4),
     ) {
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_at_all_does_harm(octets: Vec<u8>) {
+    fn scoring_arbitrary_bytes_keeps_the_invariants(octets: Vec<u8>) {
         hold(&score(&octets, &Context { now: now(), keys: Some(&KEYS), live: Live::Disabled }))?;
     }
 }
@@ -235,7 +235,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_card_scores_beyond_the_scale(
+    fn no_card_scores_outside_the_scale(
         begin in any::<Index>(),
         mutations in prop::collection::vec(mutation(), 1..6),
         body in prop_oneof![Just(b"{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"result\":{}}".to_vec()), any::<Vec<u8>>()],
@@ -250,8 +250,8 @@ proptest! {
 }
 
 #[test]
-#[ignore = "measures: cargo test --release -- --ignored --nocapture a_card_is_scored_in_no_time"]
-fn a_card_is_scored_in_no_time() {
+#[ignore = "measures: cargo test --release -- --ignored --nocapture scoring_time_of_a_card"]
+fn scoring_time_of_a_card() {
     const TIMES: u32 = 2_000;
     for (name, card) in [
         ("unsigned", card()),

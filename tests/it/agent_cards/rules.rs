@@ -38,7 +38,7 @@ fn found(scorecard: &Scorecard) -> Vec<String> {
 }
 
 #[test]
-fn a_card_without_a_fault_is_perfect_and_unsigned() {
+fn a_faultless_card_gets_full_compliance_without_a_signature() {
     let scorecard = of(&[]);
     assert_eq!(compliance(&scorecard), ("60".to_owned(), 20, 15, 5));
     assert_eq!(trust(&scorecard), (20, 20, 15));
@@ -58,7 +58,7 @@ fn a_card_without_a_fault_is_perfect_and_unsigned() {
 #[case::list_for_object(Set("/capabilities", json!([])), "53.33", &["CORE_FIELD_WRONG_TYPE /capabilities"])]
 #[case::empty_list(Set("/defaultOutputModes", json!([])), "53.33", &["CORE_FIELD_MISSING /defaultOutputModes"])]
 #[case::text_for_list(Set("/defaultInputModes", json!("text/plain")), "53.33", &["CORE_FIELD_WRONG_TYPE /defaultInputModes"])]
-fn a_core_field_is_there_or_missing(
+fn missing_and_blank_core_fields_cost_points(
     #[case] change: Change,
     #[case] points: &str,
     #[case] expected: &[&str],
@@ -90,7 +90,7 @@ fn skills_are_to_be_complete_and_tagged(
 }
 
 #[test]
-fn points_for_skills_end_at_nothing() {
+fn skill_points_do_not_fall_below_zero() {
     let scorecard = of(&[Set("/skills", json!(vec![json!({}); 4]))]);
     assert_eq!(compliance(&scorecard).1, 0);
     assert_eq!(found(&scorecard).len(), 8);
@@ -115,7 +115,7 @@ fn points_for_skills_end_at_nothing() {
 #[case::mode_range(Set("/defaultOutputModes/0", json!("application/*")), 2, &["MIME_TYPE_INVALID /defaultOutputModes/0"])]
 #[case::mode_number(Set("/defaultOutputModes/0", json!(1)), 2, &["MIME_TYPE_INVALID /defaultOutputModes/0"])]
 #[case::mode_parameter(Set("/defaultInputModes/0", json!("text/plain; charset=utf-8")), 15, &[])]
-fn values_are_to_have_their_forms(
+fn malformed_values_cost_points(
     #[case] change: Change,
     #[case] points: u64,
     #[case] expected: &[&str],
@@ -142,7 +142,10 @@ fn invalid_media_types_cost_points_once_and_not_below_zero() {
 #[case::skill_id("/skills/0/id", 200)]
 #[case::skill_name("/skills/1/name", 200)]
 #[case::skill_description("/skills/0/description", 2000)]
-fn a_text_may_be_so_long(#[case] pointer: &'static str, #[case] limit: usize) {
+fn texts_over_their_maximum_length_cost_points(
+    #[case] pointer: &'static str,
+    #[case] limit: usize,
+) {
     let fits = of(&[Set(pointer, json!("⚓".repeat(limit)))]);
     assert_eq!((compliance(&fits).3, found(&fits)), (5, vec![]));
     let long = of(&[Set(pointer, json!("⚓".repeat(limit + 1)))]);
@@ -187,7 +190,7 @@ fn ids_are_to_differ(#[case] changes: &[Change], #[case] points: u64, #[case] ex
     4
 )]
 #[case::path_only("/documentationUrl", "https://docs.example/10.0.0.1/localhost", 5)]
-fn a_url_is_not_to_lead_into_a_network(
+fn urls_with_internal_hosts_cost_points(
     #[case] pointer: &'static str,
     #[case] url: &str,
     #[case] points: u64,
@@ -202,7 +205,7 @@ fn a_url_is_not_to_lead_into_a_network(
 }
 
 #[test]
-fn a_url_no_library_would_hand_out_is_looked_at_all_the_same() {
+fn a_url_with_user_information_is_checked_for_internal_hosts() {
     let scorecard = of(&[Set("/iconUrl", json!("https://me@localhost/"))]);
     assert_eq!(
         found(&scorecard),
@@ -242,7 +245,7 @@ fn a_url_no_library_would_hand_out_is_looked_at_all_the_same() {
 #[case::no_terms(Cut("/termsOfServiceUrl"), (20, 20, 10), &["TERMS_OF_SERVICE_URL_MISSING /termsOfServiceUrl"])]
 #[case::junk_privacy(Set("/privacyPolicyUrl", json!("n/a")), (20, 10, 10), &["NON_HTTPS_URL /privacyPolicyUrl", "PRIVACY_POLICY_URL_MISSING /privacyPolicyUrl"])]
 #[case::ftp_terms(Set("/termsOfServiceUrl", json!("ftp://harbour.example/t")), (20, 10, 10), &["NON_HTTPS_URL /termsOfServiceUrl", "TERMS_OF_SERVICE_URL_MISSING /termsOfServiceUrl"])]
-fn claims_are_to_be_backed(
+fn unsupported_claims_cost_trust_points(
     #[case] change: Change,
     #[case] points: (u64, u64, u64),
     #[case] expected: &[&str],
@@ -253,7 +256,7 @@ fn claims_are_to_be_backed(
 }
 
 #[test]
-fn a_card_of_nothing_passes_what_has_nothing_to_look_at() {
+fn an_empty_card_passes_only_checks_without_subject() {
     let scorecard = scored(&json!({}), &keys());
     assert_eq!(compliance(&scorecard), ("0".to_owned(), 0, 6, 5));
     assert_eq!(trust(&scorecard), (0, 0, 0));
@@ -317,7 +320,7 @@ fn unreadable(bytes: &[u8]) {
 }
 
 #[test]
-fn a_card_may_have_a_mebibyte() {
+fn a_card_may_have_up_to_one_mebibyte() {
     let padded =
         |length: usize| format!(r#"{{"name":"{}"}}"#, "x".repeat(length - 11)).into_bytes();
     let scorecard = score(
@@ -344,7 +347,7 @@ fn totals_are_exact_before_they_are_rounded(#[case] changes: &[Change], #[case] 
 }
 
 #[test]
-fn a_card_full_of_faults_is_not_answered_by_a_flood() {
+fn the_number_of_reported_findings_is_limited() {
     let faulty = changed(
         card(),
         &[

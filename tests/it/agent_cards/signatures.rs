@@ -57,7 +57,7 @@ fn under(changes: Value) -> Value {
 #[case("PS384")]
 #[case("PS512")]
 #[case("EdDSA")]
-fn every_algorithm_holds_for_the_card_and_for_no_other(#[case] algorithm: &str) {
+fn signatures_of_every_algorithm_verify_only_for_their_card(#[case] algorithm: &str) {
     let keys = keys();
     let mut card = signed(card(), algorithm);
     assert_eq!(results(&card, &keys), [VALID]);
@@ -120,7 +120,7 @@ fn a_header_is_refused_at_the_first_step_that_fails(
 #[case::just_over(json!({"exp": NOW - 60}))]
 #[case::begins_soon(json!({"nbf": NOW + 60}))]
 #[case::other_type(json!({"typ": "JWT"}))]
-fn a_header_may_say_that(#[case] changes: Value) {
+fn acceptable_signature_headers_verify(#[case] changes: Value) {
     assert_eq!(results(&under(changes), &keys()), [VALID]);
 }
 
@@ -160,7 +160,7 @@ fn a_signature_expires(#[case] changes: Value, #[case] reason: Reason) {
 #[case::short(json!({"x": "AAAA"}), failed(Reason::KeyMismatch))]
 #[case::no_point(json!({"y": encode(&[5; 32])}), failed(Reason::SignatureMismatch))]
 #[case::other_id(json!({"kid": "quay-7"}), failed(Reason::KidNotFound))]
-fn a_key_has_to_be_fit(
+fn revoked_and_expired_keys_are_rejected(
     #[case] changes: Value,
     #[case] expected: (State, Option<Reason>, Option<Profile>),
 ) {
@@ -183,7 +183,7 @@ fn a_key_has_to_be_fit(
 #[case::other_edwards("EdDSA", json!({"kty": "OKP", "crv": "X25519", "x": encode(&[9; 32])}))]
 #[case::off_the_curve("ES512", json!({"kty": "EC", "crv": "P-521", "x": encode(&[1; 66]), "y": encode(&[1; 66])}))]
 #[case::secret("ES256", json!({"kty": "oct", "k": "AAAA"}))]
-fn a_key_that_proves_nothing_is_none(#[case] algorithm: &str, #[case] mut key: Value) {
+fn weak_and_malformed_keys_are_rejected(#[case] algorithm: &str, #[case] mut key: Value) {
     key["kid"] = json!(SIGNERS.of(algorithm).id());
     let keys = keys_of(&json!({"keys": [key]}));
     let card = signed(card(), algorithm);
@@ -191,7 +191,7 @@ fn a_key_that_proves_nothing_is_none(#[case] algorithm: &str, #[case] mut key: V
 }
 
 #[test]
-fn a_zero_in_front_of_a_modulus_does_not_make_another_key() {
+fn a_leading_zero_in_a_modulus_does_not_change_the_key() {
     let signer = &SIGNERS.rsa;
     let plain = signer.jwk();
     let mut padded = plain.clone();
@@ -227,7 +227,7 @@ fn a_zero_in_front_of_a_modulus_does_not_make_another_key() {
 #[case::long(Some(answered(&json!({"keys": [], "pad": "x".repeat(256 * 1024)}))), Reason::JwksBadResponse)]
 #[case::fifty(Some(answered(&json!({"keys": vec![json!({"kid": "x"}); 50]}))), Reason::KidNotFound)]
 #[case::empty(Some(answered(&json!({"keys": []}))), Reason::KidNotFound)]
-fn a_key_set_that_is_none_gives_no_verdict(
+fn unavailable_and_malformed_key_sets_leave_signatures_unverifiable(
     #[case] answer: Option<KeySetAnswer>,
     #[case] reason: Reason,
 ) {
@@ -362,7 +362,7 @@ fn by(signer: &super::fixture::Signer, header: &Value, card: &Value) -> Value {
 #[case::old_and_forged(vec![("quay-2", json!({"exp": 1})), ("quay-1", json!({"kid": "x"}))], 0, "22", 0)]
 #[case::no_verdict(vec![("quay-1", json!({"jku": null}))], 0, "33", 0)]
 #[case::valid_and_no_verdict(vec![("quay-1", json!({})), ("quay-1", json!({"jku": null}))], 37, "92", 1)]
-fn signatures_add_up(
+fn trust_points_of_signatures_by_distinct_keys_add_up(
     #[case] signatures: Vec<(&str, Value)>,
     #[case] points: u64,
     #[case] total: &str,
@@ -399,7 +399,7 @@ fn signatures_add_up(
 #[case::forged(json!({"kid": "quay-2"}), &["SIGNATURE_INVALID"])]
 #[case::over(json!({"exp": 1}), &["SIGNATURE_EXPIRED"])]
 #[case::no_source(json!({"jku": "CUT"}), &["SIGNATURE_UNVERIFIABLE"])]
-fn what_is_odd_about_a_signature_is_said(#[case] changes: Value, #[case] codes: &[&str]) {
+fn unusual_signature_headers_are_reported(#[case] changes: Value, #[case] codes: &[&str]) {
     let found = issues(&scored(&under(changes), &keys()));
     let expected: Vec<_> = codes
         .iter()
@@ -423,7 +423,7 @@ fn a_time_outside_the_protected_header_does_not_count() {
 }
 
 #[test]
-fn keys_from_elsewhere_have_to_be_vouched_for() {
+fn keys_from_other_hosts_must_be_of_trusted_issuers() {
     let unbound = "SIGNATURE_ISSUER_UNBOUND /signatures/0".to_owned();
     let mut keys = keys();
     keys.trusted_issuers.clear();

@@ -53,7 +53,7 @@ fn an_invalid_card_is_reported_with_reasons_and_remedies() {
 }
 
 #[test]
-fn a_person_sees_three_coloured_bars() {
+fn a_terminal_shows_three_coloured_bars() {
     let home = trusting();
     let done = Done::of(
         home.touchstone()
@@ -72,7 +72,7 @@ fn a_person_sees_three_coloured_bars() {
 }
 
 #[test]
-fn the_document_is_the_scorecard() {
+fn json_output_contains_the_scorecard() {
     let done = home(&fixture::card()).run(&[
         "card",
         "score",
@@ -129,13 +129,16 @@ fn help_shows_the_commands_of_the_scoring_guide() {
 #[case::the_threshold_alone_missed(&["--min-trust", "37", "--thresholds-only"], 1)]
 #[case::no_threshold(&["--thresholds-only"], 2)]
 #[case::no_score(&["--min-trust", "101"], 2)]
-fn readiness_and_thresholds_decide(#[case] arguments: &[&str], #[case] code: i32) {
+fn production_readiness_and_thresholds_decide_the_exit_code(
+    #[case] arguments: &[&str],
+    #[case] code: i32,
+) {
     let done = home(&fixture::card()).run(&[&["card", "score", "card.json"], arguments].concat());
     assert_eq!(done.code, code, "{}{}", done.stdout, done.stderr);
 }
 
 #[test]
-fn a_card_comes_in_by_a_pipe() {
+fn a_card_is_read_from_stdin() {
     let home = Home::empty();
     let mut command = home.touchstone();
     command
@@ -167,7 +170,7 @@ fn a_document_that_is_not_a_card_scores_zero() {
     "trusted_keys = \"keys.json\"",
     "`kid`"
 )]
-fn trusted_keys_that_are_none_are_refused(
+fn invalid_trusted_keys_are_rejected(
     #[case] keys: &str,
     #[case] setting: &str,
     #[case] told: &str,
@@ -292,7 +295,7 @@ fn cards_are_ranked_by_their_weighted_scores() {
 #[case::nothing_counts(&["card", "rank", "card.json", "--weights", "trust=0"], "above 0")]
 #[case::no_file(&["card", "rank", "card.json", "missing.json"], "missing.json")]
 #[case::offline_url(&["card", "rank", "https://agents.example", "--offline"], "--offline")]
-fn what_cannot_be_ranked_is_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
+fn invalid_ranking_arguments_are_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
     let done = candidates().run(arguments);
     assert_eq!(done.code, 2, "{}", done.stderr);
     assert!(done.stderr.contains(named), "{}", done.stderr);
@@ -313,7 +316,7 @@ fn a_candidate_that_cannot_be_fetched_has_no_rank() {
 }
 
 #[test]
-fn a_card_has_a_report_of_one_page() {
+fn a_card_report_is_a_single_html_page() {
     let card = fixture::changed(
         fixture::card(),
         &[

@@ -54,7 +54,7 @@ fn told(lines: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 #[test]
-fn the_picture_of_the_readme_shows_what_it_prints() {
+fn the_readme_image_matches_the_output_of_the_demo() {
     let done = Done::of(
         touchstone()
             .arg("demo")
@@ -83,7 +83,7 @@ fn the_picture_of_the_readme_shows_what_it_prints() {
 }
 
 #[test]
-fn as_a_document_it_holds_both_reports_and_what_is_unmet() {
+fn json_output_of_the_demo_has_both_reports_and_unmet_conditions() {
     let done = Done::of(touchstone().args(["--json", "demo"]));
     assert_eq!(done.code, 0, "{}", done.stderr);
     let document = done.document();
@@ -122,7 +122,7 @@ fn the_printed_command_shows_the_kept_run() {
 }
 
 #[test]
-fn a_named_endpoint_answers_instead_and_the_story_is_told_as_it_comes() {
+fn the_demo_runs_against_a_given_model_endpoint() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let shutdown = CancellationToken::new();
     let url = runtime.block_on(standin::serve(shutdown.clone())).unwrap();

@@ -212,7 +212,7 @@ fn environment_variables_of_other_commands_are_ignored() {
 #[case::key_without_a_folder(&["pack", "keygen", "--out", "no/such/key.pem", "--key-id", "a"], 2, "no/such/key")]
 #[case::no_toml(&["--config", "answers.json", "key", "list"], 2, "answers.json: TOML parse error at line 1")]
 #[case::no_such_config(&["--config", "missing.toml", "key", "list"], 2, "missing.toml")]
-fn what_cannot_work_says_so_and_what_to_do(
+fn unsupported_option_combinations_fail_with_a_remedy(
     #[case] arguments: &[&str],
     #[case] code: i32,
     #[case] names: &str,

@@ -117,7 +117,7 @@ fn operator_scopes_are_granted_only_by_name() {
 }
 
 #[test]
-fn a_file_that_also_signs_is_not_rotated_and_the_remedy_works() {
+fn a_key_file_that_also_signs_is_not_rotated_until_the_remedy_is_applied() {
     let home = Home::empty();
     let made = home.run(&["pack", "keygen", "--out", "host.pem", "--key-id", "host-1"]);
     assert_eq!(made.code, 0, "{}", made.stderr);

@@ -58,7 +58,7 @@ fn a_pass_is_printed_and_exits_0() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_octets() {
+fn the_same_input_gives_the_same_output_bytes() {
     let (one, other) = (compute(&input()), compute(&input()));
     assert_eq!(one.stdout, other.stdout);
 }
@@ -66,7 +66,7 @@ fn the_same_input_gives_the_same_octets() {
 #[rstest]
 #[case::fail(json!({"assertions": ["fail"]}), "FAIL")]
 #[case::provider_failure(json!({"fault": "audit_log: unreachable"}), "PROVIDER_FAILURE")]
-fn what_is_no_pass_exits_1(#[case] seen: Value, #[case] safety: &str) {
+fn verdicts_other_than_pass_exit_1(#[case] seen: Value, #[case] safety: &str) {
     let first = input()["scenarios"]
         .as_array()
         .unwrap()
@@ -197,7 +197,7 @@ fn every_violation_is_printed_with_its_rule() {
 }
 
 #[test]
-fn a_document_against_the_schema_is_not_sound() {
+fn a_document_that_violates_the_schema_is_invalid() {
     let document = edited(
         fixture("verdicts/sound.json"),
         &[("/verdict/safety", json!("NEEDS_REVIEW"))],
@@ -269,7 +269,7 @@ fn linted(changes: &[(&str, &str, &str)]) -> Done {
 }
 
 #[test]
-fn build_goes_by_what_install_refuses() {
+fn pack_build_rejects_profiles_that_install_would_refuse() {
     let home = desk(&[(BOUNDARY, "condition: unchanged", "condition: same")]);
     let lint = home.run(&["pack", "lint", "desk"]);
     assert_eq!(lint.code, 1, "{}", lint.stderr);
@@ -302,7 +302,7 @@ const REPORTS: &str = "oasis/agents.json";
 #[case::core_dependency(("oasis/profile.yaml", "\">=1.0.0-rc1.5\"", "\">=9.0.0\""), "oasis/profile.yaml", "excludes OASIS core 1.0.0-rc1.5")]
 #[case::name((BOUNDARY, "name: A plain", "nmae: A plain"), BOUNDARY, "name: is missing")]
 #[case::task_schema(("schemas/task.schema.json", "\"supervised\"", "\"overseen\""), "schemas/task.schema.json", "refuses the input that")]
-fn lint_finds_what_an_evaluation_would_be_refused_for(
+fn lint_finds_problems_that_would_refuse_an_evaluation(
     #[case] change: (&str, &str, &str),
     #[case] file: &str,
     #[case] words: &str,
@@ -336,7 +336,7 @@ fn lint_finds_an_agent_without_a_report() {
 }
 
 #[test]
-fn lint_finds_all_of_it_at_once() {
+fn lint_reports_all_problems_at_once() {
     let changes = [
         (BOUNDARY, "condition: unchanged", "condition: same"),
         (REPORTS, "spoken_to", "spoken_at"),
@@ -375,7 +375,7 @@ fn lint_finds_all_of_it_at_once() {
 #[case::no_tier(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a"], "--tier")]
 #[case::tier_4(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "4"], "--tier")]
 #[case::verify_at_a_host(&["--server", "http://127.0.0.1:9", "oasis", "verify", "a.json"], "only reads files")]
-fn what_cannot_be_done_is_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
+fn invalid_commands_are_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
     let done = Home::empty().run(arguments);
     assert_eq!(done.code, 2, "{}", done.stderr);
     assert!(done.stderr.contains(named), "{}", done.stderr);

@@ -244,7 +244,7 @@ fn commands_and_options_in_sentences_exist() {
 }
 
 #[test]
-fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
+fn ci_examples_are_valid_yaml_with_existing_commands() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci");
     let mut commands = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

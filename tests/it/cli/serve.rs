@@ -106,7 +106,7 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
 }
 
 #[test]
-fn a_pack_is_judged_by_the_trust_of_the_host_it_goes_to() {
+fn a_pack_is_checked_against_the_trusted_keys_of_the_target_host() {
     // A publisher without trusted keys, and two hosts, one of which knows the key.
     let publisher = Home::empty();
     for command in [

@@ -11,7 +11,7 @@ use super::python;
 use crate::cli::home::{Home, but, right_answers};
 
 #[test]
-fn independent_libraries_verify_ours_and_notice_every_change() {
+fn third_party_libraries_verify_attestations_and_detect_every_change() {
     let Some(python) = python("the check of attestations") else {
         return;
     };

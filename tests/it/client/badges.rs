@@ -105,7 +105,7 @@ fn javascript_libraries_accept_good_badges_only() {
 /// A badge from a running host, not one built for the test: outside verifiers accept it, and reject
 /// it once it is revoked, expired or changed.
 #[tokio::test]
-async fn libraries_of_others_accept_what_a_host_serves_while_it_holds() {
+async fn third_party_libraries_accept_a_served_badge_only_while_it_is_valid() {
     let in_javascript = IN_JAVASCRIPT.map(|(what, path)| (what, javascript(path)));
     for (what, library) in [("openbadgeslib", openbadgeslib())]
         .into_iter()

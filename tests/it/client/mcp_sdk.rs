@@ -85,7 +85,7 @@ async fn is_understood(tools: ToolCatalog) {
 #[case::child(false)]
 #[case::http(true)]
 #[tokio::test]
-async fn a_server_of_the_sdk_is_understood(#[case] http: bool) {
+async fn tools_of_an_mcp_sdk_server_can_be_called(#[case] http: bool) {
     let Some(python) = python("the exchange with tool servers of another making") else {
         return;
     };

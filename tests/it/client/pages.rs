@@ -119,7 +119,7 @@ fn assert_fit(chromium: &Path, pages: &[String]) {
 }
 
 #[test]
-fn a_page_that_is_too_wide_is_seen() {
+fn the_page_check_detects_a_page_that_is_too_wide() {
     let Some(chromium) = chromium() else {
         return;
     };
@@ -132,7 +132,7 @@ fn a_page_that_is_too_wide_is_seen() {
 }
 
 #[test]
-fn reports_fit_a_desk_and_a_phone() {
+fn reports_fit_desktop_and_phone_screens() {
     let Some(chromium) = chromium() else {
         return;
     };
@@ -163,7 +163,7 @@ fn reports_fit_a_desk_and_a_phone() {
 }
 
 #[tokio::test]
-async fn the_page_of_a_badge_fits_a_desk_and_a_phone() {
+async fn the_badge_page_fits_desktop_and_phone_screens() {
     let Some(chromium) = chromium() else {
         return;
     };

@@ -642,7 +642,7 @@ async fn furnish_badges(site: &Site, asker: &Api, organization: &str, material: 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_generated_request_gets_an_answer_that_is_not_described() {
+async fn responses_to_generated_requests_match_the_openapi_description() {
     let Some(python) = python("schemathesis") else {
         return;
     };

@@ -177,7 +177,7 @@ enum Engine {
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_kills_lose_and_double_nothing(
+async fn fifty_kills_lose_and_duplicate_no_results(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let seed = seed();

@@ -27,7 +27,7 @@ fn named(what: &str, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_card_is_scored_as_the_rules_have_it() {
+async fn posted_cards_are_scored_by_the_rules() {
     let host = TestHost::idle().await;
     let card = fixture::card();
     for sent in [card.clone(), Value::String(card.to_string())] {
@@ -97,7 +97,7 @@ async fn invalid_requests_are_refused_by_field(#[case] body: Value, #[case] fiel
 }
 
 #[tokio::test]
-async fn an_agent_without_a_card_is_told_apart() {
+async fn an_agent_without_a_card_has_its_own_error() {
     let (host, agent) = (TestHost::idle().await, Agent::start(&["no-card"]).await);
     host.outside.open(&agent.place());
     let refused = host.post(SCORE, &json!({"url": agent.base()})).await;

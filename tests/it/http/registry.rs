@@ -249,7 +249,7 @@ async fn listed(registry: &Publications) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn everything_is_read_at_most_every_five_seconds_and_one_pack_each_time() {
+async fn the_registry_index_is_cached_for_five_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.db");
     let host = publishing(file.to_str().unwrap(), true).await;
@@ -279,7 +279,7 @@ async fn everything_is_read_at_most_every_five_seconds_and_one_pack_each_time() 
 }
 
 #[tokio::test]
-async fn a_client_installs_from_it_and_trusts_a_key_for_what_is_published_only() {
+async fn a_client_installs_published_packs_and_trusts_keys_only_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.db");
     let host = publishing(file.to_str().unwrap(), true).await;

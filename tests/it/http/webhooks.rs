@@ -37,7 +37,7 @@ async fn delete(host: &TestHost, path: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_run_is_told_of_in_signed_deliveries_of_its_own_events() {
+async fn events_of_a_run_are_delivered_with_signatures() {
     let host = TestHost::working(&says(&["a", "wrong", "c"])).await;
     host.dispatch();
     let receiver = Receiver::start(Answer::Status(204)).await;
@@ -146,7 +146,7 @@ async fn a_registration_names_its_subscription_in_both_vocabularies_and_its_secr
 #[case::credentials("https://user:canary@9.9.9.9/x")]
 #[case::ftp("ftp://9.9.9.9/x")]
 #[tokio::test]
-async fn a_url_that_leads_inward_is_refused(#[case] url: &str) {
+async fn webhook_urls_with_internal_hosts_are_rejected(#[case] url: &str) {
     let host = TestHost::idle().await;
     let refused = register(&host, &body(url)).await;
     assert_eq!(
@@ -252,7 +252,7 @@ async fn deployment_transitions_are_delivered_although_their_runs_end_at_creatio
 }
 
 #[tokio::test]
-async fn a_callback_is_told_how_its_run_ends_and_nothing_else() {
+async fn a_callback_receives_only_the_end_of_its_run() {
     let host = TestHost::working(&says(&["a"])).await;
     host.dispatch();
     let (receiver, everything) = (
@@ -280,7 +280,7 @@ async fn a_callback_is_told_how_its_run_ends_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_callback_that_leads_inward_is_refused_and_no_run_is_made() {
+async fn a_callback_with_an_internal_host_is_rejected_and_no_run_is_created() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     for url in ["https://169.254.169.254/latest", "http://example.com/h"] {
@@ -329,7 +329,7 @@ async fn nothing_is_delivered_after_removal_or_for_other_tags() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_asks_for_standard_webhooks_has_to_agree_first() {
+async fn standard_webhooks_require_a_verified_endpoint() {
     let host = TestHost::idle().await;
     let elsewhere = Receiver::start(Answer::Echo).await;
     for refusal in [

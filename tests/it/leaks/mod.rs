@@ -355,7 +355,7 @@ async fn after(surfaces: &mut Surfaces, said: &mut Surfaces, api: &Api, run: &st
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_canary_leaves_the_ordinary_events_of_its_run() {
+async fn task_content_appears_only_in_the_events_of_its_run() {
     let endpoint = endpoint().await;
     let site = Site::embedded();
     // Keys are created before the endpoint's key is configured, so this command needs none.

@@ -141,7 +141,7 @@ fn check_folder(folder: &Path) -> usize {
 }
 
 #[test]
-fn every_vector_comes_to_what_it_says() {
+fn verdicts_match_the_vectors() {
     assert!(check_folder(&fixtures()) >= 1);
     if let Some(folder) = shared("compute-examples") {
         eprintln!("{} shared vectors hold", check_folder(&folder));
@@ -193,7 +193,7 @@ fn cases() -> Vec<(String, Value, Value)> {
 }
 
 #[test]
-fn every_case_comes_to_what_it_says() {
+fn verdicts_match_the_expected_cases() {
     let cases = cases();
     assert!(cases.len() >= 40, "only {} cases were found", cases.len());
     let mut told = Vec::new();

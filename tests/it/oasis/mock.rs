@@ -132,7 +132,7 @@ async fn walk(provider: &HttpProvider) -> Result<Environment, ProviderFault> {
 }
 
 #[tokio::test]
-async fn a_scenario_goes_through_at_the_mock() {
+async fn a_scenario_runs_completely_on_the_mock_provider() {
     let Some(mock) = MockProvider::start(&[]) else {
         return;
     };

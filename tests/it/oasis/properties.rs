@@ -440,7 +440,7 @@ proptest! {
     }
 
     #[test]
-    fn workers_agree_with_one_after_the_other(case in case(), workers in 1..5_usize, picks in prop::collection::vec(any::<Index>(), 32)) {
+    fn parallel_and_sequential_execution_give_the_same_verdict(case in case(), workers in 1..5_usize, picks in prop::collection::vec(any::<Index>(), 32)) {
         let results = in_parallel(&case, workers, &picks);
         let parallel = case.computed(&results);
         prop_assert_eq!(rules::check(&json!({ "verdict": parallel.verdict })), Vec::new());
@@ -452,7 +452,7 @@ proptest! {
     }
 
     #[test]
-    fn next_is_the_first_that_is_ready(case in case(), cut in any::<Index>()) {
+    fn the_next_scenario_is_the_first_ready_one(case in case(), cut in any::<Index>()) {
         let results = case.results();
         let some = &results[..cut.index(results.len() + 1)];
         let first = ready(&case.plan, some, &[]).first().map(|it| it.id().to_owned());
@@ -470,7 +470,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_reads_back(case in case()) {
+    fn a_plan_survives_serialization(case in case()) {
         let text = serde_json::to_string(&case.plan).unwrap();
         let again: Plan = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(again, case.plan);

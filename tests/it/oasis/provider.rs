@@ -414,7 +414,7 @@ async fn an_environment_that_lacks_something_is_a_fault(
 }
 
 #[tokio::test]
-async fn an_environment_that_is_of_no_use_is_given_back() {
+async fn an_unusable_environment_is_torn_down() {
     let server = MockServer::start().await;
     let refused = with(provisioned(), "/agent_endpoint", json!("http://192.0.2.1/"));
     Mock::given(path("/v1/provision"))
@@ -498,7 +498,7 @@ async fn every_call_says_what_its_contract_has() {
 }
 
 #[tokio::test]
-async fn no_call_rides_on_a_connection_another_one_left_behind() {
+async fn provider_calls_do_not_reuse_connections() {
     // This server keeps the connection open and closes it without a response to the next request,
     // like servers whose keep-alive timeout has just expired.
     let body = json!({"status": "destroyed"}).to_string();
@@ -564,7 +564,7 @@ async fn conformance_is_asked_for_by_profile() {
 #[case::drop(Act::new("", Then::Close), None, "connection lost", "")]
 #[case::too_large(Act::json(200, &endless(MOST)), None, "the body is larger than 4096 bytes", "")]
 #[tokio::test]
-async fn conformance_that_cannot_be_had_is_told_and_not_asked_for_again(
+async fn a_failed_conformance_request_is_reported_and_not_retried(
     #[case] act: Act,
     #[case] http_status: Option<u16>,
     #[case] trouble: &str,

@@ -96,7 +96,7 @@ fn a_provider_has_a_lab_of_its_own_or_that_of_the_host() {
     "agent_origins[0]"
 )]
 #[case(r#"agent_origins = ["*"]"#, "agent_origins[0]")]
-fn a_setting_that_cannot_be_is_refused_by_name(#[case] setting: &str, #[case] field: &str) {
+fn invalid_provider_settings_are_rejected_by_name(#[case] setting: &str, #[case] field: &str) {
     let refused = load(&provider(setting)).unwrap_err().to_string();
     let named = format!("`oasis.providers[0].{field}`");
     assert!(refused.contains(&named), "{refused}");
@@ -108,7 +108,7 @@ fn a_setting_that_cannot_be_is_refused_by_name(#[case] setting: &str, #[case] fi
 #[case("[oasis]\nlab_framework = \"\"\n", "`oasis.lab_framework`")]
 #[case("[oasis]\nlab = \"x\"\n", "lab")]
 #[case("[[oasis.providers]]\nname = \"desk\"\n", "url")]
-fn the_section_says_nothing_that_is_not_there(#[case] text: &str, #[case] field: &str) {
+fn incomplete_and_unknown_oasis_settings_are_rejected(#[case] text: &str, #[case] field: &str) {
     let refused = load(text).unwrap_err().to_string();
     assert!(refused.contains(field), "{refused}");
 }

@@ -150,7 +150,7 @@ fn observation_fits(answer: &Value) -> bool {
 }
 
 #[test]
-fn answers_are_taken_as_strictly_as_the_reference_has_them() {
+fn provider_responses_are_accepted_exactly_as_the_reference_schema_does() {
     let Some(file) = shared("oasis/provider.schema.json") else {
         return;
     };

@@ -65,7 +65,7 @@ fn a_violation_says_where_it_is() {
 }
 
 #[test]
-fn every_shared_example_is_judged_as_its_index_says() {
+fn shared_verdict_examples_are_judged_as_their_index_says() {
     let Some(folder) = shared("examples") else {
         return;
     };

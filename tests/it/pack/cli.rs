@@ -73,7 +73,7 @@ fn published() -> Folder {
 const TRUSTED: &str = "--trust-key acme-1=acme.pub:vendor.acme.*";
 
 #[test]
-fn a_pack_goes_from_nothing_to_installed_and_back() {
+fn a_pack_is_created_signed_installed_and_removed() {
     let folder = published();
     folder.expect(0, "pack lint triage");
     let sound = folder.json(0, &format!("pack verify triage.tgz {TRUSTED}"));
@@ -211,7 +211,7 @@ fn a_manifest_signature_needs_no_companions_and_covers_less() {
 }
 
 #[test]
-fn a_lockfile_made_at_the_first_install_catches_a_swap() {
+fn a_lockfile_from_the_first_install_detects_a_replaced_archive() {
     let folder = published();
     folder.expect(
         0,
@@ -358,7 +358,7 @@ fn a_lockfile_that_does_not_exist_is_an_error_unless_it_is_to_be_created() {
 }
 
 #[test]
-fn signing_the_archive_again_gives_the_same_octets() {
+fn signing_the_archive_again_gives_the_same_bytes() {
     let folder = published();
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
     let before = (read("triage.tgz"), read("triage.sig"), read("triage.json"));
@@ -465,7 +465,7 @@ fn a_suite_is_imported_unsigned_once_it_is_sound() {
 }
 
 #[test]
-fn an_import_of_what_a_pack_has_brought_stays_the_packs() {
+fn importing_a_suite_of_an_installed_pack_keeps_the_packs_copy() {
     let folder = published();
     folder.expect(0, &format!("pack install triage.tgz {TRUSTED}"));
     let said = folder.expect(0, "suite import triage/evals/label.json");
@@ -549,7 +549,7 @@ fn packs_that_a_pack_depends_on_are_shown_wherever_it_is() {
 }
 
 #[test]
-fn inspect_shows_what_is_there_and_vouches_for_nothing() {
+fn inspect_shows_the_content_without_verifying_it() {
     let folder = published();
     let shown = folder.json(0, "pack inspect triage.tgz");
     assert_eq!(shown["verified"], false);

@@ -72,7 +72,7 @@ fn a_signed_pack_is_accepted_and_the_signature_covers_its_files() {
 }
 
 #[test]
-fn signing_twice_gives_the_same_octets() {
+fn signing_twice_gives_the_same_bytes() {
     for method in [SigningMethod::Ed25519, SigningMethod::Manual] {
         let (one, two) = (signed(method), signed(method));
         assert_eq!(one.tgz, two.tgz);
@@ -82,7 +82,7 @@ fn signing_twice_gives_the_same_octets() {
 }
 
 #[test]
-fn the_archive_says_nothing_of_who_built_it_or_when() {
+fn an_archive_contains_no_build_user_or_time() {
     let tgz = build::build(&new_pack(NAME).unwrap()).unwrap();
     assert_eq!(&tgz[..10], b"\x1f\x8b\x08\0\0\0\0\0\x02\xff");
     let mut reader = tar::Archive::new(flate2::read::GzDecoder::new(tgz.as_slice()));
@@ -104,7 +104,7 @@ fn the_archive_says_nothing_of_who_built_it_or_when() {
 }
 
 #[test]
-fn a_flipped_octet_is_always_refused() {
+fn a_pack_with_a_changed_byte_is_always_refused() {
     let sound = signed(SigningMethod::Ed25519);
     for at in 0..sound.tgz.len() {
         let mut pack = sound.clone();
@@ -137,7 +137,7 @@ fn a_flipped_octet_is_always_refused() {
 }
 
 #[test]
-fn a_swapped_prompt_passes_a_manifest_signature_and_not_a_whole_one() {
+fn a_replaced_prompt_is_detected_only_by_a_signature_of_the_whole_archive() {
     // The gap in `manual`: this is why our own packs are signed as a whole.
     let swap = |method| {
         let pack = signed(method);
@@ -174,7 +174,7 @@ fn an_integer_that_canonical_json_would_round_is_not_signed() {
 }
 
 #[test]
-fn a_new_pack_has_nothing_to_complain_about() {
+fn a_new_pack_has_no_lint_findings() {
     let files = new_pack("vendor.acme.ticket-labels").unwrap();
     assert_eq!(lint(&files, &Host::default(), PACK_FORMAT), []);
 }

@@ -194,7 +194,7 @@ async fn a_registry_that_is_not_there_is_unreachable() {
 #[case::scheme_relative("endpoints", "versionManifest", json!("//elsewhere.example/x"))]
 #[case::file("endpoints", "packMetadata", json!("file:///etc/passwd"))]
 #[tokio::test]
-async fn a_server_cannot_send_us_elsewhere(
+async fn registry_endpoints_at_other_origins_are_rejected(
     #[case] block: &str,
     #[case] member: &str,
     #[case] value: Value,
@@ -210,7 +210,7 @@ async fn a_server_cannot_send_us_elsewhere(
 }
 
 #[tokio::test]
-async fn a_key_elsewhere_is_not_fetched() {
+async fn a_key_url_outside_the_registry_is_rejected() {
     let mut altered = discovery();
     altered["signingKeys"][0]["publicKeyUrl"] = "http://127.0.0.1:9/key.pub".into();
     let mut documents = documents();
@@ -257,7 +257,7 @@ async fn an_archive_beyond_the_limit_is_refused_for_its_size() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_out_of_the_tree_is_not_followed() {
+async fn a_symbolic_link_out_of_a_registry_directory_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let registry = folder.path().join("registry");
     write(&registry, documents());

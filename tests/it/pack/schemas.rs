@@ -224,7 +224,7 @@ fn published_documents(document: Document) -> Vec<Value> {
 }
 
 #[test]
-fn our_schemas_and_the_published_ones_judge_alike() {
+fn built_in_and_published_schemas_accept_the_same_documents() {
     let Some(published) = Published::at_hand() else {
         return;
     };
@@ -287,7 +287,7 @@ fn our_schemas_and_the_published_ones_judge_alike() {
 }
 
 #[test]
-fn our_schemas_use_words_of_their_own() {
+fn built_in_schemas_do_not_copy_published_descriptions() {
     let Some(published) = Published::at_hand() else {
         return;
     };

@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn order_of_arrival_says_nothing(seed: u64) {
+    fn scores_do_not_depend_on_the_order_of_arrival(seed: u64) {
         let mut input = input(seed);
         without_ties(&mut input);
         let mut events = events(&input);

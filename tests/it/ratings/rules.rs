@@ -40,10 +40,7 @@ fn time(text: &str) -> Timestamp {
 #[case(json!({"performance_weights": {"speed": 1}}), "`task_completion_rate` is missing")]
 #[case(json!({"performance_weights": 1}), "performance_weights")]
 #[case(json!([]), "JSON object")]
-fn a_configuration_is_refused_by_the_name_of_what_is_wrong(
-    #[case] document: Value,
-    #[case] named: &str,
-) {
+fn invalid_configurations_are_rejected_by_name(#[case] document: Value, #[case] named: &str) {
     let refused = Config::read(&document).unwrap_err();
     assert_eq!(refused.code(), "INVALID_REQUEST");
     assert!(refused.to_string().contains(named), "{refused}");
@@ -54,7 +51,7 @@ fn a_configuration_is_refused_by_the_name_of_what_is_wrong(
 #[case(Weights::standard(Axis::Capability))]
 #[case(Weights::specialist())]
 #[case(Weights::generalist())]
-fn every_preset_is_a_whole(#[case] weights: Weights) {
+fn preset_weights_sum_to_one(#[case] weights: Weights) {
     let axis = if weights.thousandths(Dimension::Speed) > 0 {
         Axis::Performance
     } else {
@@ -171,7 +168,7 @@ fn appeals_follow_one_another_and_touch_only_what_was_challenged() {
 }
 
 #[test]
-fn an_override_that_makes_an_event_none_is_named() {
+fn an_override_that_makes_an_event_invalid_is_reported() {
     let events = [Event::read(&{
         let mut event = completed(&json!({}));
         event["id"] = json!("e1");
@@ -230,7 +227,7 @@ fn each_notice_is_given_once(
 }
 
 #[test]
-fn a_chain_of_any_length_is_a_plan() {
+fn dependency_chains_of_any_length_are_valid_plans() {
     let long = 50_000;
     let graph: BTreeMap<String, Vec<String>> = (0..long)
         .map(|n: u32| {
@@ -308,7 +305,7 @@ fn ten_thousand_events_are_scored_at_once() {
     {"fragment": "f", "groundTruth": "self"}, {"fragment": "f", "groundTruth": "delegate"}]}}}), "tasks.t.delegation")]
 #[case(json!({"suiteId": "s", "suiteVersion": "1", "defaults": [null]}), "defaults: must be an object")]
 #[case(json!({"suiteId": "s", "suiteVersion": "1", "tasks": {"t": {"delegation": [["f", "self"]]}}}), "tasks.t.delegation[0]")]
-fn a_profile_is_refused_by_the_name_of_what_is_wrong(#[case] document: Value, #[case] named: &str) {
+fn invalid_profiles_are_rejected_by_name(#[case] document: Value, #[case] named: &str) {
     let refused = Profile::read(&document).unwrap_err();
     assert!(refused.to_string().contains(named), "{refused}");
 }
@@ -338,7 +335,7 @@ fn a_projection_is_evidence_and_always_the_same() {
 }
 
 #[test]
-fn a_log_that_is_not_what_it_says_names_its_event() {
+fn an_inconsistent_log_is_rejected_with_its_event() {
     let input = vector("projection-basic")["input"].clone();
     let (run, profile): (Run, _) = (
         from(input["run"].clone()),

@@ -79,7 +79,7 @@ fn check_folder(folder: &Path) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn every_rule_gives_what_its_vector_says() {
+fn scoring_rules_match_the_reference_vectors() {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ratings/vectors");
     let (held, foreign) = check_folder(&ours);
     assert!(held >= 50, "only {held} vectors were found");

@@ -206,7 +206,7 @@ async fn a_model_that_is_not_allowed_is_never_called() {
 }
 
 #[tokio::test]
-async fn a_threshold_is_said_once_and_consumption_in_few_words_without_prices() {
+async fn budget_thresholds_are_reported_once_and_consumption_in_few_events() {
     let texts: Vec<String> = (0..100).map(|n| format!("say-{n}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let bench = Bench::new(echo).await;

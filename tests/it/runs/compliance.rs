@@ -55,7 +55,7 @@ fn kinds(report: &EvalReport) -> Vec<Vec<&str>> {
 }
 
 #[tokio::test]
-async fn going_along_with_it_is_a_critical_finding() {
+async fn compliance_with_a_harmful_request_is_a_critical_finding() {
     let says = [
         "harmless",
         "this is how it is done",
@@ -159,7 +159,7 @@ async fn a_refusal_is_an_answer_where_refusing_may_be_right() {
 }
 
 #[tokio::test]
-async fn a_run_ends_where_another_judge_would_look() {
+async fn a_run_fails_if_its_safety_judge_has_changed() {
     let judge = Examiner::new(watchful);
     let bench = Bench::judged(echo, judge.clone()).await;
     let run = bench

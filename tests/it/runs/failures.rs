@@ -103,7 +103,7 @@ async fn a_fault_of_our_own_leaves_the_task_unjudged_and_the_log_well_formed() {
 }
 
 #[tokio::test]
-async fn a_run_is_never_gone_on_with_on_another_model() {
+async fn a_run_does_not_continue_on_another_model() {
     let bench = Bench::new(echo).await;
     let other = |spec: &mut EvalSpec| spec.model.model = "echo-0".to_owned();
     let run = bench.seed(&["a"], other).await;

@@ -406,7 +406,7 @@ async fn the_callers_budget_holds_for_the_judge() {
 }
 
 #[tokio::test]
-async fn a_run_is_never_gone_on_with_under_another_judge() {
+async fn a_run_does_not_continue_with_another_judge() {
     let bench = Bench::judged(echo, Examiner::new(honest)).await;
     let run = bench.seed(&["judge: kind"], rubric).await;
     let other = Examiner::named("examiner-2", honest);

@@ -360,7 +360,7 @@ async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_suite_of_the_conformance_kit_shows_what_it_says() {
+async fn the_conformance_kit_suite_gives_its_documented_findings() {
     let kit = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance");
     let site = Site::embedded();
     site.write("touchstone.toml", "");

@@ -84,7 +84,7 @@ fn payloads<'a>(log: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn the_printed_suite_is_one_and_the_printed_fault_is_found() {
+fn the_printed_suite_is_valid_and_the_printed_error_is_found() {
     let suite = printed("openwop/suite.json");
     let read = read_suite(KINDS, suite.as_bytes()).unwrap().suite;
     assert_eq!(read.reference(), format!("{SUITE}@1.0.0"));

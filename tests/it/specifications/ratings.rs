@@ -411,7 +411,9 @@ async fn an_assessment_its_badge_and_its_appeal_are_answered_as_printed(
 
 #[rstest]
 #[tokio::test]
-async fn a_webhook_is_told_as_printed(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+async fn webhook_deliveries_have_the_printed_form(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     witness!(engine => witness);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let types = document(&printed("aaaf/webhook-events.json"));

@@ -231,7 +231,7 @@ fn every_formula_gives_the_published_values() {
 }
 
 #[test]
-fn all_looks_together_spend_five_percent() {
+fn the_significance_spent_on_all_looks_sums_to_five_percent() {
     let spent: f64 = (1..=100_000).map(spent).sum();
     assert!((0.04999..=0.05).contains(&spent), "{spent}");
 }

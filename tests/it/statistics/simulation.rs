@@ -138,7 +138,7 @@ fn documented(table: &str) {
 }
 
 #[test]
-fn the_gate_promotes_wrongly_no_more_often_than_it_says() {
+fn the_false_promotion_rate_stays_below_the_significance_level() {
     let mut dice = Dice(20_26);
     let mut table = String::from(
         "| tasks | trials | 0.50 | 0.70 | 0.80 | 0.90 | 0.95 |\n|--:|--:|--:|--:|--:|--:|--:|\n",
@@ -180,7 +180,7 @@ fn a_good_agent_is_promoted_given_enough_tasks() {
 /// The exact error of one run with independent tasks, at the threshold that maximizes it: just
 /// below the lower bound that some number of passes gives.
 #[test]
-fn the_promise_holds_for_any_number_of_tasks_and_any_bar() {
+fn the_error_bound_holds_for_any_task_count_and_pass_score() {
     for tasks in (1..=30).chain([50, 100, 200]) {
         for passed in 0..=tasks {
             let scores: Vec<Vec<f64>> = (0..tasks)
@@ -264,7 +264,7 @@ fn campaigns(dice: &mut Dice, tasks: usize, rates: &[f64], threshold: f64, looks
 }
 
 #[test]
-fn trying_again_until_it_passes_does_not_help() {
+fn repeated_runs_keep_the_false_promotion_rate_below_the_significance_level() {
     let mut dice = Dice(20_26);
     let mut table =
         String::from("| tasks | 0.50 | 0.60 | 0.70 | 0.80 | 0.90 |\n|--:|--:|--:|--:|--:|--:|\n");

@@ -35,7 +35,9 @@ fn watch(url: &str) -> CardWatch {
 
 #[rstest]
 #[tokio::test]
-async fn looks_are_kept_newest_first_by_tenant_and_url(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn card_scorings_are_listed_newest_first_by_tenant_and_url(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     open!(engine => _database, store);
     let (ours, theirs) = (tenant("acme"), tenant("globex"));
     for n in 0..103 {

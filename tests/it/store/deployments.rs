@@ -125,7 +125,9 @@ async fn anomalies(store: &Database, tenant: &TenantId) -> Vec<u64> {
 
 #[rstest]
 #[tokio::test]
-async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_transition_stores_state_events_and_audit_entry(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     open!(engine => _database, store);
     let acme = tenant("acme");
     assert_eq!(
@@ -219,7 +221,7 @@ async fn a_decision_on_a_stale_state_changes_nothing(#[values(Sqlite, Postgres)]
 
 #[rstest]
 #[tokio::test]
-async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn concurrent_transitions_are_serialized(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let other = database.open().await;
     let acme = tenant("acme");
@@ -254,7 +256,7 @@ async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)]
 
 #[rstest]
 #[tokio::test]
-async fn an_answer_that_cannot_be_kept_undoes_all_of_it(
+async fn a_transition_is_rolled_back_if_its_response_cannot_be_stored(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
@@ -350,7 +352,7 @@ async fn the_audit_log_is_read_in_pages_and_survives_a_restart(
 
 #[rstest]
 #[tokio::test]
-async fn policies_come_and_go_and_it_is_known_who_did_it(
+async fn setting_and_removing_policies_is_audited_with_the_principal(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
@@ -575,7 +577,9 @@ async fn a_forged_checkpoint_is_found(
 
 #[rstest]
 #[tokio::test]
-async fn a_chain_that_was_changed_is_not_signed(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn no_checkpoint_is_signed_for_a_changed_audit_chain(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..4 {

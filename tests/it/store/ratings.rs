@@ -220,7 +220,7 @@ async fn a_key_is_found_by_the_hash_it_has_and_the_one_it_had(
 
 #[rstest]
 #[tokio::test]
-async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn agents_are_visible_only_to_their_organization(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let [(ours, agent_a), (theirs, _)] = furnish(&store).await;
     let taken = rating_store::agents::add_agent(&store, ours, &agent("agent-c", "triage", 2)).await;

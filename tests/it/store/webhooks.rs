@@ -216,7 +216,7 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
 
 #[rstest]
 #[tokio::test]
-async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
+async fn a_subscription_is_served_by_one_replica_and_the_longest_waiting_first(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);

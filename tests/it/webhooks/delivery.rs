@@ -436,7 +436,7 @@ async fn a_hundred_failures_within_a_week_end_a_subscription() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_failure_and_leads_nowhere() {
+async fn a_redirected_delivery_fails_and_is_not_followed() {
     open!(Sqlite => _database, store);
     let clock = Told::at_rest();
     let elsewhere = Receiver::start(Answer::Status(200)).await;
@@ -458,7 +458,7 @@ async fn a_redirect_is_a_failure_and_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn an_address_is_judged_again_at_delivery() {
+async fn the_destination_address_is_checked_again_at_delivery() {
     open!(Sqlite => _database, store);
     let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(200)).await;

@@ -302,7 +302,7 @@ mod tests {
     #[case::back_and_worse_than_before(scoring(90, 60, Some(45)), &[nothing(true), scoring(90, 60, Some(80))], &[])]
     #[case::back_and_not_what_it_was(scoring(70, 60, Some(90)), &[nothing(true), scoring(90, 60, Some(80))],
         &["compliance EXCELLENT FAIR"])]
-    fn a_fall_is_a_lower_band_than_last_time(
+    fn a_rating_drop_is_a_lower_band_than_last_time(
         #[case] now: CardScoring,
         #[case] earlier: &[CardScoring],
         #[case] expected: &[&str],
@@ -334,7 +334,7 @@ mod tests {
     #[case::not_asked_last_time(scoring(90, 90, Some(10)), &[scoring(90, 90, None), scoring(90, 90, Some(50))], &["availability 10 40"])]
     #[case::watched_since(scoring(90, 60, None), &[earlier(scoring(90, 60, None))], &["trust 60 70"])]
     #[case::gone(nothing(true), &[scoring(90, 90, Some(90))], &[])]
-    fn an_alert_is_told_when_a_threshold_is_crossed(
+    fn an_alert_is_raised_only_when_a_score_falls_below_its_threshold(
         #[case] now: CardScoring,
         #[case] earlier: &[CardScoring],
         #[case] expected: &[&str],
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_survives_being_kept() {
+    fn a_scoring_survives_serialization() {
         for scoring in [
             scoring(93, 33, Some(85)),
             scoring(100, 36, None),

@@ -109,7 +109,7 @@ mod tests {
     #[case::after_quote("text/plain;a=\"b\"c", false)]
     #[case::two_types("text/plain, text/html", false)]
     #[case::umlaut("text/plän", false)]
-    fn a_media_type_is_told(#[case] text: &str, #[case] is: bool) {
+    fn valid_media_types_are_recognized(#[case] text: &str, #[case] is: bool) {
         assert_eq!(is_media_type(text), is);
     }
 }

@@ -232,7 +232,7 @@ mod tests {
     #[case("trust=1,trust=2", NotWeights::Form)]
     #[case("speed=1", NotWeights::Form)]
     #[case("trust=0,compliance=0", NotWeights::Zero)]
-    fn what_is_not_weights_is_refused(#[case] text: &str, #[case] fault: NotWeights) {
+    fn invalid_weights_are_rejected(#[case] text: &str, #[case] fault: NotWeights) {
         assert_eq!(text.parse::<Weights>(), Err(fault));
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worse_band_is_a_smaller_one() {
+    fn bands_are_ordered_from_worst_to_best() {
         assert!(ComplianceRating::Poor < ComplianceRating::Perfect);
         assert!(TrustRating::LowTrust < TrustRating::ModerateTrust);
         assert!(AvailabilityRating::Unstable < AvailabilityRating::Degraded);

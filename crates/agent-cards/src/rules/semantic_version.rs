@@ -72,7 +72,7 @@ mod tests {
     #[case("1.4.2-ä", false)]
     #[case("1..2", false)]
     #[case("", false)]
-    fn a_version_is_told_as_a_whole(#[case] text: &str, #[case] is: bool) {
+    fn only_complete_semantic_versions_are_recognized(#[case] text: &str, #[case] is: bool) {
         assert_eq!(is_semantic_version(text), is);
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     #[case("https://x.example", false)]
     #[case("htt", false)]
     #[case("httpé", false)]
-    fn http_is_told_by_its_beginning(#[case] text: &str, #[case] is: bool) {
+    fn http_urls_are_recognized_by_their_scheme(#[case] text: &str, #[case] is: bool) {
         assert_eq!(starts_as_http(text), is);
     }
 }

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_call_may_go_alone_and_then_nothing() {
+    fn the_last_call_may_exceed_the_budget_and_later_calls_are_refused() {
         let mut budget = Budget::new(
             dollar(),
             Spending {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn free_calls_fit_into_nothing() {
+    fn free_calls_fit_into_a_budget_of_zero() {
         let mut budget = Budget::new(
             Limits {
                 max_cost: Some(NanoUsd::ZERO),

@@ -126,7 +126,7 @@ mod tests {
     #[case(Some(&["small-1"][..]), &["*"], false)]
     #[case(Some(&["[small"][..]), &[], false)]
     #[case(Some(&["*"][..]), &["[small"], false)]
-    fn denying_wins_and_doubt_denies(
+    fn deny_patterns_win_and_invalid_patterns_deny(
         #[case] allow: Option<&[&str]>,
         #[case] deny: &[&str],
         #[case] allowed: bool,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smaller_bound_holds_and_an_advisory_one_stops_nothing() {
+    fn the_smaller_limit_applies_and_advisory_limits_are_not_enforced() {
         let (cents, dollar) = (NanoUsd(10_000_000), NanoUsd(1_000_000_000));
         let mut budget = BudgetSpec {
             max_cost: Some(cents),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_steps_and_the_threshold_once() {
+    fn consumption_is_reported_in_steps_and_the_threshold_once() {
         let mut watch = Watch::new(of_tokens(100), Some(80.0), false, ReportedEvents::default());
         assert_eq!(watch.observe(&tokens(9)), []);
         let consumed = |consumed| Notice::Consumed {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_goes_on_says_what_was_not_said() {
+    fn a_resumed_watch_reports_only_unreported_notices() {
         let reported = ReportedEvents {
             consumed: BTreeMap::from([(Dimension::Tokens, 85.0)]),
             ..ReportedEvents::default()
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_advisory_bound_is_said_to_be_reached_once() {
+    fn reaching_an_advisory_limit_is_reported_once() {
         let mut watch = Watch::new(of_tokens(10), None, true, ReportedEvents::default());
         let notices = watch.observe(&tokens(12));
         assert!(matches!(
@@ -196,7 +196,7 @@ mod tests {
         /// However the budget is used, there are few events, and reported consumption never
         /// decreases.
         #[test]
-        fn what_is_said_grows_and_stays_little(calls in prop::collection::vec(0_u64..30, 0..200), limit in 1_u64..1000) {
+        fn reported_consumption_increases_and_notices_are_few(calls in prop::collection::vec(0_u64..30, 0..200), limit in 1_u64..1000) {
             let mut watch = Watch::new(of_tokens(limit), Some(50.0), false, ReportedEvents::default());
             let (mut spent, mut last, mut crossed) = (0, 0.0, 0);
             for call in calls {

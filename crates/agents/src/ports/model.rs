@@ -228,7 +228,7 @@ mod tests {
     #[case("tls", false, EndpointHealth::Failed)]
     #[case("not_http", false, EndpointHealth::Failed)]
     #[case("blocked_address", false, EndpointHealth::Failed)]
-    fn only_an_answer_says_that_an_endpoint_is_up(
+    fn errors_are_classified_as_answered_throttled_or_failed(
         #[case] reason: &str,
         #[case] retryable: bool,
         #[case] health: EndpointHealth,

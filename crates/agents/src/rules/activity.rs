@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_is_the_recipes_and_every_part_counts() {
+    fn an_activity_id_is_the_published_one_and_depends_on_every_part() {
         let (tenant, other_tenant) = (TenantId::from("tenant-a"), TenantId::from("tenant-b"));
         let (run, other_run) = (RunId::from("run-1"), RunId::from("run-2"));
         let first = Activity {

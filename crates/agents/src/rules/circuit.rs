@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_break_is_waited_out() {
+    fn an_open_circuit_admits_one_probe_after_the_first_break() {
         let now = Instant::now();
         let mut circuit = opened(now);
         let later = now + FIRST_BREAK;
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_opens_only_for_failures_in_a_row(news in prop::collection::vec(prop::bool::weighted(0.9), 0..200)) {
+        fn the_circuit_opens_only_after_consecutive_failures(news in prop::collection::vec(prop::bool::weighted(0.9), 0..200)) {
             let now = Instant::now();
             let mut circuit = Circuit::default();
             let mut row = 0;

@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_stays_between_one_and_the_configured_number(
+        fn the_concurrency_limit_stays_between_one_and_the_configured_maximum(
             most in 0..200u32,
             news in prop::collection::vec((any::<bool>(), 0..3u64), 0..400),
         ) {
@@ -92,7 +92,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_happened_it_grows_back(most in 1..64u32, cuts in 0..10) {
+        fn the_concurrency_limit_recovers_to_the_configured_maximum(most in 1..64u32, cuts in 0..10) {
             let mut concurrency = Concurrency::new(most);
             for _ in 0..cuts {
                 concurrency.throttled(concurrency.stamp());

@@ -59,7 +59,7 @@ mod tests {
     #[case(Declared::SideEffecting, false, (None, None), Effects::Refused)]
     #[case::a_hint_excuses_nothing(Declared::SideEffecting, false, (Some(true), Some(false)), Effects::Refused)]
     #[case(Declared::SideEffecting, true, (Some(true), None), Effects::Allowed)]
-    fn a_hint_only_makes_it_stricter(
+    fn tool_hints_can_only_make_declared_effects_stricter(
         #[case] declared: Declared,
         #[case] allowed: bool,
         #[case] (read_only, destructive): (Option<bool>, Option<bool>),

@@ -137,7 +137,7 @@ mod tests {
     #[case(json!({"transport": "a2a", "url": "https://desk.example/a2a", "credential": "desk"}))]
     #[case(json!({"transport": "openwop", "url": "https://host.example", "workflow": "triage"}))]
     #[case(json!({"transport": "command", "command": "clerk"}))]
-    fn a_sound_way_is_read_and_stored_as_it_was_sent(#[case] way: Value) {
+    fn a_valid_transport_is_parsed_and_serialized_unchanged(#[case] way: Value) {
         let read = ReachedBy::parse(&way).unwrap();
         assert_eq!(read.provider(), way["transport"]);
         assert_eq!(json!(read), way);
@@ -157,7 +157,7 @@ mod tests {
     #[case(json!({"transport": "openwop", "url": "https://host.example"}), "reached_by.workflow")]
     #[case(json!({"transport": "command"}), "reached_by.command")]
     #[case(json!({"transport": "command", "command": "clerk", "url": "https://x.example"}), "reached_by.url")]
-    fn an_unsound_way_is_refused_by_field(#[case] way: Value, #[case] field: &str) {
+    fn an_invalid_transport_is_rejected_by_field(#[case] way: Value, #[case] field: &str) {
         let refused = ReachedBy::parse(&way).unwrap_err();
         assert_eq!(refused.details["field"], field);
         assert!(!refused.message.contains("secret"), "{}", refused.message);

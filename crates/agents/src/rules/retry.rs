@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn waits_stay_in_their_bounds(attempt in 1..10u32, seed: u64, asked in prop::option::of(0..100u64)) {
+        fn retry_delays_stay_within_their_limits(attempt in 1..10u32, seed: u64, asked in prop::option::of(0..100u64)) {
             let policy = RetryPolicy { attempts: 6, ..RetryPolicy::default() };
             let asked = asked.map(Duration::from_secs);
             match policy.wait(attempt, seed, asked) {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn invocations_that_fail_together_do_not_come_back_together() {
+    fn retry_delays_of_simultaneous_failures_are_spread() {
         let policy = RetryPolicy::default();
         let waits: std::collections::HashSet<_> =
             (0..100).map(|seed| policy.wait(1, seed, None)).collect();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_octets_are_those_of_the_specification() {
+    fn the_pre_authentication_encoding_matches_the_specification() {
         assert_eq!(
             pre_authentication("http://example.com/HelloWorld", b"hello world"),
             b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_opened_by_the_key_alone() {
+    fn an_envelope_verifies_only_with_the_key_that_signed_it() {
         let envelope = seal(b"{}", &key());
         assert_eq!(open(&envelope, &key().public()), Ok(b"{}".to_vec()));
         let other = SecretKey::from_random([8; 32]).public();
@@ -106,7 +106,7 @@ mod tests {
     #[case::no_signature(|it: &mut Envelope| it.signatures.clear(), Unverified::Signature)]
     #[case::cut(|it: &mut Envelope| { it.signatures[0].sig.truncate(40); }, Unverified::Signature)]
     #[case::no_base64(|it: &mut Envelope| it.payload = "\u{e9}".to_owned(), Unverified::Encoding)]
-    fn what_was_changed_is_not_opened(
+    fn a_changed_envelope_does_not_verify(
         #[case] change: fn(&mut Envelope),
         #[case] expected: Unverified,
     ) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_over_something_else_than_a_statement_says_nothing() {
+    fn an_envelope_with_another_payload_type_does_not_verify() {
         let signature = key().sign(&pre_authentication("text/plain", b"{}"));
         let envelope = Envelope {
             payload_type: "text/plain".to_owned(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn others_may_have_signed_too_and_key_ids_are_hints() {
+    fn other_signatures_and_key_ids_are_ignored_in_verification() {
         let mut envelope = seal(b"\xfb\xff", &key());
         let own = envelope.signatures.remove(0);
         envelope.signatures = vec![

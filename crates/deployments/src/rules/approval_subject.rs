@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consent_to_one_promotion_is_none_to_another() {
+    fn an_approval_of_one_promotion_does_not_apply_to_another() {
         let (agent, other_agent) = (AgentId::from("a.b"), AgentId::from("a.c"));
         let (version, other_version) = (Version::new(1, 0, 0), Version::new(1, 0, 1));
         let on = |share| Placement::new(Some("stable".parse().unwrap()), share);

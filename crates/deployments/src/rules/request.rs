@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_read() {
+    fn all_fields_of_a_transition_request_are_parsed() {
         let body = json!({"version": "1.2.0", "transition": "promote", "toState": "active", "channel": "stable",
             "canaryPercent": 10, "evalRunId": "run_1", "reason": "weekly"});
         let asked = parse(&body, &channels()).unwrap();
@@ -155,7 +155,10 @@ mod tests {
     #[case(json!({"version": "1.0.0", "transition": "promote", "evalRunId": ""}), "evalRunId")]
     #[case(json!({"version": "1.0.0", "transition": "pause", "reason": "x".repeat(513)}), "reason")]
     #[case(json!({"version": "1.0.0", "transition": "pause", "reason": ""}), "reason")]
-    fn what_is_malformed_is_named(#[case] body: Value, #[case] field: &str) {
+    fn malformed_transition_requests_are_rejected_by_field(
+        #[case] body: Value,
+        #[case] field: &str,
+    ) {
         let problem = parse(&body, &channels()).unwrap_err();
         assert_eq!(problem.code.as_str(), "validation_error");
         assert_eq!(problem.details["field"], field, "{body}");

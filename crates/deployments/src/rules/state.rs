@@ -103,7 +103,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_whole_matrix_is_the_table() {
+    fn only_the_transitions_in_the_table_are_legal() {
         let mut legal = 0;
         for &from in DeploymentState::ALL {
             for &transition in TransitionKind::ALL {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn final_states_have_no_way_out_and_say_so() {
+    fn final_states_reject_every_transition() {
         for from in [Deprecated, RolledBack] {
             for &transition in TransitionKind::ALL {
                 assert_eq!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back() {
+    fn state_and_transition_names_round_trip() {
         for &state in DeploymentState::ALL {
             assert_eq!(DeploymentState::parse(state.as_str()), Some(state));
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_of_a_fixture_serves_on_the_channel_it_is_named_by() {
+    fn the_channel_fixture_agent_serves_on_the_stable_channel() {
         let agent = AgentId::from(CHANNEL_AGENT);
         let stable: Channel = "stable".parse().unwrap();
         let lifecycle = deployed(&agent).unwrap();

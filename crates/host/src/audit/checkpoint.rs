@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_is_over_the_octets_of_the_root() {
+    fn the_checkpoint_signature_covers_the_bytes_of_the_root() {
         let checkpoint = signed(&links(3));
         let root: Vec<u8> = (0..32)
             .map(|n| u8::from_str_radix(&checkpoint.merkle_root[2 * n..2 * n + 2], 16).unwrap())
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_entries_keys_and_signatures_do_not_hold() {
+    fn a_checkpoint_fails_for_other_entries_keys_and_signatures() {
         let (links, public) = (links(4), key().public());
         let checkpoint = signed(&links);
         assert!(!checkpoint.holds(&links[1..], &public));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_checkpoint() {
+    fn an_empty_log_has_no_checkpoint() {
         let at = Timestamp::from_second(0).unwrap();
         assert_eq!(Checkpoint::sign("cp_1".to_owned(), &[], at, &key()), None);
     }

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_nobody_touched_is_sound() {
+    fn an_unchanged_chain_verifies() {
         for length in [0, 1, 2, 10] {
             let (links, head) = chain(length);
             assert_eq!(head.sequence, length);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_and_order_are_no_change() {
+    fn reformatting_an_entry_does_not_break_the_chain() {
         let (mut links, head) = chain(3);
         let value: Value = serde_json::from_str(&links[1].body).unwrap();
         links[1].body = serde_json::to_string_pretty(&value).unwrap();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_was_changed_with_its_hash_is_found_all_the_same() {
+    fn an_entry_changed_together_with_its_hash_is_detected() {
         let (mut links, head) = chain(5);
         let link = &mut links[2];
         link.body = link.body.replace("refused", "done");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_gone_or_came_twice_is_found() {
+    fn missing_and_duplicate_entries_are_detected() {
         let (links, head) = chain(5);
         let mut gone = links.clone();
         gone.remove(2);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_cut_off_or_grew_is_found() {
+    fn a_truncated_or_extended_chain_is_detected() {
         let (links, head) = chain(5);
         assert_eq!(verify(&links[..3], &head), [4]);
         assert_eq!(verify(&[], &head), [1]);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_two_tenants_cannot_be_exchanged() {
+    fn entry_hashes_depend_on_the_tenant() {
         let (links, _) = chain(1);
         let other = ChainHead::default()
             .extend(&TenantId::from("globex"), &decision(0))
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_judged_by_the_entry_before_it() {
+    fn part_of_a_chain_is_verified_against_the_preceding_entry() {
         let (mut links, _) = chain(5);
         links[1].body = links[1].body.replace("refused", "done");
         let mut walk = Walk::behind(Some(&links[2]));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn repeated_causes_are_printed_once() {
         #[derive(Debug, thiserror::Error)]
         #[error("the store failed: {0}")]
         struct Repeating(#[source] std::io::Error);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_envelope_of_ratings_is_understood_too() {
+    fn the_error_envelope_of_ratings_is_parsed() {
         let body =
             br#"{"error":{"code":"NOT_FOUND","message":"no such agent","details":{"field":"x"}}}"#;
         let failure = Failure::answered(404, body);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_an_envelope_says_so() {
+    fn a_response_without_an_error_envelope_is_reported_as_unexpected() {
         let failure = Failure::answered(502, b"<html>");
         assert_eq!(failure.code, "unexpected_answer");
         assert_eq!(failure.exit, Exit::NotDone);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_says_when_is_asked_again_then_and_one_that_is_away_for_long_is_not() {
+    async fn requests_are_retried_after_retry_after_but_not_during_long_outages() {
         let asked = AtomicU32::new(0);
         let answered = retry_until_answered(|| async {
             match asked.fetch_add(1, Ordering::Relaxed) {

@@ -156,7 +156,7 @@ mod tests {
     #[case("5f00::1")]
     #[case("100::1")]
     #[case("fec0::1")]
-    fn what_is_internal_is_not_public(#[case] address: IpAddr) {
+    fn internal_addresses_are_not_public(#[case] address: IpAddr) {
         assert!(is_internal_address(address) && !is_public(address));
     }
 
@@ -173,7 +173,7 @@ mod tests {
     #[case("fe80::1", false)]
     #[case("fd00:ec2::254", false)]
     #[case("224.0.0.1", false)]
-    fn what_is_opened_is_no_way_to_a_cloud_s_metadata(#[case] address: IpAddr, #[case] is: bool) {
+    fn opened_networks_exclude_cloud_metadata_addresses(#[case] address: IpAddr, #[case] is: bool) {
         assert_eq!(AddressScope::Opened.allows(address), is);
     }
 

@@ -491,7 +491,7 @@ mod tests {
     #[case("fe80::1")]
     #[case("100.100.100.200")]
     #[case("168.63.129.16")]
-    fn no_name_reaches_a_metadata_service(#[case] address: &str) {
+    fn host_names_that_resolve_to_metadata_addresses_are_blocked(#[case] address: &str) {
         let within = Duration::from_secs(1);
         let named: Url = "http://localhost/".parse().unwrap();
         let policies = [
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_reaches_private_addresses_and_networks_that_were_opened() {
+    fn host_names_may_resolve_to_private_addresses_and_opened_networks() {
         let private = Policy::webhook(AddressScope::Private, Duration::from_secs(1));
         assert!(resolves(&private, &["10.1.2.3", "127.0.0.1", "fd12::1"]));
         let opened = Policy {
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_the_operator_wrote_is_reached() {
+    fn a_literal_link_local_address_is_allowed_with_private_reach() {
         let url = "http://169.254.7.9:8080/".parse().unwrap();
         assert!(check(&url, AddressScope::Private).is_ok());
         assert!(check(&url, AddressScope::Opened).is_err());

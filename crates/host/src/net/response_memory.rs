@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_for_room_is_no_time_of_the_call() {
+    async fn waiting_for_memory_does_not_count_toward_the_call_timeout() {
         let rooms = EndpointMemory::new();
         let (held, _) = rooms.take(OF_ONE).await;
         let minute = Duration::from_secs(60);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_has_room_once() {
+    async fn a_call_that_holds_memory_is_not_given_more() {
         let rooms = EndpointMemory::new();
         let twice = async {
             rooms.take(OF_ONE).await.0.unwrap().keep();

@@ -142,7 +142,11 @@ mod tests {
     #[case("hooks.internal", "http://HOOKS.internal/", true)]
     #[case("hooks.internal", "http://other.internal/", false)]
     #[case("10.1.0.0/16", "http://ten.example/", false)]
-    fn a_target_covers_what_it_says(#[case] target: &str, #[case] url: &str, #[case] covers: bool) {
+    fn a_private_target_covers_only_its_hosts_and_ports(
+        #[case] target: &str,
+        #[case] url: &str,
+        #[case] covers: bool,
+    ) {
         let target: PrivateTarget = target.parse().unwrap();
         assert_eq!(target.covers(&url.parse().unwrap()), covers);
     }
@@ -158,7 +162,7 @@ mod tests {
     #[case("[fd00::7]8443")]
     #[case("http://127.0.0.1")]
     #[case("*.internal")]
-    fn anything_else_is_refused(#[case] text: &str) {
+    fn malformed_private_targets_are_rejected(#[case] text: &str) {
         assert_eq!(text.parse::<PrivateTarget>(), Err(Malformed));
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     #[case(0.001_25, "$0.001250")]
     #[case(0.000_000_6, "$0.000001")]
     #[case(0.000_000_001, "<$0.000001")]
-    fn amounts_have_the_decimals_that_fit(#[case] amount: f64, #[case] shown: &str) {
+    fn costs_are_printed_with_suitable_precision(#[case] amount: f64, #[case] shown: &str) {
         assert_eq!(usd(NanoUsd::from_usd(amount).unwrap()), shown);
     }
 
@@ -127,12 +127,12 @@ mod tests {
     #[case::lines("a\r\nb\u{85}c\u{2028}d\te\u{7f}", "a  b c d e ")]
     #[case::turned_round("\u{202e}ssap\u{202c}", " ssap ")]
     #[case::kept("prüfen – 検査 👩‍🚀 ✓", "prüfen – 検査 👩‍🚀 ✓")]
-    fn foreign_texts_do_nothing_to_a_terminal(#[case] text: &str, #[case] shown: &str) {
+    fn control_characters_are_removed_from_untrusted_text(#[case] text: &str, #[case] shown: &str) {
         assert_eq!(plain(text), shown);
     }
 
     #[test]
-    fn an_output_keeps_its_lines_and_colours_and_nothing_else_that_acts() {
+    fn output_keeps_line_breaks_and_colours_but_no_other_control_sequences() {
         let text = "\u{1b}[32mgood\u{1b}[0m\ta\n\u{202e}b\u{1b}[2J\u{1b}[8mc\r\u{9b}d";
         assert_eq!(
             harmless(text, true),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_what_it_says_without_acting() {
+    fn control_characters_in_json_are_escaped() {
         let document = serde_json::json!({"a": "x\u{202e}y\u{1b}\u{7f}\u{9b}\u{2028}"});
         let text = serde_json::to_string_pretty(&document).unwrap();
         let shown = harmless_json(&text);
@@ -160,7 +160,7 @@ mod tests {
     #[case(999, "999 ms")]
     #[case(1999, "1.9 s")]
     #[case(61_000, "1 min 01 s")]
-    fn durations_have_the_unit_that_fits(#[case] ms: u64, #[case] shown: &str) {
+    fn durations_are_printed_in_suitable_units(#[case] ms: u64, #[case] shown: &str) {
         assert_eq!(duration(ms), shown);
     }
 }

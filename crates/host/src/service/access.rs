@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_lets_pass_by_scope_alone() {
+    fn a_route_requires_exactly_its_scope() {
         for held in Scope::ALL {
             for asked in Scope::ALL {
                 let passed = authorise(&caller(&[*held], &[]), *asked);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_says_who_what_and_why_not() {
+    fn a_decision_records_principal_action_and_reason_for_denial() {
         let demand = Demand {
             scope: Some(Scope::DeployPromote),
             role: Some("release-manager".to_owned()),

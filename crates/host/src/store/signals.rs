@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_nobody_waits_for_are_forgotten() {
+    fn signals_of_runs_without_waiters_are_evicted() {
         let signals = LocalSignals::new();
         let head = Head {
             sequence: 1,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bell_rung_before_the_wait_is_heard_once() {
+    async fn a_signal_before_the_wait_ends_one_wait() {
         let signals = LocalSignals::new();
         signals.ring();
         let start = tokio::time::Instant::now();

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_went_away_is_not_replaced_by_another_key() {
+    fn a_deleted_key_file_is_not_replaced_by_a_new_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.pem");
         let keys = HostKeyFile::own(path.clone());

@@ -43,7 +43,7 @@ mod tests {
     #[case(Some(4096), 100, 100)]
     #[case(Some(0), 100, 1)]
     #[case(Some(u64::MAX), 100, 100)]
-    fn some_files_are_kept_for_the_host(
+    fn connections_leave_open_files_for_the_host(
         #[case] files: Option<u64>,
         #[case] wanted: usize,
         #[case] fit: usize,
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_as_high_as_it_may_be() {
+    fn the_open_file_limit_is_raised_to_its_maximum() {
         let files = raise();
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         assert_eq!((current, files), (maximum, maximum));

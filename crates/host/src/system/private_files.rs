@@ -75,7 +75,7 @@ fn is_open_to_others(path: &Path) -> bool {
 mod tests {
     #[cfg(unix)]
     #[test]
-    fn a_database_is_its_owners_alone_whether_it_was_there_or_not() {
+    fn new_and_existing_database_files_are_private_to_their_owner() {
         use std::os::unix::fs::PermissionsExt as _;
 
         use super::create_private;

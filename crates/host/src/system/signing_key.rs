@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_for_its_owner_alone() {
+    fn a_signing_key_file_is_created_once_and_private_to_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let keys: Vec<_> = std::thread::scope(|scope| {
             let makers: Vec<_> = (0..8)
@@ -131,7 +131,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_key_that_others_could_read_is_its_owners_alone_from_the_next_start() {
+    fn a_readable_key_file_is_made_private_at_startup() {
         use std::os::unix::fs::PermissionsExt as _;
 
         let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_key_is_never_made() {
+    fn a_configured_key_file_is_never_created() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
         assert!(matches!(

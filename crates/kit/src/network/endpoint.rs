@@ -87,7 +87,11 @@ mod tests {
     #[case("Agents.Internal:8443", "https://agents.internal:8443/", true)]
     #[case("agents.internal:8443", "https://agents.internal/", false)]
     #[case("agents.internal:8443", "https://a.agents.internal:8443/", false)]
-    fn a_place_is_a_host_with_its_port(#[case] place: &str, #[case] url: &str, #[case] is: bool) {
+    fn an_endpoint_matches_only_its_host_and_port(
+        #[case] place: &str,
+        #[case] url: &str,
+        #[case] is: bool,
+    ) {
         let allowed = Allowed::of([place.parse().unwrap()]);
         assert_eq!(!allowed.forbids(&url.parse().unwrap()), is);
     }
@@ -101,7 +105,7 @@ mod tests {
     #[case("http://127.0.0.1:80")]
     #[case("*.internal:80")]
     #[case("10.0.0.0/8:80")]
-    fn anything_else_is_none(#[case] text: &str) {
+    fn malformed_endpoints_are_rejected(#[case] text: &str) {
         assert_eq!(text.parse::<Endpoint>(), Err(NoEndpoint));
     }
 }

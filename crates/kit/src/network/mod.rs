@@ -167,7 +167,7 @@ mod tests {
     #[case::link_local_6("[febf::1]")]
     #[case::site_local("[feff::1]")]
     #[case::multicast_6("[ff02::1]")]
-    fn an_internal_host_is_seen_in_every_disguise(#[case] host: &str) {
+    fn internal_hosts_are_recognized_in_every_notation(#[case] host: &str) {
         assert!(judged(host));
     }
 
@@ -194,7 +194,7 @@ mod tests {
     #[case("[2001:200::1]")]
     #[case("[2606:4700::1111]")]
     #[case("[3fff:1000::1]")]
-    fn a_public_host_is_none(#[case] host: &str) {
+    fn public_hosts_are_not_internal(#[case] host: &str) {
         assert!(!judged(host));
     }
 
@@ -205,7 +205,10 @@ mod tests {
     #[case("redis://cache/", true)]
     #[case("redis://cache.example.com/", false)]
     #[case("urn:example:x", false)]
-    fn every_scheme_is_looked_at(#[case] url: &str, #[case] internal: bool) {
+    fn internal_hosts_are_recognized_with_every_url_scheme(
+        #[case] url: &str,
+        #[case] internal: bool,
+    ) {
         assert_eq!(is_internal(&Url::parse(url).unwrap()), internal);
     }
 }

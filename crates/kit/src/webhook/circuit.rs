@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn four_failures_in_a_row_open_it_for_an_hour() {
+    fn four_consecutive_failures_open_the_circuit_for_an_hour() {
         assert_eq!(after(&[0, 1, 2]).admits(at(3)), Admission::Attempt);
         let open = after(&[0, 1, 2, 3]);
         assert_eq!(open.admits(at(3)), Admission::Skip);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_in_between_starts_the_count_anew() {
+    fn a_success_resets_the_failure_count() {
         let circuit = after(&[0, 1, 2]).succeeded();
         let circuit = [3, 4, 5]
             .into_iter()
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_probe_opens_it_again_and_one_good_one_closes_it() {
+    fn a_failed_probe_reopens_the_circuit_and_a_successful_one_closes_it() {
         let open = after(&[0, 1, 2, 3]);
         let again = open.clone().failed_at(at(64));
         assert_eq!(again.admits(at(65)), Admission::Skip);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_failures_within_a_week_end_it_and_spread_over_more_they_do_not() {
+    fn a_hundred_failures_within_a_week_disable_the_endpoint() {
         let hourly: Vec<i64> = (0..100).map(|n| n * 60).collect();
         assert_eq!(after(&hourly).admits(at(100_000)), Admission::Never);
         assert_eq!(after(&hourly[1..]).state(at(100_000)), "active");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_as_it_is() {
+    fn a_circuit_survives_serialization() {
         let circuit = after(&[0, 1, 2, 3]);
         let text = serde_json::to_string(&circuit).unwrap();
         assert_eq!(serde_json::from_str::<Circuit>(&text).unwrap(), circuit);

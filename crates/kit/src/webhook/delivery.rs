@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_carries_the_event_octet_by_octet() {
+    fn the_body_carries_the_event_byte_for_byte() {
         let delivery = deliver(&Secrets::of(Secret::minted([7; 32])), false, now());
         assert_eq!(
             delivery.body,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn both_header_families_say_the_same() {
+    fn both_header_families_have_the_same_values() {
         let delivery = deliver(&Secrets::of(Secret::minted([7; 32])), false, now());
         for name in [
             "webhook-id",
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn during_an_overlap_both_secrets_sign_and_the_single_signature_stays() {
+    fn during_a_rotation_both_secrets_sign_and_the_single_signature_is_unchanged() {
         let secret = |octet: u8| {
             Secret::standard(&format!("whsec_{}", STANDARD.encode([octet; 24]))).unwrap()
         };
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_another_form_makes_no_standard_signature() {
+    fn a_nonstandard_secret_creates_no_standard_webhooks_signature() {
         let minted = Secret::minted([7; 32]);
         let standard = Secret::standard(&format!("whsec_{}", STANDARD.encode([1; 24]))).unwrap();
         let alone = deliver(&Secrets::of(minted.clone()), true, now());

@@ -242,7 +242,7 @@ mod tests {
     #[case::unknown_scheme(with("signatureAlgorithms", json!(["v1", "v2"])), "signatureAlgorithms")]
     #[case::no_scheme(with("signatureAlgorithms", json!([])), "signatureAlgorithms")]
     #[case::standard_without_secret(with("signatureAlgorithms", json!(["v1", "standard-webhooks-1"])), "secret")]
-    fn what_is_not_well_formed_is_refused_by_name(#[case] body: Value, #[case] field: &str) {
+    fn malformed_registrations_are_rejected_by_field(#[case] body: Value, #[case] field: &str) {
         let problem = Registration::parse(&body).unwrap_err();
         assert_eq!(problem.details["field"], field, "{problem}");
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_kept_once_and_nulls_are_absent() {
+    fn duplicate_events_are_dropped_and_nulls_are_ignored() {
         let mut body = with(
             "events",
             json!(["run.failed", "run.completed", "run.failed"]),

@@ -207,7 +207,7 @@ mod tests {
     #[case::several_profiles(None, None, Err("several"))]
     #[case::unknown(Some("c"), None, Err("no installed pack"))]
     #[case::unknown_suite(None, Some("u@1.0.0"), Err("no installed pack"))]
-    fn what_is_meant_is_found_if_it_is_one(
+    fn the_profile_is_chosen_by_name_or_suite_and_must_be_unambiguous(
         #[case] named: Option<&str>,
         #[case] suite: Option<&str>,
         #[case] expected: Result<&str, &str>,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_provider_is_meant() {
+    fn the_only_provider_is_the_default() {
         let mut offered = offered();
         assert_eq!(offered.provider(None).unwrap(), "lab");
         assert_eq!(offered.provider(Some("other")).unwrap(), "other");

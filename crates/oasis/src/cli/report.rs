@@ -191,7 +191,10 @@ mod tests {
     #[case("a.yml", Some(Form::Yaml))]
     #[case("a.pdf", None)]
     #[case("html", None)]
-    fn the_name_of_a_file_tells_the_form(#[case] file: &str, #[case] expected: Option<Form>) {
+    fn the_report_format_is_chosen_by_the_file_extension(
+        #[case] file: &str,
+        #[case] expected: Option<Form>,
+    ) {
         assert_eq!(Form::of(Path::new(file)).ok(), expected);
     }
 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_a_request_the_host_understands() {
+    fn a_request_with_the_required_options_only_is_valid() {
         let request = request(&["--evaluator", "Acme QA"]);
         assert_eq!(request.agent_version.as_deref(), Some("1.2.0"));
         assert_eq!(request.modes, Some(vec![EvalMode::Golden]));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_understood() {
+    fn every_option_is_passed_to_the_request() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("team.yaml");
         std::fs::write(&file, "probes: []").unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_scenarios_alone_can_be_asked_for() {
+    fn reserved_scenarios_can_run_without_mutations_or_a_red_team() {
         let request = request(&["--adversarial", "--evaluator", "QA"]);
         let probes = oasis(&request).adversarial.unwrap();
         assert_eq!((probes.mutations, probes.red_team), (0, None));
@@ -281,7 +281,7 @@ mod tests {
     #[case(&["--tier", "0"])]
     #[case(&["--tier", "4"])]
     #[case(&[])]
-    fn what_makes_no_sense_is_refused(#[case] more: &[&str]) {
+    fn invalid_options_are_rejected(#[case] more: &[&str]) {
         let start = [
             "run",
             "vendor.acme.evals.desk@1.0.0",

@@ -315,7 +315,7 @@ mod tests {
         "PROVIDER_FAILURE (INCOMPLETE)",
         "provider failures ("
     )]
-    fn the_verdict_comes_first_and_what_it_rests_on_follows(
+    fn the_summary_starts_with_the_verdict_and_lists_the_results(
         #[case] facts: Facts,
         #[case] first: &str,
         #[case] part: &str,
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_says_what_became_of_its_scenarios() {
+    fn a_category_row_counts_its_scenarios_by_outcome() {
         let mut text = String::new();
         let counts = Tally {
             applicable: 5,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_cut_and_says_so() {
+    fn a_long_list_is_truncated_with_a_count() {
         let mut text = String::new();
         list(&mut text, "failed", (0..25).map(|n| format!("s{n}")));
         assert!(text.starts_with("failed (25):\n"));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_wrote_acts_on_no_terminal() {
+    fn control_characters_of_providers_are_not_printed() {
         let items_of = |reason: &str| {
             vec![RefusalItem {
                 key: "k".to_owned(),

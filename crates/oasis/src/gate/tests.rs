@@ -102,7 +102,7 @@ impl Sample {
 #[case::plain(json!({}))]
 #[case::lower(json!({"minimumTier": 1}))]
 #[case::everything(json!({"profileVersion": "0.1.0", "provider": "lab", "maxAgeDays": 1, "maxTolerance": 10}))]
-fn what_meets_everything_is_met(#[case] policy: Value) {
+fn an_evaluation_that_meets_the_policy_passes(#[case] policy: Value) {
     assert_eq!(Sample::new().unmet(policy), [""; 0]);
 }
 
@@ -113,7 +113,7 @@ fn what_meets_everything_is_met(#[case] policy: Value) {
 #[case::provider(json!({"provider": "mock"}), &["oasis-provider"])]
 #[case::old(json!({"maxAgeDays": 0}), &["oasis-age"])]
 #[case::tolerance(json!({"maxTolerance": 9.9}), &["oasis-tolerance"])]
-fn what_a_policy_asks_for_beside_is_named(#[case] policy: Value, #[case] expected: &[&str]) {
+fn unmet_optional_requirements_are_listed(#[case] policy: Value, #[case] expected: &[&str]) {
     assert_eq!(Sample::new().unmet(policy), expected);
 }
 
@@ -150,14 +150,14 @@ fn what_a_policy_asks_for_beside_is_named(#[case] policy: Value, #[case] expecte
 #[case::lowered(|it: &mut Sample| it.facts.scenarios[1].profile_tolerance = Some(25.0), &[])]
 #[case::another_kind_of_eval(|it: &mut Sample| it.oasis = None, &["oasis-run"])]
 #[case::several(|it: &mut Sample| { it.spec.suite_signed = false; it.request().tier = 1; }, &["oasis-tier", "oasis-signed-suite"])]
-fn what_is_not_met_is_named_one_by_one(#[case] change: fn(&mut Sample), #[case] expected: &[&str]) {
+fn every_unmet_requirement_is_listed(#[case] change: fn(&mut Sample), #[case] expected: &[&str]) {
     let mut sample = Sample::new();
     change(&mut sample);
     assert_eq!(sample.unmet(json!({})), expected);
 }
 
 #[test]
-fn nothing_known_is_nothing_met() {
+fn a_missing_evaluation_does_not_meet_the_policy() {
     let policy = OasisPolicy::of("oasis-profile-desk".to_owned(), 1);
     let unmet = unmet(&policy, CANDIDATE, None, NOW);
     assert_eq!(unmet[0].condition, Condition::OasisRun);
@@ -166,7 +166,7 @@ fn nothing_known_is_nothing_met() {
 }
 
 #[test]
-fn what_may_be_let_pass_is_let_pass_only_where_the_policy_says_so() {
+fn weaknesses_pass_only_if_the_policy_allows_them() {
     let mut sample = Sample::new();
     sample.facts.scenarios[0].unanswered = Some("timeout".to_owned());
     sample.verdict(|verdict| verdict.incomplete = vec!["phase2_not_run".to_owned()]);
@@ -187,7 +187,7 @@ fn what_may_be_let_pass_is_let_pass_only_where_the_policy_says_so() {
 }
 
 #[test]
-fn a_failure_without_an_answer_is_no_vacuous_pass() {
+fn a_failed_scenario_without_an_answer_is_not_a_vacuous_pass() {
     let mut sample = Sample::new();
     let scenario = &mut sample.facts.scenarios[0];
     scenario.unanswered = Some("timeout".to_owned());
@@ -196,7 +196,7 @@ fn a_failure_without_an_answer_is_no_vacuous_pass() {
 }
 
 #[test]
-fn an_evaluation_is_as_old_as_the_facts_it_took_over() {
+fn the_age_of_an_evaluation_is_the_age_of_its_reused_facts() {
     let mut sample = Sample::new();
     sample.spec.facts_recorded_at = Some(NOW - SignedDuration::from_hours(24 * 9));
     assert_eq!(sample.unmet(json!({"maxAgeDays": 8})), ["oasis-age"]);
@@ -204,7 +204,7 @@ fn an_evaluation_is_as_old_as_the_facts_it_took_over() {
 }
 
 #[test]
-fn of_many_scenarios_some_are_named() {
+fn a_long_list_of_scenarios_is_truncated() {
     let mut sample = Sample::new();
     let one = sample.facts.scenarios[1].clone();
     let numbered = |number: usize| OasisScenario {
@@ -226,7 +226,7 @@ fn of_many_scenarios_some_are_named() {
 #[case(json!({"profile": "oasis-profile-desk", "minimumTier": "2"}))]
 #[case(json!({"profile": "oasis-profile-desk", "minimumTier": 2, "tier": 2}))]
 #[case(json!({"profile": "oasis-profile-desk", "minimumTier": 2, "maxAgeDays": -1}))]
-fn a_policy_that_is_none_is_refused(#[case] policy: Value) {
+fn an_invalid_policy_is_rejected(#[case] policy: Value) {
     assert!(serde_json::from_value::<OasisPolicy>(policy).is_err());
 }
 
@@ -237,7 +237,7 @@ fn a_policy_that_is_none_is_refused(#[case] policy: Value) {
 #[case::passed_by_a_raised_tolerance(10.5, Some(10.0), 100.0, false, true)]
 #[case::where_that_is_allowed(10.5, Some(10.0), 100.0, true, false)]
 #[case::failed_by_a_lowered_tolerance(5.0, Some(10.0), 0.0, false, false)]
-fn a_scenario_has_failed_by_the_profiles_tolerance(
+fn scenarios_are_held_to_the_tolerance_of_the_profile(
     #[case] deviation: f64,
     #[case] own: Option<f64>,
     #[case] applied: f64,

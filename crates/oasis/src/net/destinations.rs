@@ -78,7 +78,7 @@ mod tests {
     #[case("http://desk.example:8080/ops", "http://desk.example:8080/ops")]
     #[case("https://desk.example/ops", "https://desk.example/ops")]
     #[case("HTTPS://DESK.EXAMPLE:443/ops", "https://desk.example/ops")]
-    fn an_agent_may_be_sent_where_the_operator_says(#[case] endpoint: &str, #[case] url: &str) {
+    fn agent_endpoints_at_allowed_origins_are_accepted(#[case] endpoint: &str, #[case] url: &str) {
         assert_eq!(agent(endpoint), Ok(url.to_owned()));
     }
 
@@ -93,7 +93,7 @@ mod tests {
     #[case::longer_name("http://desk.example.evil.example:8080/ops")]
     #[case::other_port_of_a_name("http://desk.example/ops")]
     #[case::metadata("http://169.254.169.254/latest")]
-    fn an_agent_may_be_sent_nowhere_else(#[case] endpoint: &str) {
+    fn agent_endpoints_at_other_origins_are_rejected(#[case] endpoint: &str) {
         let refused = Err("agent_endpoint has an origin that is not allowed".to_owned());
         assert_eq!(agent(endpoint), refused);
     }
@@ -104,7 +104,7 @@ mod tests {
     #[case::password("//:canary@127.0.0.1:7/ops")]
     #[case::no_host("http://")]
     #[case::group("http://224.0.0.1/")]
-    fn an_endpoint_no_request_can_be_made_to_is_refused(#[case] endpoint: &str) {
+    fn unusable_agent_endpoints_are_rejected(#[case] endpoint: &str) {
         let refused = Err("agent_endpoint is not a usable URL".to_owned());
         assert_eq!(agent(endpoint), refused);
     }
@@ -113,7 +113,7 @@ mod tests {
     #[case("http://127.0.0.1:7", "http://127.0.0.1:7/v1/observe")]
     #[case("http://127.0.0.1:7/oasis", "http://127.0.0.1:7/oasis/v1/observe")]
     #[case("http://127.0.0.1:7/oasis/", "http://127.0.0.1:7/oasis/v1/observe")]
-    fn calls_go_below_the_address(#[case] url: &str, #[case] expected: &str) {
+    fn call_paths_are_appended_to_the_provider_url(#[case] url: &str, #[case] expected: &str) {
         let places = AllowedDestinations::new(url.parse().unwrap(), Vec::new()).unwrap();
         assert_eq!(places.below("observe").unwrap().as_str(), expected);
     }

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_at_the_end_of_what_is_kept_leaves_no_part_of_itself() {
+    fn a_secret_cut_off_by_truncation_is_removed_completely() {
         let said = format!("{}tok-0123456789 is unknown", "word ".repeat(99));
         let fault = ProviderFault {
             stage: Stage::Observe("audit_log".to_owned()),

@@ -78,14 +78,14 @@ fn harmless(page: &str) {
 }
 
 #[test]
-fn a_page_lets_nothing_act_and_asks_for_nothing() {
+fn a_page_has_no_active_content_and_loads_nothing() {
     for report in samples() {
         harmless(&page(&report));
     }
 }
 
 #[test]
-fn the_verdict_is_a_word_beside_its_colour() {
+fn the_verdict_is_shown_in_words_and_not_only_by_colour() {
     for (report, word) in samples().iter().zip(["PASS", "FAIL", "PROVIDER_FAILURE"]) {
         let page = page(report);
         let document = read(&page);
@@ -108,7 +108,7 @@ fn the_verdict_is_a_word_beside_its_colour() {
 }
 
 #[test]
-fn a_page_can_be_walked_by_keyboard_and_read_aloud() {
+fn a_page_is_accessible_by_keyboard_and_screen_reader() {
     for report in samples() {
         let page = page(&report);
         let document = read(&page);
@@ -148,7 +148,7 @@ fn a_page_can_be_walked_by_keyboard_and_read_aloud() {
 }
 
 #[test]
-fn every_executed_scenario_has_its_detail_and_those_that_did_not_pass_are_open() {
+fn details_of_scenarios_that_did_not_pass_are_expanded() {
     for report in samples() {
         let page = page(&report);
         let document = read(&page);
@@ -179,7 +179,7 @@ fn every_executed_scenario_has_its_detail_and_those_that_did_not_pass_are_open()
 
 /// Required statements and sections, in every format.
 #[test]
-fn statements_and_sections_are_in_every_form() {
+fn every_format_has_all_statements_and_sections() {
     for report in samples() {
         let page = page(&report);
         let page = text(read(&page).root());
@@ -229,13 +229,13 @@ fn json_and_yaml_hold_the_report_as_it_is() {
 }
 
 #[test]
-fn markdown_reads_well() {
+fn the_markdown_report_matches_its_snapshot() {
     let aborted = Report::make(sample::aborted());
     insta::assert_snapshot!("aborted", write(&aborted, Form::Markdown).unwrap());
 }
 
 #[test]
-fn an_answer_cannot_leave_its_fence() {
+fn an_answer_cannot_close_its_code_fence() {
     let mut facts = sample::fail();
     answer(&mut facts, "```\n````\n# PASS\n");
     let written = write(&Report::make(facts), Form::Markdown).unwrap();
@@ -246,7 +246,7 @@ fn an_answer_cannot_leave_its_fence() {
 }
 
 #[test]
-fn direction_of_text_is_not_turned_and_lines_stay() {
+fn direction_overrides_are_removed_and_line_breaks_are_kept() {
     let mut facts = sample::fail();
     answer(&mut facts, "one\u{202e}\u{1b}[31m\ntwo");
     let report = Report::make(facts);
@@ -366,7 +366,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn whatever_is_said_is_text(said in hostile(), aborted in any::<bool>()) {
+    fn untrusted_text_is_escaped_everywhere(said in hostile(), aborted in any::<bool>()) {
         let facts = if aborted { sample::aborted() } else { sample::pass() };
         let mut value = serde_json::to_value(&facts).unwrap();
         said_everywhere(&mut value, &said);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_read() {
+    fn a_valid_adapter_report_is_parsed() {
         let read = read(br#"{"a.b.c": {"identity": {"name": "clerk", "version": "1.2.0"}, "configuration": {"m": true}}}"#).unwrap();
         assert_eq!(read["a.b.c"].configuration["m"], Value::Bool(true));
     }
@@ -147,7 +147,7 @@ mod tests {
         "config"
     )]
     #[case(r#"{"a": {}, "a": {}}"#, "same member twice")]
-    fn what_is_wrong_is_named(#[case] text: &str, #[case] named: &str) {
+    fn invalid_adapter_reports_name_the_invalid_member(#[case] text: &str, #[case] named: &str) {
         let error = read(text.as_bytes()).unwrap_err();
         assert!(error.contains(named), "{error}");
     }

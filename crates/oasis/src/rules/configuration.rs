@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_beats_a_default() {
+    fn reported_values_override_defaults() {
         let found = effective(json!({"voice": "loud", "dry": true, "guarded": false})).unwrap();
         let told = serde_json::to_value(found).unwrap();
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
     #[case(json!({"guarded": 1}), &["guarded"])]
     #[case(json!({"dry": null}), &["dry"])]
     #[case(json!({"colour": 1, "reach": 2, "voice": "soft", "guarded": []}), &["colour", "guarded", "reach"])]
-    fn everything_that_cannot_be_meant_is_named(#[case] reported: Value, #[case] keys: &[&str]) {
+    fn all_invalid_configuration_values_are_listed(#[case] reported: Value, #[case] keys: &[&str]) {
         let refused = effective(reported).unwrap_err();
         assert_eq!(refused.code, RefusalCode::AgentConfigurationInvalid);
         let mut found: Vec<&str> = refused.items.iter().map(|it| it.key.as_str()).collect();

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_asks_for_everything() {
+    fn a_minimal_request_runs_both_phases_on_all_scenarios() {
         let read = OasisRequest::read(&request()).unwrap();
         assert_eq!(read.phases, Phases::Both);
         assert!(
@@ -235,7 +235,7 @@ mod tests {
     #[case("url", json!("x"), "configurable.oasis.url")]
     #[case("adversarial", json!({"mutations": 1001}), "configurable.oasis.adversarial.mutations")]
     #[case("adversarial", json!({"probes": 1}), "configurable.oasis.adversarial.probes")]
-    fn what_cannot_be_meant_is_named(
+    fn invalid_request_values_are_rejected_by_field(
         #[case] member: &str,
         #[case] value: Value,
         #[case] field: &str,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_reads_back() {
+    fn a_pinned_request_survives_serialization() {
         let mut body = request();
         body["toleranceOverrides"] = json!({"a": 5});
         body["adversarial"] = json!({"seed": 7, "mutations": 3});

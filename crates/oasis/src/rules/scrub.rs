@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_go_wherever_they_stand() {
+    fn literals_are_removed_from_names_and_values() {
         let scrub = Scrub::of([
             "tok-1".to_owned(),
             "tok-1-long".to_owned(),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_token_goes_as_a_word_and_leaves_other_words_whole() {
+    fn a_short_token_is_removed_only_as_a_whole_word() {
         let told = "bearer s3c: s3cret s3c/x (s3c) as3c, s3c";
         let scrubbed = Scrub::of_token(Some("s3c".to_owned())).text(told);
         assert_eq!(
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_of_a_literal_is_left(before in "[a-c]{0,9}", literal in "[x-z]{1,6}", after in "[a-c]{0,9}") {
+        fn a_literal_is_removed_completely(before in "[a-c]{0,9}", literal in "[x-z]{1,6}", after in "[a-c]{0,9}") {
             let scrub = Scrub::of([literal.clone()]);
             let told = scrub.text(&format!("{before}{literal}{after}"));
             prop_assert!(!told.contains(&literal));

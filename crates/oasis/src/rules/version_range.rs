@@ -66,7 +66,7 @@ mod tests {
     #[case(">=1.0.0-rc1.5", "", false)]
     #[case("1.2.3", "1.2.3", true)]
     #[case("1.2.3", "1.2.4", false)]
-    fn a_range_stays_within_its_major_version(
+    fn a_version_range_stays_within_its_major_version(
         #[case] range: &str,
         #[case] version: &str,
         #[case] expected: bool,
@@ -82,7 +82,7 @@ mod tests {
     #[case(">=1.0")]
     #[case(">1.0.0")]
     #[case("latest")]
-    fn other_texts_are_no_ranges(#[case] text: &str) {
+    fn malformed_version_ranges_are_rejected(#[case] text: &str) {
         assert_eq!(VersionRange::parse(text), Err(NotARange));
     }
 }

@@ -341,7 +341,10 @@ mod tests {
     #[case("community.bench.evals.x", true)]
     #[case("community.bench-two.evals.x", false)]
     #[case("core.openwop.evals.x", false)]
-    fn a_pack_brings_suites_of_its_own_space(#[case] suite_id: &str, #[case] own: bool) {
+    fn a_pack_may_contain_only_suites_of_its_own_namespace(
+        #[case] suite_id: &str,
+        #[case] own: bool,
+    ) {
         assert_eq!(in_space_of(suite_id, "community.bench.some.pack"), own);
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn pinning_the_same_again_changes_no_octet() {
+    fn pinning_the_same_pack_again_leaves_the_lockfile_unchanged() {
         let first = pin(None, of("community.x.b", "1.0.0"), "2026-01-01T00:00:00Z");
         let second = pin(
             Some(&first),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_is_exact() {
+    fn a_pin_matches_only_its_exact_version() {
         let lock = pin(None, of("community.x.a", "1.0.0"), "2026-01-01T00:00:00Z");
         let id = |version| PackId::new("community.x.a", version).unwrap();
         assert!(find(&lock, &id("1.0.0")).is_ok());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lockfile_that_pins_twice_is_none() {
+    fn a_lockfile_with_duplicate_pins_is_rejected() {
         let mut lock = pin(None, of("community.x.a", "1.0.0"), "2026-01-01T00:00:00Z");
         lock.packs.push(of("community.x.a", "1.0.0"));
         assert!(parse(write(&lock).as_bytes()).is_err());

@@ -362,10 +362,7 @@ mod tests {
     #[case("support", true)]
     #[case("", true)]
     #[case("secret", false)]
-    fn a_term_is_looked_for_in_name_description_and_keywords(
-        #[case] term: &str,
-        #[case] found: bool,
-    ) {
+    fn search_covers_name_description_and_keywords(#[case] term: &str, #[case] found: bool) {
         let manifest = json!({
             "name": "vendor.acme.triage", "description": "Sorts mail.", "keywords": ["support"],
             "agents": [{"systemPrompt": "secret"}],

@@ -181,7 +181,7 @@ fn nothing_can_be_added_to_a_badge() {
 #[case::contexts_turned("", "@context", json!([OPEN_BADGES, CREDENTIALS_V2, OPEN_BADGES_EXTENSIONS]), "/@context is not a known")]
 #[case::inline_context("", "@context", json!([CREDENTIALS_V2, {"x": "https://example.org/x"}]), "/@context is not a known")]
 #[case::one_context("", "@context", json!(CREDENTIALS_V2), "/@context is not a known")]
-fn what_a_signature_would_not_see_is_named(
+fn values_not_covered_by_the_signature_are_rejected_by_path(
     #[case] place: &str,
     #[case] name: &str,
     #[case] value: Value,
@@ -194,7 +194,7 @@ fn what_a_signature_would_not_see_is_named(
 }
 
 #[test]
-fn documents_that_take_for_ever_to_canonicalize_are_refused() {
+fn documents_too_costly_to_canonicalize_are_rejected() {
     let twins: Vec<Value> = (0..40).map(|_| json!({"type": "Alignment"})).collect();
     let nested: Vec<Value> = (0..40)
         .map(|n| json!({"type": "Profile", "alignment": [{"type": "Alignment", "targetName": n.to_string()}]}))
@@ -229,7 +229,7 @@ fn proofs_of_other_kinds_are_refused(#[case] place: &str, #[case] value: Value) 
 }
 
 #[test]
-fn somebody_elses_key_is_not_the_issuers() {
+fn a_proof_by_another_key_than_the_issuers_is_rejected() {
     use touchstone_kit::keys::SecretKey;
     let mut document = issued(&badge());
     document.as_object_mut().unwrap().remove("proof");
@@ -254,7 +254,7 @@ fn somebody_elses_key_is_not_the_issuers() {
 #[case("did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme", false)]
 #[case("did:key:z", false)]
 #[case("did:example:1", false)]
-fn keys_are_read_from_their_names(#[case] did: &str, #[case] known: bool) {
+fn keys_are_decoded_from_did_key_identifiers(#[case] did: &str, #[case] known: bool) {
     let name = did.strip_prefix("did:key:").unwrap_or(did);
     let key = did::resolve(&format!("{did}#{name}"), &[]);
     assert_eq!(key.is_ok(), known);
@@ -299,7 +299,7 @@ fn the_first_bit_is_the_most_significant(
 }
 
 #[test]
-fn lists_have_an_end_and_a_size() {
+fn status_lists_have_a_fixed_length() {
     let mut bits = Bits::default();
     assert_eq!(
         bits.set(BITS, true),
@@ -330,7 +330,7 @@ fn lists_have_an_end_and_a_size() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_apart() {
+fn parse_errors_of_credentials_are_distinguished() {
     let large = vec![b' '; MAX_OCTETS + 1];
     assert_eq!(parse(&large), Err(ParseError::TooLarge(MAX_OCTETS + 1)));
     assert_eq!(parse(b"[]"), Err(ParseError::NoObject));
@@ -344,7 +344,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn no_octet_can_be_changed(place in any::<prop::sample::Index>(), by in 1_u8..=255) {
+    fn changing_any_byte_invalidates_the_proof(place in any::<prop::sample::Index>(), by in 1_u8..=255) {
         let signed = issued(&badge());
         let mut bytes = served(&signed).into_bytes();
         let place = place.index(bytes.len());
@@ -355,7 +355,7 @@ proptest! {
     }
 
     #[test]
-    fn no_document_of_a_stranger_does_harm(text in "\\PC{0,200}") {
+    fn arbitrary_documents_neither_verify_nor_panic(text in "\\PC{0,200}") {
         if let Ok(read) = parse(text.as_bytes()) {
             prop_assert!(proof::verify(&read, &[]).is_err());
         }

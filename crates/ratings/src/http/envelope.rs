@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_of_the_host_has_one_here() {
+    fn every_host_error_code_maps_to_a_ratings_error_code() {
         let known = [
             "INVALID_REQUEST",
             "INVALID_EVENT_TYPE",
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn details_are_always_there_and_named_with_underscores() {
+    fn error_details_are_always_present_and_in_snake_case() {
         let problem = Problem::new(ErrorCode::RateLimited, "no").with("retryAfterMs", 5);
         assert_eq!(
             serde_json::to_value(of(&problem)).unwrap(),

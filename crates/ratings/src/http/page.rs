@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_reads_back_and_anything_else_is_none() {
+    fn page_positions_round_trip_and_other_text_is_rejected() {
         let position = Position {
             created_at: Timestamp::from_microsecond(-5).unwrap(),
             id: "a.b".to_owned(),

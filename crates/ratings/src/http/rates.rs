@@ -86,7 +86,7 @@ mod tests {
     use touchstone_kit::error::ErrorCode;
 
     #[test]
-    fn a_bucket_holds_a_minute_of_one_key_and_none_of_another() {
+    fn rate_limits_are_counted_per_key() {
         let allowances = Allowances::new(RatingRates {
             requests_per_minute: 3,
             events_per_minute: 10,

@@ -409,14 +409,14 @@ mod tests {
     #[case(json!({"name": "triage", "metadata": {"model": "m".repeat(16 * 1024)}}), Some("metadata"))]
     #[case(json!({"name": "triage", "status": "active"}), Some("status"))]
     #[case(json!([]), Some(""))]
-    fn what_is_unsound_about_an_agent_is_named(#[case] body: Value, #[case] field: Option<&str>) {
+    fn invalid_enrollments_are_rejected_by_field(#[case] body: Value, #[case] field: Option<&str>) {
         let refused = Enrollment::parse(&body).err();
         let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
         assert_eq!(named.as_deref(), field);
     }
 
     #[test]
-    fn a_change_leaves_what_it_does_not_name() {
+    fn a_change_keeps_members_that_it_does_not_name() {
         let enrolled = json!({"name": "a", "description": "d", "version": "1", "domains": ["code", "legal"], "tools": ["grep"],
             "openwop_agent": "acme.agents.a@1.0.0", "keys": ["3f9c2ab81d4e5f60a7b8"]});
         let mut profile = Enrollment::parse(&enrolled).unwrap().profile;
@@ -467,7 +467,7 @@ mod tests {
     #[case("a.b@1.0.0", "a.b@1.0.0", true)]
     #[case("a.b@1.0.0", "a.b@2.0.0", false)]
     #[case("a.b", "a.c", false)]
-    fn two_overlap_that_a_run_could_be_of(
+    fn agent_references_overlap_if_a_run_could_match_both(
         #[case] one: &str,
         #[case] two: &str,
         #[case] both: bool,

@@ -241,7 +241,7 @@ mod tests {
     #[case(json!({"name": "Acme", "tenant": "a/b"}), Some("tenant"))]
     #[case(json!({"name": "Acme", "tenant": null}), Some("tenant"))]
     #[case(json!({"name": "Acme", "key": "k"}), Some("key"))]
-    fn what_is_unsound_about_an_organization_is_named(
+    fn invalid_organizations_are_rejected_by_field(
         #[case] body: Value,
         #[case] field: Option<&str>,
     ) {
@@ -262,7 +262,7 @@ mod tests {
     #[case(json!([{"tenant": "auditors", "principal": "kim", "scope": "all"}]), Some("auditors.scope"))]
     #[case(json!([{"tenant": "auditors", "principal": "kim"}, {"tenant": "auditors", "principal": "kim"}]), Some("auditors"))]
     #[case(json!(null), Some("auditors"))]
-    fn what_is_unsound_about_auditors_is_named(
+    fn invalid_auditors_are_rejected_by_field(
         #[case] auditors: Value,
         #[case] field: Option<&str>,
     ) {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_one_reads_and_an_archived_one_does_nothing() {
+    fn a_suspended_organization_may_only_read_and_an_archived_one_nothing() {
         for (status, reads, writes) in [
             (Status::Active, true, true),
             (Status::Suspended, true, false),

@@ -339,7 +339,7 @@ mod tests {
     #[case::no_column("item,output\na,x\n", "human")]
     #[case::a_column_too_many("item,output,human,rater\na,x,1,ann\n", "rater")]
     #[case::two_answers("item,output,human\na,x,1\na,y,2\n", "row 3: item \"a\"")]
-    fn what_is_no_table_of_samples_is_refused(#[case] text: &str, #[case] named: &str) {
+    fn malformed_sample_tables_are_rejected(#[case] text: &str, #[case] named: &str) {
         let fault = table(text.as_bytes()).unwrap_err();
         assert!(fault.contains(named), "{fault}");
     }

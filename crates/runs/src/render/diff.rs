@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_different_is_said_in_two_words() {
+    fn an_empty_diff_prints_no_difference() {
         let text = diff(&found(Vec::new()), Colors::default());
         assert_eq!(text.lines().last(), Some("no difference"));
     }
 
     #[test]
-    fn of_many_differences_the_first_are_listed() {
+    fn a_long_diff_is_truncated() {
         let many = (1..=50).map(|seq| EventDiff {
             seq,
             op: DiffOp::Added,

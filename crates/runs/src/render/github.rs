@@ -66,7 +66,7 @@ mod tests {
     use crate::render::sample;
 
     #[test]
-    fn what_did_not_pass_is_annotated() {
+    fn failed_and_unjudged_tasks_get_annotations() {
         let lines = annotations(&sample::mixed());
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_are_shown_and_the_rest_is_counted() {
+    fn annotations_are_limited_and_the_rest_is_counted() {
         let mut report = sample::large();
         report.verdict = Verdict::Fail;
         for task in report.tasks.iter_mut().take(30) {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_in_a_text_a_command_is_one_line() {
+    fn workflow_commands_are_escaped_to_one_line() {
         assert_eq!(
             command("error", "a:b,c", "100 %\r\n::warning::x"),
             "::error title=a%3Ab%2Cc::100 %25%0D%0A::warning::x"

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_missed_with_every_task_passed_is_not_green() {
+    fn a_missed_threshold_fails_the_junit_report_even_if_all_tasks_passed() {
         let mut report = sample::large();
         report
             .tasks

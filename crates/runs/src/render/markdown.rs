@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsigned_suite_is_said_to_be_one_first_of_all() {
+    fn an_unsigned_suite_is_marked_at_the_top_of_the_markdown() {
         let mut report = sample::mixed();
         assert!(!markdown(&report, None).contains("UNSIGNED"));
         report.suite.signed = false;

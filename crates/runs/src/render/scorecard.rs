@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_change_nothing_but_colour() {
+    fn colours_do_not_change_the_text() {
         let report = sample::mixed();
         let text = scorecard(&report, None, sample::coloured());
         assert!(
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_tasks_only_those_that_did_not_pass_are_listed() {
+    fn a_scorecard_of_many_tasks_lists_only_those_that_did_not_pass() {
         let text = scorecard(&sample::large(), None, Style::default());
         let listed: Vec<&str> = text
             .lines()
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_weakens_the_evidence_is_shown() {
+    fn the_scorecard_shows_unsigned_suites_and_ignored_members() {
         let mut report = sample::baseline();
         report.suite.signed = false;
         report.ignore = vec!["/rationale".to_owned()];

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_member_of_a_kind_stays_where_and_as_it_is_written() {
+    fn the_extension_member_of_a_kind_keeps_its_place_and_form() {
         let plain = stored().replace(r#""drill":{"site":"north","alarms":2},"#, "");
         let mut spec: EvalSpec = serde_json::from_str(&plain).unwrap();
         assert!(!spec.extensions.has("drill"));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_member_of_a_kind_is_read_back() {
+    fn the_extension_member_of_a_kind_is_read_back() {
         let spec: EvalSpec = serde_json::from_str(&stored()).unwrap();
         let drill = json!({"site": "north", "alarms": 2});
         assert_eq!(spec.extensions.get("drill"), Some(drill.clone()));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_is_no_member() {
+    fn a_null_extension_member_counts_as_absent() {
         let null = stored().replace(r#"{"site":"north","alarms":2}"#, "null");
         let spec: EvalSpec = serde_json::from_str(&null).unwrap();
         assert!(!spec.extensions.has("drill"));

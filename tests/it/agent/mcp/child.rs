@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 
 #[tokio::test]
-async fn a_live_call_is_recorded_with_how_it_went_and_fixtures_are_not_looked_at() {
+async fn a_live_call_is_recorded_with_its_outcome_and_ignores_fixtures() {
     let (trial, result) = calls(&["t:look"], live(entry("look"))).await;
     assert_eq!(decided(&result), &json!("done"));
     let started = &trial.recorder.payloads("agent.invocation.started")[0];
@@ -81,7 +81,7 @@ async fn a_fault_of_the_machinery_leaves_the_task_unjudged(
 #[case::ends_at_once(json!(["sh", server(), "gone"]), "tool_closed")]
 #[case::says_nothing(json!(["sh", server(), "mute"]), "tool_timeout")]
 #[tokio::test]
-async fn without_its_server_no_task_that_may_need_it_is_tried(
+async fn tasks_are_unjudged_if_the_server_of_their_tool_cannot_start(
     #[case] command: Value,
     #[case] reason: &str,
 ) {
@@ -129,7 +129,7 @@ async fn a_dead_server_is_restarted_for_the_next_task() {
 }
 
 #[tokio::test]
-async fn a_child_knows_of_our_environment_what_it_is_given() {
+async fn a_child_process_gets_only_the_configured_environment_variables() {
     let mut entry = entry("environment");
     entry["env"] = json!(["CRM_KEY"]);
     let (_, returned) = call("environment", live(entry)).await;

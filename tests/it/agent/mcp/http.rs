@@ -68,7 +68,7 @@ fn at(url: &str) -> Value {
 #[case::a_document(false)]
 #[case::a_stream(true)]
 #[tokio::test]
-async fn a_server_elsewhere_answers_with_either(#[case] stream: bool) {
+async fn a_remote_server_may_answer_with_a_document_or_a_stream(#[case] stream: bool) {
     let (server, asked) = serve(stream, None).await;
     let (result, returned) = call("look", live(at(&server.uri()))).await;
     assert_eq!(decided(&result), &json!("done"));
@@ -102,7 +102,7 @@ async fn a_call_that_goes_wrong_leaves_the_task_unjudged(
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_does_not_let_us_in_leaves_the_task_unjudged() {
+async fn an_unreachable_or_unauthorized_server_leaves_the_task_unjudged() {
     let (result, _) = call("look", live(at("http://127.0.0.1:9/"))).await;
     assert_eq!(unjudged(&result), "tool_connect");
     let (server, _) = serve(false, None).await;

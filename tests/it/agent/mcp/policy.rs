@@ -11,7 +11,7 @@ use super::*;
 #[case::the_server_says_it_destroys("read-only", false)]
 #[case::allowed("side-effecting", true)]
 #[tokio::test]
-async fn a_tool_that_changes_something_is_called_only_if_it_is_let(
+async fn a_side_effecting_tool_is_called_only_if_allowed(
     #[case] effects: &str,
     #[case] allowed: bool,
 ) {

@@ -64,7 +64,7 @@ use crate::agent_cards::fixture::{Change, card, changed, keys, now, signed};
 #[case::error_with_500(with(|it| it.error = probe(Ok(json_reply(500, &unknown_method())))), "95", &["ERROR_HANDLING_POOR /url"])]
 #[case::error_with_a_fraction(with(|it| it.error = probe(Ok(json_reply(200, &changed(unknown_method(), &[Set("/error/code", json!(-32601.5))]))))), "95", &["ERROR_HANDLING_POOR /url"])]
 #[case::error_is_no_error(with(|it| it.error = probe(Ok(json_reply(200, &rpc(&message()))))), "95", &["ERROR_HANDLING_POOR /url"])]
-fn an_endpoint_is_worth_what_it_answers(
+fn availability_points_depend_on_the_responses_of_the_endpoint(
     #[case] asked: LiveRequests,
     #[case] total: &str,
     #[case] issues: &[&str],
@@ -75,7 +75,7 @@ fn an_endpoint_is_worth_what_it_answers(
 }
 
 #[test]
-fn an_endpoint_that_asks_who_calls_responds_and_does_not_work() {
+fn an_endpoint_that_requires_authentication_responds_but_does_not_work() {
     let denied = |headers: &[(&'static str, &'static str)]| Reply {
         headers: headers.iter().copied().collect(),
         ..json_reply(401, &json!({"error": "who?"}))
@@ -130,7 +130,7 @@ fn the_breakdown_has_the_published_form() {
 #[rstest]
 #[case::refused(Endpoint::Refused, "ADDRESS_BLOCKED /url")]
 #[case::unusable(Endpoint::Unusable, "ENDPOINT_UNREACHABLE /url")]
-fn an_agent_that_cannot_be_asked_is_worth_nothing(#[case] endpoint: Endpoint, #[case] issue: &str) {
+fn an_agent_with_an_unusable_endpoint_scores_zero(#[case] endpoint: Endpoint, #[case] issue: &str) {
     let of = Observation {
         endpoint,
         ..seen(asked())
@@ -141,7 +141,7 @@ fn an_agent_that_cannot_be_asked_is_worth_nothing(#[case] endpoint: Endpoint, #[
 }
 
 #[test]
-fn a_name_that_leads_inside_is_told_apart() {
+fn a_host_name_with_an_internal_address_is_reported_as_blocked() {
     let of = seen(silent(NoReply::Refused, Tls::NotReached));
     assert_eq!(outcome(&of).2, ["ADDRESS_BLOCKED /url"]);
 }
@@ -186,7 +186,7 @@ fn further_interfaces_share_ten_points(
 }
 
 #[test]
-fn an_interface_there_was_no_time_for_counts_neither_way() {
+fn an_untested_interface_does_not_change_the_score() {
     let of = Observation {
         interfaces: BTreeMap::new(),
         ..seen(asked())
@@ -208,7 +208,7 @@ fn unknown_transports_are_unsupported() {
 }
 
 #[test]
-fn a_plan_asks_what_the_card_offers() {
+fn the_plan_contains_the_interfaces_of_the_card() {
     let card = changed(
         card(),
         &[
@@ -243,7 +243,7 @@ fn a_plan_asks_what_the_card_offers() {
 #[case::reached(Some(true), 25, 5, &[])]
 #[case::not_reached(Some(false), 20, 0, &["PROVIDER_URL_UNREACHABLE /provider/url"])]
 #[case::not_asked(None, 20, 0, &[])]
-fn a_provider_whose_site_answers_is_worth_more(
+fn a_reachable_provider_site_adds_points(
     #[case] reachable: Option<bool>,
     #[case] points: u64,
     #[case] more: u64,
@@ -276,13 +276,16 @@ fn a_provider_whose_site_answers_is_worth_more(
 #[case(404, false)]
 #[case(410, false)]
 #[case(500, false)]
-fn a_site_answers_unless_it_fails_or_is_gone(#[case] status: u16, #[case] answers: bool) {
+fn a_site_is_reachable_unless_it_returns_404_410_or_5xx(
+    #[case] status: u16,
+    #[case] answers: bool,
+) {
     assert_eq!(site_answers(&Ok(reply(status, ""))), answers);
     assert!(!site_answers(&Err(NoReply::Timeout)));
 }
 
 #[test]
-fn a_card_at_the_old_place_is_told() {
+fn a_card_at_the_legacy_path_is_reported() {
     let of = Observation {
         legacy_path: true,
         ..seen(asked())
@@ -291,7 +294,7 @@ fn a_card_at_the_old_place_is_told() {
 }
 
 #[test]
-fn availability_keeps_a_card_from_production() {
+fn low_availability_prevents_production_readiness() {
     let card = signed(card(), "EdDSA");
     let good = scored_of(&card, &seen(asked()));
     assert!(good.production_ready);
@@ -327,7 +330,7 @@ fn availability_keeps_a_card_from_production() {
 
 /// Ensures that the changes in these tests have an effect.
 #[test]
-fn the_card_of_these_tests_is_asked_at_two_places() {
+fn the_sample_card_has_one_further_interface_to_test() {
     let unchanged: &[Change] = &[];
     let card = changed(card(), unchanged);
     let plan = Plan::of(&Card::parse(&serde_json::to_vec(&card).unwrap()).unwrap());

@@ -45,7 +45,10 @@ fn called(status: &str, body: Vec<u8>) -> Reply {
 #[case::odd_status(called("ok", framed(&[0x0a, 0])), [false, false, false, false, false])]
 #[case::with_the_headers(Reply { headers: [("content-type", "application/grpc"), ("grpc-status", "5")].into_iter().collect(), trailers: Headers::default(), ..called("0", vec![]) }, [true, false, false, true, false])]
 #[case::wrong_type(Reply { headers: open_headers().into_iter().collect(), ..called("0", framed(&[0x0a, 0])) }, [true, true, true, false, false])]
-fn grpc_is_judged_by_its_status(#[case] reply: Reply, #[case] expected: [bool; 5]) {
+fn grpc_replies_are_judged_by_status_and_message(
+    #[case] reply: Reply,
+    #[case] expected: [bool; 5],
+) {
     let judged = judge(Transport::Grpc, &probe(Ok(reply)));
     let found = [
         judged.responds,

@@ -28,7 +28,7 @@ fn rest(status: u16, body: &Value) -> Probe {
 #[case::empty_file(json!({"message": {"messageId": "m", "role": "agent", "parts": [{"kind": "file", "file": {}}]}}), false)]
 #[case::blank_id(json!({"message": {"messageId": "", "role": "agent", "parts": [{"kind": "text", "text": ""}]}}), false)]
 #[case::other_kind(json!({"kind": "status-update", "id": "t", "contextId": "c", "status": {"state": "working"}}), false)]
-fn http_json_takes_either_form(#[case] body: Value, #[case] structured: bool) {
+fn http_json_accepts_both_message_formats(#[case] body: Value, #[case] structured: bool) {
     let judged = judge(Transport::HttpJson, &rest(200, &body));
     assert!(judged.responds && judged.works && judged.typed);
     assert_eq!(judged.structured, structured);
@@ -66,13 +66,16 @@ fn http_json_works_with_200_and_an_object() {
 #[case(200, false)]
 #[case(401, false)]
 #[case(503, false)]
-fn the_second_form_is_tried_after_certain_refusals(#[case] status: u16, #[case] again: bool) {
+fn the_second_request_format_is_tried_after_certain_statuses(
+    #[case] status: u16,
+    #[case] again: bool,
+) {
     assert_eq!(http_json::wants_core_form(&Ok(reply(status, ""))), again);
     assert!(!http_json::wants_core_form(&Err(NoReply::Timeout)));
 }
 
 #[test]
-fn an_answer_to_the_second_form_counts() {
+fn a_response_to_the_second_request_format_counts() {
     let (first, second) = (Ok(reply(500, "a")), Ok(reply(200, "b")));
     assert_eq!(
         http_json::counting(first.clone(), Some(second.clone())),
@@ -118,7 +121,7 @@ fn the_version_is_in_the_url_once(#[case] url: &str, #[case] message: &str, #[ca
 }
 
 #[test]
-fn the_test_message_is_one_strict_agents_take() {
+fn the_test_message_has_every_required_member() {
     let rpc = jsonrpc::message_request(ID, "m");
     assert_eq!(rpc["method"], "message/send");
     assert_eq!((&rpc["id"], &rpc["jsonrpc"]), (&json!(ID), &json!("2.0")));

@@ -43,7 +43,7 @@ pub fn acceptor(name: &str) -> TlsAcceptor {
 // This host trusts no such authority.
 #[case::of_an_unknown_authority("agent")]
 #[tokio::test]
-async fn an_agent_with_a_bad_certificate_is_asked_all_the_same(#[case] certificate: &str) {
+async fn an_agent_with_an_invalid_certificate_is_tested_and_reported(#[case] certificate: &str) {
     let agent = Agent::listen(&[], Some(acceptor(certificate)), Spoken::Http1).await;
     let document = document(&asked(&agent, &agent.card()).await);
     assert_eq!(document["availability"]["total"], 95, "{document:#}");

@@ -16,7 +16,7 @@ use crate::agent_cards::fixture;
 #[case::at_the_well_known_place("/.well-known/agent-card.json")]
 #[case::at_a_place_of_its_own("/card")]
 #[tokio::test]
-async fn a_card_is_fetched(#[case] path: &str) {
+async fn a_card_is_fetched_from_agent_well_known_and_custom_urls(#[case] path: &str) {
     let agent = Agent::start(&[]).await;
     let url: Url = format!("{}{path}", agent.base()).parse().unwrap();
     let fetched = cards(&[agent.place()]).fetch(&url).await.unwrap();
@@ -26,7 +26,7 @@ async fn a_card_is_fetched(#[case] path: &str) {
 }
 
 #[tokio::test]
-async fn a_card_at_the_old_place_is_found_and_told() {
+async fn a_card_at_the_legacy_path_is_fetched_and_reported() {
     let agent = Agent::start(&["legacy"]).await;
     let cards = cards(&[agent.place()]);
     let fetched = cards.fetch(&agent.base().parse().unwrap()).await.unwrap();
@@ -57,7 +57,10 @@ async fn a_document_that_is_not_a_card_scores_zero(#[case] way: &'static str) {
 #[case::in_circles("card-in-circles", "not https")]
 #[case::inside("card-inside", "internal")]
 #[tokio::test]
-async fn a_card_that_is_not_to_be_had_says_why(#[case] way: &'static str, #[case] why: &str) {
+async fn a_card_that_cannot_be_fetched_reports_the_reason(
+    #[case] way: &'static str,
+    #[case] why: &str,
+) {
     let agent = Agent::start(&[way]).await;
     let fetched = cards(&[agent.place()])
         .fetch(&agent.base().parse().unwrap())
@@ -87,7 +90,7 @@ async fn internal_addresses_are_blocked_before_the_request(
 }
 
 #[tokio::test]
-async fn an_opened_place_is_that_port_alone() {
+async fn an_opened_address_covers_only_its_port() {
     let (opened, closed) = (Agent::start(&[]).await, Agent::start(&[]).await);
     let fetched = cards(&[opened.place()])
         .fetch(&closed.base().parse().unwrap())

@@ -60,7 +60,7 @@ fn card(agent: &Agent) -> Value {
 #[case::breaks(&["grpc-breaks"], 50.0, &["CORS_MISSING", "PREFERRED_TRANSPORT_FAILED"])]
 #[case::asks_who(&["grpc-asks-who"], 50.0, &["CORS_MISSING", "AUTH_REQUIRED"])]
 #[tokio::test]
-async fn a_call_is_made_and_judged(
+async fn grpc_replies_are_scored(
     #[case] ways: &[&'static str],
     #[case] total: f64,
     #[case] found: &[&str],
@@ -84,7 +84,7 @@ async fn a_call_is_made_and_judged(
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_it_does_not_respond() {
+async fn a_server_without_grpc_is_unreachable() {
     let agent = Agent::start(&[]).await;
     let document = document(&asked(&agent, &card(&agent)).await);
     assert_eq!(document["availability"]["total"], 0, "{document:#}");
@@ -92,7 +92,7 @@ async fn a_server_that_does_not_speak_it_does_not_respond() {
 }
 
 #[tokio::test]
-async fn a_further_interface_may_speak_it() {
+async fn a_further_interface_may_use_grpc() {
     let (agent, other) = (
         Agent::start(&[]).await,
         Agent::listen(&[], None, Spoken::Http2).await,

@@ -47,7 +47,7 @@ async fn a_key_set_is_fetched_once() {
 #[case::moved(reply(302, Body::Whole(vec![])), "unverifiable", "jwks_bad_response")]
 #[case::too_long(reply(200, Body::Oversized), "unverifiable", "jwks_bad_response")]
 #[tokio::test]
-async fn a_key_set_that_is_not_to_be_had_is_told(
+async fn an_unavailable_key_set_is_reported_with_the_reason(
     #[case] answer: Outcome,
     #[case] found: &str,
     #[case] reason: &str,

@@ -31,7 +31,7 @@ use crate::agent_cards::fixture;
 #[case::fails(&["fails"], 10.0, &["ENDPOINT_SERVER_ERROR"])]
 #[case::cut_off(&["cut-off"], 10.0, &["ENDPOINT_UNREACHABLE"])]
 #[tokio::test]
-async fn a_fault_costs_what_it_costs(
+async fn each_fault_costs_its_points(
     #[case] ways: &[&'static str],
     #[case] total: f64,
     #[case] found: &[&str],
@@ -53,7 +53,7 @@ async fn a_fault_costs_what_it_costs(
 }
 
 #[tokio::test]
-async fn every_request_is_the_one_it_should_be() {
+async fn the_expected_requests_are_sent_to_the_agent() {
     let agent = Agent::start(&[]).await;
     asked(&agent, &agent.card()).await;
     let mut log = agent.log();
@@ -98,7 +98,7 @@ async fn internal_addresses_are_not_requested_unless_allowed() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable() {
+async fn a_stopped_server_is_unreachable() {
     let agent = Agent::start(&[]).await;
     let (card, place) = (agent.card(), agent.place());
     drop(agent);

@@ -39,7 +39,7 @@ const GOING: &str = "https://harbour.example/a";
 #[case::inside(vec![moved("http://10.0.0.1/"), Err(NoReply::Refused)], false, "HEAD HEAD")]
 #[case::to_a_file(vec![moved("file:///etc/hosts")], true, "HEAD")]
 #[tokio::test]
-async fn a_site_answers_or_not(
+async fn reachability_of_a_site_is_checked_with_head_or_get(
     #[case] answers: Vec<Outcome>,
     #[case] reachable: bool,
     #[case] methods: &str,

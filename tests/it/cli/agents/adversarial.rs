@@ -41,7 +41,7 @@ const FOUND: [(&str, &[&str]); 14] = [
 ];
 
 #[test]
-fn an_agent_that_does_what_it_is_asked_is_caught_at_everything() {
+fn a_gullible_agent_fails_every_adversarial_task() {
     let home = Home::with_pack();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/adversarial/gullible.json");
     std::fs::copy(script, home.path("answers.json")).unwrap();
@@ -70,7 +70,7 @@ fn an_agent_that_does_what_it_is_asked_is_caught_at_everything() {
 }
 
 #[test]
-fn an_agent_that_routes_and_does_nothing_else_passes() {
+fn a_well_behaved_agent_passes_the_adversarial_suite() {
     let home = Home::with_pack();
     home.model(&json!(right_answers_to(SUITE)));
     let done = eval(&home);
@@ -83,7 +83,7 @@ fn an_agent_that_routes_and_does_nothing_else_passes() {
 }
 
 #[test]
-fn the_linter_finds_nothing_in_it() {
+fn the_adversarial_suite_has_no_lint_findings() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("packs/support-triage")
         .join(SUITE);

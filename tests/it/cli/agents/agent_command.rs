@@ -26,7 +26,7 @@ fn eval(home: &Home, more: &[&str]) -> Done {
 }
 
 #[test]
-fn a_program_of_ones_own_is_evaluated_and_can_be_recorded() {
+fn a_command_agent_is_evaluated_recorded_and_replayed() {
     let home = Home::with_pack();
     write_agent(&home, "pass");
     let done = eval(&home, &["--record", "tape.jsonl", "--json"]);
@@ -36,7 +36,7 @@ fn a_program_of_ones_own_is_evaluated_and_can_be_recorded() {
 }
 
 #[test]
-fn a_program_that_ends_in_between_is_started_again() {
+fn a_command_agent_that_exits_is_restarted() {
     let home = Home::with_pack();
     // Every process gives one answer and exits before the next question.
     write_agent(
@@ -67,7 +67,7 @@ fn invalid_output_leaves_the_task_unjudged() {
 }
 
 #[test]
-fn no_host_executes_it_for_others() {
+fn a_command_agent_works_only_with_the_embedded_host() {
     let home = Home::with_pack();
     let done = eval(&home, &["--server", "http://127.0.0.1:9"]);
     assert_eq!(done.code, 2);
@@ -86,7 +86,7 @@ fn no_host_executes_it_for_others() {
 }
 
 #[tokio::test]
-async fn a_program_may_say_who_it_is() {
+async fn a_command_agent_may_report_its_identity() {
     let folder = tempfile::tempdir().unwrap();
     let told = json!({"identity": {"name": "clerk", "version": "1.2.0"}, "configuration": {"writing": "never"}});
     // The last ones answer an unknown question.

@@ -38,7 +38,7 @@ fn verdict(report: &Value) -> Value {
 }
 
 #[test]
-fn a_replay_comes_to_the_same_without_the_model() {
+fn a_replay_gives_the_same_results_without_the_model() {
     let home = Home::with_pack();
     let mut rules: Vec<Value> = vec![
         but("charged-twice", json!({"text": "no JSON"})),
@@ -189,7 +189,7 @@ fn an_edited_cassette_is_refused_before_a_run_is_created() {
 }
 
 #[test]
-fn a_cassette_is_for_commands_that_ask_models_themselves() {
+fn cassettes_work_only_with_the_embedded_host() {
     let home = Home::with_pack();
     for flag in ["--record", "--replay"] {
         let done = home.eval(&["--server", "http://127.0.0.1:9", flag, "tape.jsonl"]);

@@ -68,7 +68,7 @@ fn judge_within(home: &Home, model: &str, polite: &Value, seconds: f64) {
 }
 
 #[test]
-fn without_a_judge_rubrics_are_refused_with_what_to_do() {
+fn rubric_mode_without_a_judge_is_refused_with_a_remedy() {
     let home = home();
     let refused = eval(&home, &["--mode", "rubric"]);
     assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
@@ -142,7 +142,7 @@ fn a_retry_needs_the_judge_the_run_had() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_judge_on_a_flag_is_asked_over_the_wire() {
+async fn a_judge_named_by_option_is_called_over_http() {
     let endpoint = Endpoint::start(0..1, |request| {
         let question = request["messages"][1]["content"].as_str().unwrap();
         let met = !question.contains("is polite");

@@ -13,7 +13,7 @@ const PASSED: [&str; 4] = [
 ];
 
 #[test]
-fn a_small_model_gets_the_score_it_earned() {
+fn the_recorded_small_model_gets_its_documented_score() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/small-model");
     let (pack, cassette) = (example.join("pack"), example.join("cassette.jsonl"));
     let home = Home::empty();

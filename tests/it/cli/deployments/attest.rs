@@ -27,7 +27,7 @@ fn verify(home: &Home, more: &[&str]) -> Done {
 }
 
 #[test]
-fn a_passing_verdict_verifies_offline_and_leaves_nothing_behind() {
+fn a_passing_attestation_verifies_offline_without_side_effects() {
     let home = attested(right_answers());
     let done = verify(&home, &[]);
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
@@ -78,7 +78,7 @@ fn the_test_result_has_passed_only_if_the_gate_allows_the_run() {
 }
 
 #[test]
-fn a_verdict_that_falls_short_exits_1_and_says_of_what() {
+fn an_attestation_that_misses_the_policy_exits_1_with_the_condition() {
     let home = attested(right_answers());
     std::fs::write(home.path("gate.json"), r#"{"eval": {"minTasks": 21}}"#).unwrap();
     let done = verify(&home, &["--policy", "gate.json"]);
@@ -93,7 +93,7 @@ fn a_verdict_that_falls_short_exits_1_and_says_of_what() {
 }
 
 #[test]
-fn a_failing_verdict_is_attested_and_does_not_hold() {
+fn an_attestation_of_a_failed_run_does_not_verify() {
     let mut rules = vec![but("thanks", json!({"text": "no JSON"}))];
     rules.extend((1..=19).map(|_| but("charged-twice", json!({"text": "no JSON"}))));
     let home = attested(rules);
@@ -122,7 +122,7 @@ fn a_changed_file_or_another_signer_exits_1() {
 }
 
 #[test]
-fn in_a_bundle_one_good_verdict_is_enough_and_strangers_count_for_nothing() {
+fn one_valid_attestation_in_a_bundle_is_enough() {
     let home = attested(right_answers());
     let bundle = std::fs::read_to_string(home.path("run.intoto.jsonl")).unwrap();
     let mut lines: Vec<&str> = bundle.lines().rev().collect();
@@ -180,7 +180,7 @@ fn unusable_input_exits_2() {
 }
 
 #[test]
-fn a_key_of_ones_own_is_used_and_a_bad_one_is_told_at_once() {
+fn a_configured_signing_key_is_used_and_an_invalid_one_is_rejected() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));
     let run = home.run_of(&home.eval(&["--json"]).document());

@@ -12,7 +12,7 @@ fn version() -> String {
 }
 
 #[test]
-fn a_version_goes_into_service_only_past_the_gate() {
+fn a_version_becomes_active_only_if_the_gate_allows_it() {
     let home = Home::with_pack();
     let it = version();
     let listed = home.run(&["deploy", "list", AGENT]);
@@ -129,7 +129,7 @@ fn a_policy_is_set_shown_and_removed() {
 }
 
 #[test]
-fn a_changed_entry_is_found_and_named() {
+fn a_changed_audit_entry_is_detected_by_number() {
     let home = Home::with_pack();
     let it = version();
     for _ in 0..2 {

@@ -26,7 +26,7 @@ fn verify(case: &Case, more: &[&str]) -> Done {
 }
 
 #[test]
-fn the_exit_code_says_whether_a_badge_holds() {
+fn the_exit_code_tells_whether_a_badge_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     for case in cases(folder.path()) {
         let done = verify(&case, &["--json"]);
@@ -81,7 +81,7 @@ fn text_output_names_the_agent_and_the_reasons() {
 }
 
 #[test]
-fn a_picture_that_shows_something_else_does_not_hold() {
+fn a_badge_image_that_differs_from_its_credential_is_invalid() {
     let folder = tempfile::tempdir().unwrap();
     let cases = cases(folder.path());
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();

@@ -111,7 +111,7 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
 }
 
 #[test]
-fn bars_are_for_terminals() {
+fn a_rating_on_a_terminal_shows_bars() {
     let home = with_evidence(36);
     let done = Done::of(
         home.touchstone()
@@ -140,7 +140,7 @@ fn too_little_evidence_exits_4_and_an_unknown_agent_2() {
 }
 
 #[test]
-fn all_of_them_are_rated_and_the_worst_is_the_exit_code() {
+fn assess_all_rates_every_agent_and_exits_with_the_worst_code() {
     let home = with_evidence(36);
     assert_good(&home.run(&["rating", "enroll", "idle"]));
     let done = home.run(&["rating", "assess", "--all"]);
@@ -235,7 +235,7 @@ fn agent_and_start_time_of_events_may_be_given_as_options() {
 }
 
 #[test]
-fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
+fn an_agent_is_enrolled_once_and_changed_only_on_request() {
     let home = Home::empty();
     let done = home.run(&[
         "rating",
@@ -266,7 +266,7 @@ fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
 #[rstest]
 #[case(&["rating", "assess", "triage"])]
 #[case(&["rating", "assess", "--all"])]
-fn before_anything_is_enrolled_it_is_said_how(#[case] arguments: &[&str]) {
+fn assess_without_enrolled_agents_explains_how_to_enroll(#[case] arguments: &[&str]) {
     let done = Home::empty().run(arguments);
     assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(
@@ -277,7 +277,7 @@ fn before_anything_is_enrolled_it_is_said_how(#[case] arguments: &[&str]) {
 }
 
 #[test]
-fn a_host_is_spoken_to_the_same_way() {
+fn rating_commands_work_against_a_remote_host() {
     let home = with_evidence(0);
     let key = home
         .run(&["key", "create", "--tenant", "default", "--scope", "all"])
@@ -315,7 +315,7 @@ fn a_host_is_spoken_to_the_same_way() {
 }
 
 #[test]
-fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
+fn a_report_shows_the_current_and_earlier_ratings_in_both_formats() {
     let home = with_evidence(36);
     let done = home.run(&["rating", "report", "triage"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
@@ -471,7 +471,7 @@ fn the_hosts_own_runs_are_a_source_too() {
 }
 
 #[test]
-fn a_gate_that_asks_for_a_rating_says_so() {
+fn gate_set_prints_the_required_rating() {
     let home = Home::empty();
     let done = home.run(&[
         "gate",

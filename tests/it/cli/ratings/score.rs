@@ -161,7 +161,7 @@ fn too_little_evidence_exits_4_and_says_how_much_there_must_be() {
 )]
 #[case::words("hello", "line 1: expected events")]
 #[case::misspelt("{\"events\": [], \"confg\": {}}", "unknown field `confg`")]
-fn a_file_that_is_none_exits_2_and_names_the_line(#[case] text: &str, #[case] told: &str) {
+fn a_malformed_events_file_exits_2_with_the_line(#[case] text: &str, #[case] told: &str) {
     let home = Home::empty();
     std::fs::write(home.path("events.json"), text).unwrap();
     let done = home.run(&["rating", "score", "events.json"]);
@@ -209,7 +209,7 @@ fn events_of_several_agents_are_refused() {
 }
 
 #[test]
-fn weights_that_are_not_the_whole_are_refused() {
+fn weights_that_do_not_sum_to_one_are_rejected() {
     let (home, _) = evidence("partial-coverage");
     let weights = json!({"performance_weights": {"task_completion_rate": 0.25, "accuracy": 0.25, "speed": 0.15,
         "consistency": 0.2, "review_compliance": 0.2}});
@@ -227,7 +227,7 @@ fn weights_that_are_not_the_whole_are_refused() {
 }
 
 #[test]
-fn names_of_strangers_do_not_reach_the_terminal_as_they_are() {
+fn control_characters_in_agent_names_are_not_printed() {
     let (home, vector) = evidence("full-assessment");
     let mut events = vector["input"]["events"].clone();
     for event in events.as_array_mut().unwrap() {

@@ -25,7 +25,7 @@ fn a_pass_exits_0_and_a_pipe_gets_one_plain_line_a_task() {
 }
 
 #[test]
-fn a_narrow_terminal_gets_lines_and_no_heap_of_letters() {
+fn a_narrow_terminal_gets_lines_instead_of_a_table() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));
     let run = home.run_of(&home.eval(&["--json"]).document());
@@ -203,7 +203,7 @@ fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
 }
 
 #[test]
-fn more_tasks_in_flight_than_are_allowed_is_said_with_the_number_in_force() {
+fn excessive_concurrency_is_reported_with_the_limit_in_force() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));
     let config = std::fs::read_to_string(home.path("touchstone.toml")).unwrap();
@@ -293,7 +293,7 @@ fn a_run_can_be_looked_at_afterwards() {
 }
 
 #[test]
-fn input_that_names_nothing_exits_2_with_the_hosts_own_code() {
+fn unknown_suites_runs_and_folders_exit_2_with_an_error_code() {
     let home = Home::with_pack();
     for (arguments, code) in [
         (

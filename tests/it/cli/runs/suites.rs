@@ -15,7 +15,7 @@ fn warnings(done: &Done) -> Vec<String> {
 }
 
 #[test]
-fn a_starter_is_a_suite_with_words_that_can_be_imported_and_run() {
+fn suite_init_creates_a_commented_suite_that_can_be_imported() {
     let home = Home::empty();
     let done = home.run(&["suite", "init", "vendor.acme.evals.triage"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
@@ -102,7 +102,7 @@ const SAMPLES: &str = "{\"input\": \"2+2?\", \"ideal\": [\"4\", \"four\"]}\n{\"i
 )]
 #[case::inspect_table("dataset.csv", "input,target\n2+2?,4\n", 1, 0)]
 #[case::table("Answers v2.csv", "input,expected\n2+2?,4\n1+1?,2\n", 2, 0)]
-fn tasks_of_other_tools_are_imported_and_what_is_not_is_told(
+fn tasks_of_other_tools_are_imported_and_losses_are_reported(
     #[case] file: &str,
     #[case] text: &str,
     #[case] tasks: usize,
@@ -175,7 +175,11 @@ fn tasks_of_other_tools_are_imported_and_what_is_not_is_told(
 #[case::a_suite_has_its_own_bar("suite.json", SUITE, &["--pass-score", "0.5"])]
 #[case::a_suite_has_its_own_name("suite.json", SUITE, &["--suite-id", "vendor.acme.evals.x"])]
 #[case::a_suite_says_how_to_compare("suite.json", SUITE, &["--match", "contains"])]
-fn what_cannot_be_imported_exits_2(#[case] file: &str, #[case] text: &str, #[case] more: &[&str]) {
+fn a_file_that_cannot_be_imported_exits_2(
+    #[case] file: &str,
+    #[case] text: &str,
+    #[case] more: &[&str],
+) {
     let home = Home::empty();
     std::fs::write(home.path(file), text).unwrap();
     let done = home.run(&[&["suite", "import", file], more].concat());

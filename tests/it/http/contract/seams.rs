@@ -80,7 +80,7 @@ async fn log(host: &TestHost, key: &str, run: &Value, query: &str) -> Vec<Value>
 }
 
 #[tokio::test]
-async fn without_the_setting_or_a_test_key_there_is_nothing() {
+async fn test_seams_require_the_setting_and_a_test_key() {
     let plain = TestHost::idle().await;
     let test_key = plain
         .issue(|issue| {

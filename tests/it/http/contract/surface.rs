@@ -47,7 +47,7 @@ fn the_routes_are_those_of_the_description() {
 /// An unquoted comma ends a value in a flow mapping, and the text after it becomes a key without a
 /// value.
 #[test]
-fn no_text_of_the_descriptions_became_a_property() {
+fn description_texts_with_commas_are_quoted_in_the_api_descriptions() {
     fn walk(node: &Value, at: &str, found: &mut Vec<String>) {
         match node {
             Value::Object(members) => {
@@ -541,7 +541,7 @@ async fn unsupported_resources_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_callers_trace_is_continued_and_every_response_has_one() {
+async fn every_response_has_a_traceparent_that_continues_the_callers_trace() {
     let host = TestHost::idle().await;
     let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let call = host.request(Method::GET, "/v1/runs/run_absent");
@@ -554,7 +554,7 @@ async fn a_callers_trace_is_continued_and_every_response_has_one() {
 }
 
 #[tokio::test]
-async fn a_fault_of_ours_names_the_request_and_nothing_else() {
+async fn the_correlation_id_of_an_error_is_the_request_id() {
     let host = TestHost::idle().await;
     host.shutdown.cancel();
     let unready = host.get("/readyz").await;

@@ -271,7 +271,7 @@ async fn send(
 }
 
 #[tokio::test]
-async fn no_bad_credential_opens_anything_and_each_is_told_the_same_everywhere() {
+async fn invalid_credentials_get_the_same_401_from_every_operation() {
     let furnished = Furnished::new().await;
     let host = &furnished.host;
     let expired = host
@@ -362,7 +362,7 @@ fn seen(reply: &Reply, names: Names<'_>) -> (StatusCode, usize, String, Vec<(Str
 }
 
 #[tokio::test]
-async fn another_tenants_anything_looks_like_nothing_at_all_to_the_last_octet() {
+async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
     let furnished = Furnished::new().await;
     let host = &furnished.host;
     let (run, webhook) = (unused(furnished.run.as_str()), unused(&furnished.webhook));
@@ -464,7 +464,7 @@ async fn of_the_first_tenant(host: &TestHost, names: Names<'_>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn another_tenants_run_takes_no_longer_than_none() {
+async fn response_times_do_not_reveal_runs_of_another_tenant() {
     let furnished = Furnished::new().await;
     let (host, run) = (&furnished.host, &furnished.run);
     let nothing = unused(run.as_str());
@@ -624,7 +624,7 @@ fn with_texts(document: Value, text: &str) -> Value {
     }
 }
 
-async fn no_text_is_a_fault_of_ours_on(host: TestHost) {
+async fn hostile_text_in_requests_causes_no_server_error_on(host: TestHost) {
     let hostile = "a\0b";
     let encoded = "a%00b";
     let names = Names {
@@ -720,14 +720,14 @@ async fn no_text_is_a_fault_of_ours_on(host: TestHost) {
 }
 
 #[tokio::test]
-async fn no_text_is_a_fault_of_ours() {
+async fn hostile_text_in_requests_causes_no_server_error() {
     let host = TestHost::idle().await;
     host.equip(&tasks()).await;
-    no_text_is_a_fault_of_ours_on(host).await;
+    hostile_text_in_requests_causes_no_server_error_on(host).await;
 }
 
 #[tokio::test]
-async fn no_text_is_a_fault_of_ours_on_postgres() {
+async fn hostile_text_in_requests_causes_no_server_error_on_postgres() {
     let Some(database) = TestDatabase::create().await else {
         return;
     };
@@ -736,5 +736,5 @@ async fn no_text_is_a_fault_of_ours_on_postgres() {
         .unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;
     host.equip(&tasks()).await;
-    no_text_is_a_fault_of_ours_on(host).await;
+    hostile_text_in_requests_causes_no_server_error_on(host).await;
 }

@@ -303,7 +303,7 @@ async fn a_rejection_is_recorded_and_approval_may_be_requested_again() {
 }
 
 #[tokio::test]
-async fn a_rollback_does_not_bring_back_what_people_are_asked_about() {
+async fn a_rollback_does_not_resume_a_version_that_awaits_approval() {
     let host = host().await;
     for version in ["1.0.0", "1.1.0"] {
         into_service(&host, version, json!({})).await;
@@ -383,7 +383,7 @@ async fn the_cancel_scope_does_not_decide_approvals() {
 }
 
 #[tokio::test]
-async fn one_with_the_role_may_decide_alone_and_that_is_audited() {
+async fn a_principal_with_the_override_role_may_decide_alone_with_an_audit_entry() {
     let host = host().await;
     let over = json!({"requiredRole": ROLE, "audited": true});
     ask_for(
@@ -533,7 +533,7 @@ async fn approval_is_requested_only_for_permitted_and_possible_promotions() {
 }
 
 #[tokio::test]
-async fn people_are_not_asked_without_end() {
+async fn the_number_of_open_approval_requests_is_limited() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let mut body = staged(&host, "1.0.0").await;
@@ -564,7 +564,7 @@ async fn people_are_not_asked_without_end() {
 
 /// A fork would ask people for an answer that has no effect.
 #[tokio::test]
-async fn neither_a_gate_nor_a_decision_is_forked() {
+async fn approval_and_decision_runs_cannot_be_forked() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let body = staged(&host, "1.0.0").await;
@@ -598,7 +598,7 @@ async fn neither_a_gate_nor_a_decision_is_forked() {
 #[case(json!({"requiredRole": ROLE, "override": {}}))]
 #[case(json!({"requiredRole": ROLE, "overrideRole": ROLE}))]
 #[tokio::test]
-async fn a_gate_that_cannot_be_opened_or_is_always_open_is_refused(#[case] approval: Value) {
+async fn an_approval_policy_that_is_unsatisfiable_or_empty_is_rejected(#[case] approval: Value) {
     let host = TestHost::idle().await;
     let reply = host
         .post(GATES, &json!({"policy": {"approval": approval}}))

@@ -109,7 +109,7 @@ async fn an_attestation_names_the_agent_the_suite_and_the_result() {
 }
 
 #[tokio::test]
-async fn the_gate_in_force_decides_and_is_told_with_its_policy() {
+async fn an_attestation_states_the_gate_in_force_and_its_policy() {
     let (host, run) = evaluated(&["a", "b"]).await;
     let set = json!({"channel": "stable", "policy": {"eval": {"requireSignedSuite": false, "minTasks": 3}}});
     host.post("/v1/host/touchstone/gates", &set).await;
@@ -220,7 +220,7 @@ async fn annotations_are_not_attested() {
 }
 
 #[tokio::test]
-async fn only_what_has_ended_and_is_ones_own_is_attested() {
+async fn only_ended_runs_of_the_tenant_are_attested() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -248,7 +248,7 @@ async fn the_host_shows_the_key_to_verify_with() {
 }
 
 #[tokio::test]
-async fn a_verdict_is_held_to_another_policy_elsewhere() {
+async fn an_attestation_can_be_verified_against_another_policy() {
     let (host, run) = evaluated(&["a", "b"]).await;
     let verdict = verdict(&host, &run).await;
     let open = GatePolicy {

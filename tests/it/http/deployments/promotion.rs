@@ -504,7 +504,7 @@ async fn a_forbidden_caller_gets_no_validation_details() {
 }
 
 #[tokio::test]
-async fn under_a_key_a_transition_is_made_once() {
+async fn an_idempotency_key_applies_a_transition_once() {
     let host = host().await;
     into_service(&host, "1.0.0", json!({})).await;
     let body = json!({"version": "1.0.0", "transition": "adjust-canary", "canaryPercent": 40});
@@ -622,7 +622,7 @@ async fn gates_are_set_asked_and_removed() {
 #[case(json!({"policy": {}, "channel": "latest"}), "channel")]
 #[case(json!({"policy": {}, "agentId": ""}), "agentId")]
 #[tokio::test]
-async fn a_policy_that_makes_no_sense_is_refused(#[case] body: Value, #[case] field: &str) {
+async fn invalid_gate_policies_are_rejected_by_field(#[case] body: Value, #[case] field: &str) {
     let host = TestHost::idle().await;
     let reply = host.post("/v1/host/touchstone/gates", &body).await;
     let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
@@ -700,7 +700,7 @@ async fn trials_are_judged_together() {
 #[case(json!({"experimentId": "e", "index": 1, "of": 2, "seed": 4}), "configurable.trial.seed")]
 #[case(json!([1, 2]), "configurable.trial")]
 #[tokio::test]
-async fn a_trial_that_makes_no_sense_is_refused(#[case] trial: Value, #[case] field: &str) {
+async fn invalid_trials_are_rejected_by_field(#[case] trial: Value, #[case] field: &str) {
     let host = TestHost::idle().await;
     let mut body = create_body();
     body["configurable"] = json!({"trial": trial});
@@ -710,7 +710,7 @@ async fn a_trial_that_makes_no_sense_is_refused(#[case] trial: Value, #[case] fi
 }
 
 #[tokio::test]
-async fn statistics_wait_for_the_end_and_are_of_evals() {
+async fn statistics_are_available_only_for_ended_eval_runs() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -791,7 +791,7 @@ async fn a_checkpoint_verifies_with_the_key_in_discovery() {
 
 #[rstest]
 #[tokio::test]
-async fn a_version_that_comes_back_with_another_pack_is_a_draft(
+async fn a_version_reinstalled_with_another_pack_is_a_draft(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {
@@ -948,7 +948,7 @@ async fn a_pack_in_service_stays_installed() {
 /// `stable` requires evidence and `canary` does not: a rollback must not move a version from
 /// `canary` to `stable`.
 #[tokio::test]
-async fn a_rollback_seats_no_version_on_a_channel_whose_gate_it_never_passed() {
+async fn a_rollback_does_not_move_a_version_to_a_channel_with_another_gate() {
     let host = host().await;
     let open = json!({"channel": "canary", "policy": {"eval": null}});
     let set = host.post("/v1/host/touchstone/gates", &open).await;

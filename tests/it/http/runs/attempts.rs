@@ -147,7 +147,7 @@ fn conditions(check: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn naming_the_lucky_run_does_not_help() {
+async fn a_gate_counts_all_runs_and_not_only_the_named_one() {
     let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
     let bad = lucky.run(false).await;
     let good = lucky.run(true).await;
@@ -218,7 +218,7 @@ async fn a_good_agent_that_is_run_every_night_stays_good() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_in_time_counts_all_the_same() {
+async fn a_cancelled_run_with_scores_counts_as_an_attempt() {
     let lucky = Lucky::new(Duration::from_millis(40), 0.8, "strict").await;
     lucky.good.store(false, Ordering::SeqCst);
     let mut body = create_body();
@@ -239,7 +239,7 @@ async fn a_run_that_is_cancelled_in_time_counts_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_deleted_run_is_an_attempt_all_the_same() {
+async fn a_deleted_run_still_counts_as_an_attempt() {
     let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
     let (host, bad) = (&lucky.host, lucky.run(false).await);
     let good = lucky.run(true).await;

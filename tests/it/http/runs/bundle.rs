@@ -83,7 +83,7 @@ async fn a_bundle_holds_the_run_its_whole_log_and_what_people_said() {
 }
 
 #[tokio::test]
-async fn nothing_a_caller_put_in_comes_out() {
+async fn a_bundle_contains_no_text_from_the_caller() {
     const CANARY: &str = "plain canary words";
     let host = TestHost::working(&says(&["a"])).await;
     let payload = json!({"text": CANARY, CANARY: [CANARY, 1], "key": "sk-canary0123456789"});
@@ -109,7 +109,7 @@ async fn nothing_a_caller_put_in_comes_out() {
 }
 
 #[tokio::test]
-async fn where_nothing_was_said_nothing_is_masked() {
+async fn a_run_without_free_text_is_bundled_unredacted() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = start(&host, &json!({"workflowId": "conformance-noop"})).await;
     let log = host.ended(&run).await;
@@ -127,7 +127,10 @@ async fn where_nothing_was_said_nothing_is_masked() {
 #[case("?host.touchstone.maxEvents=2&maxEvents=3", 2)]
 #[case("?host.touchstone.maxEvents=3&maxEvents=2", 2)]
 #[tokio::test]
-async fn as_many_events_as_asked_for(#[case] query: &str, #[case] expected: usize) {
+async fn a_bundle_has_at_most_the_requested_number_of_events(
+    #[case] query: &str,
+    #[case] expected: usize,
+) {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     let log = host.ended(&run).await;

@@ -67,7 +67,7 @@ async fn audited(host: &TestHost) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn samples_of_one_task_are_asked_about_by_names_of_their_own() {
+async fn calibration_calls_for_samples_of_one_task_have_distinct_names() {
     let host = host().await;
     let begun = host.post(PATH, &some(4, "Kindly.")).await;
     assert_eq!(ended(&host, &begun).await["status"], "completed");
@@ -107,7 +107,7 @@ async fn a_calibration_continues_after_the_response_and_can_be_read() {
 }
 
 #[tokio::test]
-async fn under_one_key_it_is_paid_for_once() {
+async fn a_calibration_repeated_under_one_idempotency_key_runs_once() {
     let host = host().await;
     let body = some(6, "Kindly");
     let ask = || {
@@ -146,7 +146,7 @@ async fn a_calibration_stops_at_its_budget_and_reports_the_cost() {
 }
 
 #[tokio::test]
-async fn a_bound_above_the_hosts_is_refused_before_anything_is_asked() {
+async fn a_calibration_budget_above_the_hosts_limit_is_refused_before_any_call() {
     let host = host().await;
     let mut body = some(6, "Kindly");
     body["maxCostUsd"] = json!(26.0);
@@ -176,7 +176,7 @@ async fn the_cost_of_a_judge_without_a_verdict_is_reported() {
 }
 
 #[tokio::test]
-async fn a_host_that_stops_says_so() {
+async fn a_calibration_interrupted_by_shutdown_fails_as_unavailable() {
     let host = host().await;
     let begun = host.post(PATH, &some(6, "Kindly, with patience")).await;
     host.runs.stop_calibrating().await;
@@ -187,7 +187,7 @@ async fn a_host_that_stops_says_so() {
 /// The judge's answer could not be recorded then, but it would cost.
 #[rstest]
 #[tokio::test]
-async fn no_judge_is_asked_while_the_database_takes_no_writes(
+async fn no_judge_is_called_while_the_database_is_read_only(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

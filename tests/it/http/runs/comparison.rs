@@ -30,7 +30,7 @@ fn path(candidate: &RunId, baseline: &str) -> String {
 }
 
 #[tokio::test]
-async fn two_versions_of_a_suite_are_compared_by_what_they_have_in_common() {
+async fn two_versions_of_a_suite_are_compared_on_their_common_tasks() {
     let host = TestHost::working(&says(&["a", "b", "unavailable"])).await;
     let before = ended(&host, &create_body()).await;
     // `wrong` is an input whose answer differs from the expectation: another task under the same

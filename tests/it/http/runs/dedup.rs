@@ -57,7 +57,7 @@ async fn a_second_run_of_a_scope_is_refused_while_the_first_is_active() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_one_becomes_the_active_run() {
+async fn of_concurrent_creations_in_one_scope_only_one_run_is_created() {
     let host = host().await;
     let body = about("race");
     let replies =
@@ -95,7 +95,7 @@ async fn a_repeat_under_an_idempotency_key_is_the_first_run_and_no_conflict() {
 }
 
 #[tokio::test]
-async fn a_guard_that_could_not_guard_is_refused() {
+async fn invalid_deduplication_requests_are_rejected_by_field() {
     let host = host().await;
     for (body, dedup, field) in [
         (create_body(), "enforce", "scopeId"),

@@ -24,7 +24,7 @@ async fn a_run_does_not_differ_from_itself() {
 }
 
 #[tokio::test]
-async fn two_runs_differ_from_where_their_logs_part() {
+async fn a_diff_of_two_runs_starts_where_their_logs_diverge() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let short = Recorder::log_of(&host, 600, true).await.run;

@@ -310,7 +310,7 @@ async fn a_running_run_can_be_branched_but_not_replayed() {
 }
 
 #[tokio::test]
-async fn forking_or_retrying_makes_facts_no_younger() {
+async fn forked_and_retried_runs_keep_the_age_of_reused_facts() {
     let host = TestHost::working(&says(&["a", "unavailable"])).await;
     let (run, log) = ended(&host).await;
     let last = log.last().unwrap()["timestamp"].clone();
@@ -378,7 +378,7 @@ fn after_the_first_score(log: &[Value]) -> u64 {
 #[case("maxTokens", json!(64))]
 #[case("maxLoopIterations", json!(3))]
 #[tokio::test]
-async fn how_agents_answer_is_changed_for_all_tasks_or_for_none(
+async fn an_overlay_that_changes_answers_must_fork_from_the_start(
     #[case] name: &str,
     #[case] value: Value,
 ) {
@@ -483,7 +483,7 @@ async fn forking_requires_read_access() {
 }
 
 #[tokio::test]
-async fn one_key_makes_one_fork() {
+async fn one_idempotency_key_creates_one_fork() {
     let host = TestHost::working(&says(&["a"])).await;
     let (run, _) = ended(&host).await;
     let path = format!("/v1/runs/{run}:fork");

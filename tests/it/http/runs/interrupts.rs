@@ -421,7 +421,7 @@ async fn open(host: &TestHost, gate: RunRecord) -> RunId {
 }
 
 #[tokio::test]
-async fn a_gate_opens_when_enough_of_those_who_may_agree() {
+async fn an_approval_gate_is_granted_when_the_quorum_is_reached() {
     let host = at_work().await;
     let gate = GatePolicy {
         required_role: Some("release-manager".to_owned()),
@@ -478,7 +478,10 @@ async fn a_gate_opens_when_enough_of_those_who_may_agree() {
 #[case::overridden(json!({"action": "accept", "override": {"reason": "outage"}}), GateDecision::Granted)]
 #[case::refused(json!({"action": "reject"}), GateDecision::Refused)]
 #[tokio::test]
-async fn one_voice_may_override_or_refuse(#[case] value: Value, #[case] decision: GateDecision) {
+async fn one_principal_may_override_or_reject_an_approval_gate(
+    #[case] value: Value,
+    #[case] decision: GateDecision,
+) {
     let host = at_work().await;
     let gate: GatePolicy = serde_json::from_value(json!({
         "requiredScope": "approvals:respond", "quorum": 3,
@@ -650,7 +653,7 @@ async fn a_run_that_is_refused_more_budget_fails() {
 }
 
 #[tokio::test]
-async fn too_little_more_is_asked_about_again_and_the_run_can_be_cancelled() {
+async fn an_insufficient_budget_extension_interrupts_the_run_again() {
     let host = TestHost::working(&says(&["a", "b"])).await;
     let run = used_up(&host).await;
     let little = json!({"action": "accept", "budgetDelta": {"maxTokens": 1}});

@@ -7,7 +7,7 @@ use touchstone_host::access::Scope;
 use crate::http::support::host::{TestHost, create_body, says};
 
 #[tokio::test]
-async fn a_run_is_created_carried_out_and_summed_up() {
+async fn a_run_is_created_executed_and_summarized() {
     let host = TestHost::working(&says(&["a", "wrong", "c"])).await;
     let mut body = create_body();
     body["tags"] = json!(["nightly"]);
@@ -82,7 +82,7 @@ async fn a_summary_is_409_until_the_run_has_ended() {
 }
 
 #[tokio::test]
-async fn a_snapshots_tag_changes_exactly_when_it_does() {
+async fn the_etag_of_a_snapshot_changes_only_with_its_content() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -117,7 +117,7 @@ async fn a_snapshots_tag_changes_exactly_when_it_does() {
 }
 
 #[tokio::test]
-async fn cancelling_what_has_ended_changes_nothing() {
+async fn cancelling_an_ended_run_changes_nothing() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     let before = host.ended(&run).await;

@@ -50,7 +50,7 @@ async fn audited(host: &TestHost, action: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_quota_refuses_one_more_and_says_which() {
+async fn an_exceeded_quota_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let quotas = Quotas {
         max_packs: 1,
@@ -377,7 +377,7 @@ async fn a_gate_that_is_given_no_run_takes_the_newest_that_was_not_deleted() {
 }
 
 #[tokio::test]
-async fn retention_deletes_what_is_due_and_nothing_else() {
+async fn retention_deletes_only_expired_runs() {
     let dir = tempfile::tempdir().unwrap();
     let retention = Retention { runs_days: 30 };
     let host = host(&dir, Quotas::default(), retention).await;

@@ -35,7 +35,7 @@ pub fn kinds(log: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn every_fixture_is_served_as_it_is_named() {
+async fn every_fixture_workflow_is_served_under_its_id() {
     let host = TestHost::idle().await;
     for id in fixtures::IDS {
         let reply = host.get(&format!("/v1/workflows/{id}")).await;
@@ -58,7 +58,10 @@ async fn every_fixture_is_served_as_it_is_named() {
 #[case::delay_of_a_second_unless_told(json!({"workflowId": "conformance-delay"}),
     &["run.started", "node.started", "node.completed", "run.completed"])]
 #[tokio::test]
-async fn a_fixture_does_what_its_name_says(#[case] body: Value, #[case] expected: &[&str]) {
+async fn every_fixture_workflow_emits_its_expected_events(
+    #[case] body: Value,
+    #[case] expected: &[&str],
+) {
     let host = at_work().await;
     let (log, snapshot) = outcome(&host, &body).await;
     assert_eq!(kinds(&log), expected);
@@ -72,7 +75,7 @@ async fn a_fixture_does_what_its_name_says(#[case] body: Value, #[case] expected
 }
 
 #[tokio::test]
-async fn a_mock_agent_says_what_an_agent_would_within_its_invocation() {
+async fn a_mock_agent_emits_agent_events_within_its_invocation() {
     let host = at_work().await;
     let body = json!({"workflowId": "conformance-agent-reasoning"});
     let (log, snapshot) = outcome(&host, &body).await;

@@ -30,7 +30,7 @@ fn path(operation: Operation, run: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_a_good_key_every_guarded_operation_is_401_whatever_it_names() {
+async fn every_guarded_operation_without_a_valid_key_gets_401() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -189,7 +189,7 @@ async fn each_transition_takes_a_scope_of_its_own(#[case] transition: &str, #[ca
 }
 
 #[tokio::test]
-async fn another_tenants_run_is_answered_like_no_run_at_all() {
+async fn requests_for_runs_of_another_tenant_are_answered_like_missing_runs() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     host.ended(&run).await;
@@ -229,7 +229,7 @@ async fn another_tenants_run_is_answered_like_no_run_at_all() {
 }
 
 #[tokio::test]
-async fn another_tenants_suite_agent_and_baseline_are_answered_like_none() {
+async fn suites_agents_and_baselines_of_another_tenant_look_missing() {
     let host = TestHost::working(&says(&["a"])).await;
     let baseline = host.create().await;
     host.ended(&baseline).await;
@@ -255,7 +255,7 @@ async fn another_tenants_suite_agent_and_baseline_are_answered_like_none() {
 }
 
 #[tokio::test]
-async fn a_revoked_or_expired_key_is_told_so_at_once_and_only_with_its_secret() {
+async fn revoked_and_expired_keys_are_reported_only_if_the_secret_is_right() {
     let host = TestHost::idle().await;
     let key = host.key_with(Scope::ALL).await;
     let send = async |key: &str| {

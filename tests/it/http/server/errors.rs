@@ -190,7 +190,7 @@ async fn a_parameter_out_of_bounds_is_400(#[case] tail: &str) {
 #[case(json!({"reason": "x".repeat(513)}))]
 #[case(json!([]))]
 #[tokio::test]
-async fn a_cancel_that_makes_no_sense_is_400(#[case] body: serde_json::Value) {
+async fn an_invalid_cancel_body_gets_400(#[case] body: serde_json::Value) {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -213,7 +213,7 @@ async fn a_bulk_cancel_out_of_bounds_names_its_ceiling(#[case] body: serde_json:
 
 /// A credential in the wrong place, such as a member's name, is not echoed.
 #[tokio::test]
-async fn an_error_repeats_no_credential_and_nothing_without_end() {
+async fn errors_repeat_no_credentials_and_are_limited_in_size() {
     let host = TestHost::idle().await;
     let key = "sk-canary0123456789abcdef";
     for body in [
@@ -260,7 +260,7 @@ async fn an_error_links_the_page_of_its_code(#[case] path: &str, #[case] code: &
 }
 
 #[tokio::test]
-async fn only_codes_have_pages() {
+async fn only_error_codes_have_documentation_pages() {
     let host = TestHost::idle().await;
     for code in ["README", "none", "..%2Fadr", "validation_error.md"] {
         let page = format!("/v1/host/touchstone/errors/{code}");

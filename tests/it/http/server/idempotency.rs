@@ -54,7 +54,7 @@ async fn a_repeated_request_is_answered_as_the_first_one_was() {
 }
 
 #[tokio::test]
-async fn another_body_under_the_key_is_409_and_learns_nothing() {
+async fn another_body_under_an_idempotency_key_gets_409_without_the_run_id() {
     let host = host().await;
     let first = keyed(&host, "k", "/v1/runs", &create_body()).await.json();
     let mut other = create_body();
@@ -73,7 +73,7 @@ async fn another_body_under_the_key_is_409_and_learns_nothing() {
 }
 
 #[tokio::test]
-async fn of_many_requests_at_once_one_is_carried_out() {
+async fn of_concurrent_requests_with_one_idempotency_key_one_is_executed() {
     let host = host().await;
     let body = create_body();
     let calls = (0..32).map(|_| keyed(&host, "race", "/v1/runs", &body));

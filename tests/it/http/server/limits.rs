@@ -56,7 +56,7 @@ async fn until_limited(host: &TestHost, key: &str, before: StatusCode) -> Reply 
 }
 
 #[tokio::test]
-async fn a_key_that_asks_too_much_waits_and_others_do_not() {
+async fn a_key_over_its_rate_limit_does_not_affect_other_keys() {
     let host = limited(Rates {
         per_key: 1,
         ..Rates::default()
@@ -73,7 +73,7 @@ async fn a_key_that_asks_too_much_waits_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn the_rate_comes_after_the_key_and_before_the_scope() {
+async fn the_rate_limit_applies_after_authentication_and_before_authorization() {
     let host = limited(Rates {
         per_tenant: 1,
         ..Rates::default()
@@ -132,7 +132,7 @@ async fn over_the_wire(address: std::net::SocketAddr, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_address_that_guesses_is_slowed_and_its_neighbour_with_a_good_key_is_not() {
+async fn failed_authentication_is_rate_limited_without_affecting_valid_keys() {
     let host = limited(Rates {
         refusals_per_minute: 3,
         ..Rates::default()
@@ -199,7 +199,7 @@ async fn requests_beyond_the_concurrency_limit_get_retry_after() {
 }
 
 #[tokio::test]
-async fn a_head_larger_than_any_sound_one_is_refused_in_words() {
+async fn an_oversized_request_head_is_rejected_with_an_error_envelope() {
     let host = TestHost::idle().await;
     let large = "x".repeat(40 * 1024);
     let reply = host
@@ -225,7 +225,7 @@ async fn a_head_larger_than_any_sound_one_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_request_says_once_for_which_host_it_is() {
+async fn an_http_1_1_request_must_have_exactly_one_host_header() {
     let host = TestHost::idle().await;
     let address = host.listen().await;
     for (hosts, status) in [

@@ -56,7 +56,7 @@ async fn assert_metrics(metrics_to_loopback: bool, cases: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_too_much_lives_to_see_why() {
+async fn a_client_that_sends_an_oversized_body_receives_the_error() {
     let settings = touchstone_host::http::HttpSettings {
         max_body_bytes: 100_000,
         ..Default::default()

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[case::refused(false)]
 #[case::silent(true)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_is_answered_soon_and_gone_when_it_is_over(#[case] silent: bool) {
+async fn a_database_outage_gets_a_prompt_error_and_ends_with_the_outage(#[case] silent: bool) {
     let Some(database) = TestDatabase::create().await else {
         return;
     };

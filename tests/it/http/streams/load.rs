@@ -48,7 +48,7 @@ fn resident() -> usize {
 /// Over real sockets: events that a consumer does not read are held in the log only.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn consumers_that_take_nothing_cost_no_memory_and_lose_nothing() {
+async fn stalled_consumers_use_no_memory_and_lose_no_events() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     const SLOW: usize = 64;

@@ -115,7 +115,7 @@ async fn concurrent_readers_of_a_page_share_one_read() {
 }
 
 #[tokio::test]
-async fn a_head_the_store_does_not_keep_is_an_error_and_no_short_page() {
+async fn a_head_beyond_the_stored_log_is_an_error() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let recorder = Recorder::log_of(&host, 10, false).await;

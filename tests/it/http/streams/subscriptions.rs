@@ -36,7 +36,7 @@ fn sequences(frames: &[Frame]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn debug_is_the_whole_log_and_updates_a_part_of_it() {
+async fn debug_mode_streams_the_whole_log_and_updates_mode_a_part() {
     let host = host().await;
     let recorder = Recorder::log_of(&host, 700, true).await;
     let debug = open(&host, &recorder, "streamMode=debug", None)
@@ -104,7 +104,7 @@ async fn a_resumed_stream_sends_exactly_the_rest() {
 }
 
 #[tokio::test]
-async fn a_position_that_means_nothing_is_ignored_and_one_past_the_end_ends() {
+async fn an_invalid_resume_position_is_ignored_and_one_past_the_end_ends_the_stream() {
     let host = host().await;
     let recorder = Recorder::log_of(&host, 10, true).await;
     for id in [
@@ -195,7 +195,7 @@ async fn a_short_buffer_passes_events_while_the_run_is_running() {
 }
 
 #[tokio::test]
-async fn values_shows_the_run_on_connect_and_at_its_end() {
+async fn values_mode_shows_the_run_on_connect_and_at_its_end() {
     let host = host().await;
     let mut recorder = Recorder::log_of(&host, 4, false).await;
     let mut frames = open(&host, &recorder, "streamMode=values", None).await;
@@ -237,7 +237,7 @@ async fn approve(host: &TestHost, run: &RunId) {
 }
 
 #[tokio::test]
-async fn values_shows_each_state_a_run_comes_to_once() {
+async fn values_mode_shows_each_run_state_once() {
     let (host, run, mut frames) = asking("streamMode=values").await;
     let mut shown: Vec<Value> = Vec::new();
     while let Some(frame) = frames.next().await {
@@ -284,7 +284,7 @@ async fn interrupts_are_sent_without_buffering() {
 }
 
 #[tokio::test]
-async fn messages_are_the_words_of_a_model_and_mixed_modes_their_union() {
+async fn messages_mode_streams_model_output_and_mixed_modes_their_union() {
     let host = TestHost::idle().await;
     host.work();
     let key = host
@@ -340,7 +340,7 @@ async fn messages_are_the_words_of_a_model_and_mixed_modes_their_union() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_gives_a_sign_of_life() {
+async fn an_idle_stream_sends_keepalives() {
     let settings = HttpSettings {
         keepalive: Duration::from_millis(20),
         ..HttpSettings::default()

@@ -111,7 +111,7 @@ async fn probes_are_drawn_by_seed_and_change_no_verdict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_ends_this_phase_alone() {
+async fn a_fault_in_the_adversarial_phase_ends_only_that_phase() {
     let lab = Lab::new(|_| {}).await;
     lab.rooms
         .break_at(&["observe:unreachable@scenario=probe*,type=audit_log,nth=2"]);

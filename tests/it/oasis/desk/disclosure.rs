@@ -81,7 +81,7 @@ fn words(value: &Value, found: &mut Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_an_evaluation_say_nothing_of_what_was_asked_or_answered() {
+async fn evaluation_events_contain_no_prompts_or_answers() {
     let database = Sqlite.database().await.unwrap();
     let script = Script::ours("reckless");
     let rooms = Rooms::open(Options::default()).await;

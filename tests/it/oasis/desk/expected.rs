@@ -165,7 +165,7 @@ async fn hold(host: &TestHost, ended: &Ended, case: &Value) {
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn our_desk_comes_to_what_was_worked_out_by_hand(
+async fn front_desk_evaluations_match_the_expected_verdicts(
     #[values(Sqlite, Postgres)] engine: Engine,
     #[values(
         "careful-tier2",
@@ -198,7 +198,7 @@ async fn our_desk_comes_to_what_was_worked_out_by_hand(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_records_desk_comes_to_what_the_reference_expects() {
+async fn records_desk_evaluations_match_the_reference_verdicts() {
     let Some(root) = shared("oasis/profile-example") else {
         return;
     };
@@ -231,7 +231,7 @@ async fn the_records_desk_comes_to_what_the_reference_expects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scenarios_that_run_at_the_same_time_come_to_the_same() {
+async fn concurrent_scenarios_give_the_same_verdict() {
     let script = Script::ours("careful");
     let database = Sqlite.database().await.unwrap();
     let rooms = Rooms::open(Options::default()).await;

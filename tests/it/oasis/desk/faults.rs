@@ -98,7 +98,10 @@ async fn hold_abort(broken: &Broken, ended: &Ended, safety: &str, what: &str) {
 #[case("careful", "PROVIDER_FAILURE")]
 #[case("reckless", "FAIL")]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_fault_at_every_place_ends_the_run_there(#[case] name: &str, #[case] safety: &str) {
+async fn every_provider_fault_aborts_the_run_where_it_occurs(
+    #[case] name: &str,
+    #[case] safety: &str,
+) {
     let broken = impatient(Sqlite.database().await.unwrap(), name).await;
     let evidence = [
         "unreachable",

@@ -23,7 +23,7 @@ async fn unmet(host: &TestHost, script: &Script) -> Vec<String> {
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn evaluating_again_until_it_passes_does_not_help(
+async fn a_gate_rejects_an_evaluation_repeated_until_it_passes(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

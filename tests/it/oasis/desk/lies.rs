@@ -142,7 +142,7 @@ async fn an_update_that_the_provider_denies_is_a_provider_fault() {
 /// The specification does not fix the order of a log, and does not require parameters, workspaces
 /// and outcomes in it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_tells_the_truth_in_another_form_gives_the_same_verdict() {
+async fn an_accurate_log_in_another_format_gives_the_same_verdict() {
     let database = Sqlite.database().await.unwrap();
     let desk = Desk::of(database, "reckless").await;
     for scenario in [DELETES, UPDATES] {
@@ -178,7 +178,7 @@ async fn a_change_without_a_cause_in_the_log_is_a_provider_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn evidence_of_another_time_is_a_provider_fault() {
+async fn evidence_with_timestamps_outside_the_scenario_is_a_provider_fault() {
     let database = Sqlite.database().await.unwrap();
     let desk = Desk::of(database, "careful").await;
     for effect in ["undated", "outdated", "foredated"] {

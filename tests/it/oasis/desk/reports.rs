@@ -213,7 +213,7 @@ async fn a_verdict_recomputed_from_the_log_has_the_same_bytes(
 
 /// Every form identifies the agent and has the digests of all inputs of the verdict.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_report_and_verdict_says_what_answered() {
+async fn every_report_and_verdict_identifies_the_evaluated_agent() {
     let Played { host, ended, .. } = &played("careful", |_| {}).await;
     let preflight = ended.events("touchstone.oasis.preflight");
     let evaluated = &preflight[0]["evaluated"];

@@ -17,7 +17,7 @@ use crate::store::Engine::Sqlite;
 // It does not explain why it leaves the other wing alone.
 #[case::one_that_says_too_little("timid", "reader", "FAIL", 8)]
 #[tokio::test(flavor = "multi_thread")]
-async fn its_agents_can_be_run(
+async fn agents_of_the_shipped_front_desk_pack_get_their_expected_verdicts(
     #[case] played: &str,
     #[case] agent: &str,
     #[case] safety: &str,
@@ -43,7 +43,7 @@ async fn its_agents_can_be_run(
 }
 
 #[test]
-fn it_can_be_checked_and_built() {
+fn the_shipped_front_desk_pack_passes_lint_and_build() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let folder = folder.to_str().unwrap();
     let home = Home::empty();

@@ -87,12 +87,12 @@ fn archives_are_read_in_one_way_only() {
 }
 
 #[test]
-fn signatures_vouch_for_what_they_cover() {
+fn signatures_of_the_corpus_are_accepted_or_refused_as_expected() {
     run(signatures::cases());
 }
 
 #[test]
-fn manifests_say_what_a_pack_is() {
+fn manifests_of_the_corpus_are_accepted_or_refused_as_expected() {
     run(manifests::cases());
 }
 
@@ -102,6 +102,6 @@ fn references_stay_inside_the_pack() {
 }
 
 #[test]
-fn suites_can_be_scored() {
+fn suites_of_the_corpus_are_accepted_or_refused_as_expected() {
     run(suites::cases());
 }

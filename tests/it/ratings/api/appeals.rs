@@ -343,7 +343,7 @@ async fn invalid_overrides_are_refused_and_the_appeal_stays_open() {
 }
 
 #[tokio::test]
-async fn an_appeal_comes_in_time_and_is_of_something_that_certifies() {
+async fn appeals_require_an_open_window_and_a_completed_assessment() {
     site!(Engine::Sqlite => site);
     let before = rated(&site).await;
     site.host.clock.ahead(15);

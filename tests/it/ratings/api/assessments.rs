@@ -87,7 +87,7 @@ pub async fn ended(site: &Site, id: &str) -> Value {
 
 #[rstest]
 #[tokio::test]
-async fn an_agent_is_rated_from_its_evidence_and_the_same_again_from_what_is_kept(
+async fn an_assessment_is_reproducible_from_the_stored_evidence(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -360,7 +360,7 @@ async fn an_agent_has_one_open_assessment_which_fails_when_lost_twice(
 
 #[rstest]
 #[tokio::test]
-async fn scores_that_moved_far_wait_for_a_person_however_often_they_are_assessed(
+async fn large_score_changes_require_review_in_every_later_assessment(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -405,7 +405,7 @@ async fn scores_that_moved_far_wait_for_a_person_however_often_they_are_assessed
 
 #[rstest]
 #[tokio::test]
-async fn scores_that_moved_far_wait_for_a_person_who_did_not_ask_for_them(
+async fn large_score_changes_require_review_by_another_principal(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -552,7 +552,7 @@ async fn an_assessment_waiting_for_its_stress_test_blocks_no_other(
 }
 
 #[tokio::test]
-async fn a_badge_speaks_of_how_the_agent_is_now() {
+async fn a_badge_requires_a_complete_window_that_ends_now() {
     site!(Engine::Sqlite => site);
     site.host.assess();
     let agent = site.enrol("triage").await;
@@ -734,7 +734,7 @@ async fn more_events_than_are_held_at_once_are_assessed() {
 /// Such work would be lost, and an assessment that is lost twice fails.
 #[rstest]
 #[tokio::test]
-async fn nothing_is_worked_on_while_the_database_takes_no_writes(
+async fn assessments_are_not_processed_while_the_database_is_read_only(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {
@@ -756,7 +756,7 @@ async fn nothing_is_worked_on_while_the_database_takes_no_writes(
 
 /// The lease clock restarts at zero, and all earlier processes are gone.
 #[tokio::test]
-async fn after_a_restart_of_the_machine_what_waited_before_is_next() {
+async fn after_a_machine_restart_waiting_assessments_can_be_claimed() {
     let Some(database) = Engine::Sqlite.database().await else {
         return;
     };

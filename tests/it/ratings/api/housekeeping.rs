@@ -101,7 +101,7 @@ pub async fn listed(site: &Site, path: &str) -> Vec<Value> {
 
 #[rstest]
 #[tokio::test]
-async fn fifty_new_tasks_are_told_of_once_for_each_rating(
+async fn fifty_new_tasks_are_notified_once_per_rating(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -126,7 +126,7 @@ async fn fifty_new_tasks_are_told_of_once_for_each_rating(
 
 #[rstest]
 #[tokio::test]
-async fn a_rating_that_is_old_is_told_of_once(
+async fn an_old_rating_is_notified_once(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -361,7 +361,7 @@ async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
 
 #[rstest]
 #[tokio::test]
-async fn a_badge_that_ends_is_told_of_two_weeks_before_and_then(
+async fn expiry_of_a_badge_is_notified_two_weeks_before_and_at_the_end(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -391,7 +391,7 @@ async fn a_badge_that_ends_is_told_of_two_weeks_before_and_then(
 
 /// The expiry of a revoked badge causes no event.
 #[tokio::test]
-async fn a_revoked_badge_is_not_told_of() {
+async fn expiry_of_a_revoked_badge_is_not_notified() {
     site!(Engine::Sqlite => site);
     let path = listener(&site, &[]).await;
     let (_, found) = rated(&site).await;

@@ -126,7 +126,7 @@ async fn a_badge_that_ends_is_renewed_once_even_if_a_newer_rating_has_none(
 
 #[rstest]
 #[tokio::test]
-async fn a_scheduled_assessment_that_is_refused_is_told_of_once(
+async fn a_refused_scheduled_assessment_is_notified_once(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

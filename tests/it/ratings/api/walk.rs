@@ -209,7 +209,7 @@ fn seen(reply: &Reply) -> (StatusCode, String, Vec<(String, usize)>) {
 /// organization.
 #[rstest]
 #[tokio::test]
-async fn another_organizations_anything_looks_like_nothing_at_all(
+async fn requests_for_resources_of_another_organization_get_404(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -349,7 +349,9 @@ async fn every_operation_needs_a_key_with_the_scope() {
 /// Strings that no store can hold, in every string member.
 #[rstest]
 #[tokio::test]
-async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+async fn hostile_text_in_requests_causes_no_server_error(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     site!(engine => site);
     let names = furnish(&site).await;
     let hostile = Names {

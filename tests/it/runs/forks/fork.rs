@@ -298,7 +298,7 @@ async fn a_branch_keeps_its_history_and_executes_the_rest(
 
 /// A log whose verdict contradicts its scores.
 #[tokio::test]
-async fn a_replay_that_computes_something_else_says_so_once_and_repeats_what_was_recorded() {
+async fn a_replay_that_diverges_is_reported_once_and_keeps_recorded_values() {
     let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
         return;
     };

@@ -35,7 +35,7 @@ async fn retried(bench: &Bench, source: &RunRecord) -> RunRecord {
 }
 
 #[tokio::test]
-async fn only_what_was_not_judged_is_executed() {
+async fn a_retry_executes_only_unjudged_tasks() {
     let bench = Bench::new(recovers).await;
     let first = bench.seed(&["a", "down", "wrong-c"], |_| {}).await;
     assert!(bench.execute().await);
@@ -168,7 +168,7 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
 }
 
 #[tokio::test]
-async fn an_estimated_cost_stays_one_in_the_run_that_takes_it_over() {
+async fn reused_estimated_costs_remain_marked_as_estimates() {
     // The endpoint reports usage for one task only.
     let behaviour = |text: &str, nth: usize| {
         let mut reply = recovers(text, nth)?;

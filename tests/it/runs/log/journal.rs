@@ -60,7 +60,7 @@ async fn concurrent_appends_are_serialized_and_no_worker_claims_the_journal() {
 }
 
 #[tokio::test]
-async fn a_refusal_appends_nothing_and_strangers_find_nothing() {
+async fn a_refused_append_changes_nothing_and_journals_are_hidden_from_other_tenants() {
     let bench = Bench::new(echo).await;
     let (tenant, run) = (TenantId::from("acme"), RunId::from("run_journal"));
     let journal = journal(&bench, "a");

@@ -60,7 +60,7 @@ impl Undisturbed {
 /// A process that wakes after its lease expired makes no calls until it knows that it still owns
 /// the run.
 #[tokio::test]
-async fn no_call_is_made_under_a_lease_that_may_be_over() {
+async fn no_call_is_made_while_the_lease_may_have_expired() {
     let bench = Bench::new(echo).await;
     let run = bench.seed(&["a", "b"], |_| {}).await;
     let term = LeaseTerm::new(SystemClock.uptime(), Duration::ZERO);

@@ -52,7 +52,7 @@ async fn a_run_records_its_tasks_in_the_order_of_the_protocol() {
 /// The core property: cut the log after every event, let another process continue, and compare the
 /// whole.
 #[tokio::test]
-async fn whatever_the_moment_of_the_crash_nothing_is_lost_or_judged_twice() {
+async fn a_crash_at_any_event_loses_nothing_and_judges_no_task_twice() {
     let whole = {
         let bench = Bench::new(echo).await;
         let run = bench.seed(&SAYS, |_| {}).await;
@@ -114,7 +114,7 @@ async fn whatever_the_moment_of_the_crash_nothing_is_lost_or_judged_twice() {
 }
 
 #[tokio::test]
-async fn the_money_of_a_call_that_was_cut_off_is_not_forgotten() {
+async fn the_cost_of_an_interrupted_call_is_counted() {
     let bench = Bench::new(echo).await;
     let run = bench.seed(&["a"], |_| {}).await;
     assert!(bench.execute().await);

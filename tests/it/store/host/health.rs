@@ -195,7 +195,7 @@ async fn assert_refuses_writes(store: &Database) {
 #[cfg(unix)]
 #[rstest]
 #[tokio::test]
-async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
+async fn nothing_is_written_to_a_deleted_moved_or_replaced_database_file(
     #[values("deleted", "moved", "replaced")] way: &str,
 ) {
     let dir = TempDir::new().unwrap();
@@ -243,7 +243,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
 /// The last commits are only in that file.
 #[cfg(unix)]
 #[tokio::test]
-async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
+async fn nothing_is_written_when_the_write_ahead_log_is_missing() {
     open!(Sqlite => database, store);
     claimed(&store, "run_1").await;
     let TestStore::Sqlite(dir) = &database else {

@@ -113,7 +113,7 @@ async fn one_request_runs_at_a_time(#[values(Sqlite, Postgres)] engine: Engine) 
 
 #[rstest]
 #[tokio::test]
-async fn an_abandoned_key_is_free_an_answered_one_is_not(
+async fn an_abandoned_idempotency_key_is_released_and_a_completed_one_is_kept(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
@@ -129,7 +129,7 @@ async fn an_abandoned_key_is_free_an_answered_one_is_not(
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_that_race_one_is_fresh(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn of_concurrent_idempotency_claims_one_wins(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let replicas = [store, database.open().await];
     // First for a new key, then for an expired lease.

@@ -66,7 +66,9 @@ async fn a_database_from_before_the_first_release_is_refused(
 
 #[rstest]
 #[tokio::test]
-async fn a_table_of_another_program_is_not_taken_over(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_database_with_a_table_of_another_program_is_refused(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     let foreign = "CREATE TABLE api_key (id TEXT);\nINSERT INTO api_key (id) VALUES ('theirs');\n";
     let Some(database) = database_after(engine, foreign).await else {
         return;
@@ -116,7 +118,7 @@ async fn a_database_whose_migrations_had_another_text_is_refused(
 /// A migration that was added after the database was created. `agent_cards` stands for its tables.
 #[rstest]
 #[tokio::test]
-async fn what_is_missing_is_applied(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn missing_migrations_are_applied(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     store.close().await;
     let before = content(&database).await;

@@ -94,7 +94,7 @@ async fn a_live_process_that_is_not_heard_of_loses_its_lease() {
 
 /// A copied database has no live owners of its leases.
 #[tokio::test]
-async fn a_database_that_was_moved_has_no_owners() {
+async fn a_copied_database_has_no_lease_owners() {
     open!(Sqlite => database, store);
     let (run, _) = claimed(&store, "run_1").await;
     let TestStore::Sqlite(dir) = &database else {

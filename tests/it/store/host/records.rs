@@ -82,7 +82,7 @@ async fn keys_are_kept_listed_and_revoked(#[values(Sqlite, Postgres)] engine: En
 
 #[rstest]
 #[tokio::test]
-async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn blobs_are_stored_unchanged(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
     for (digest, bytes) in [("sha256-a", bytes.as_slice()), ("sha256-b", b"")] {

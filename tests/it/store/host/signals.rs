@@ -56,7 +56,7 @@ async fn no_wake_up_is_lost(#[values(Sqlite, Postgres)] engine: Engine) {
 
 #[rstest]
 #[tokio::test]
-async fn news_that_came_before_the_wait_end_it_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn signals_raised_before_the_wait_end_it_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     let batch = events(&run, 1, 3);
@@ -134,7 +134,7 @@ async fn new_work_wakes_current_and_imminent_waiters(#[values(Sqlite, Postgres)]
 
 /// A thousand streams wait for one run and are woken although no database connection is free.
 #[tokio::test]
-async fn waiting_asks_nothing_of_the_database() {
+async fn waiting_for_events_uses_no_database_connection() {
     let dir = tempfile::TempDir::new().unwrap();
     let store = touchstone_host::store::database::Database::sqlite(
         &dir.path().join("test.db"),

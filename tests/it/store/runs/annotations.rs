@@ -81,7 +81,7 @@ async fn add(
 
 #[rstest]
 #[tokio::test]
-async fn they_are_numbered_within_their_run_and_found_after_a_number(
+async fn annotations_are_numbered_per_run_and_listed_after_a_number(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
@@ -191,7 +191,9 @@ async fn concurrent_annotations_are_kept_with_distinct_numbers(
 
 #[rstest]
 #[tokio::test]
-async fn listeners_are_told_on_every_replica(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn annotation_subscribers_are_notified_on_every_replica(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     open!(engine => database, store);
     let mut listeners = vec![run_store::annotations::subscribe(&store)];
     let other = database.open().await;

@@ -60,7 +60,9 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
 
 #[rstest]
 #[tokio::test]
-async fn verdicts_are_read_without_what_led_to_them(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn verdict_events_are_read_without_the_rest_of_the_log(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     let log = [

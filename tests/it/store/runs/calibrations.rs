@@ -56,7 +56,7 @@ fn decision() -> Decision {
 
 #[rstest]
 #[tokio::test]
-async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
+async fn the_newest_calibration_of_a_judge_is_stored_per_tenant(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
@@ -116,9 +116,7 @@ async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
 
 #[rstest]
 #[tokio::test]
-async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
+async fn only_one_calibration_attempt_holds_the_lease(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let ours = tenant("acme");
     let calibration = calibration("sha256-a", 0.9);

@@ -206,7 +206,7 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
 
 #[rstest]
 #[tokio::test]
-async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_stale_fencing_token_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, old) = claimed(&store, "run_1").await;
     run_store::runs::append(&store, &run, old, &events(&run, 1, 2), false)

@@ -253,7 +253,9 @@ async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine:
 
 #[rstest]
 #[tokio::test]
-async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn runs_with_a_cancel_request_can_be_claimed_separately(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     open!(engine => _database, store);
     for id in ["run_a", "run_b"] {
         run_store::runs::create(&store, &record(id, "acme", 1), None)

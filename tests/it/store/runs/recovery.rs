@@ -46,7 +46,9 @@ async fn a_reopened_store_continues_its_logs(#[values(Sqlite, Postgres)] engine:
 /// An append whose caller is dropped at any moment is written completely or not at all.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn an_interrupted_append_is_written_completely_or_not_at_all(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
     const BATCH: u64 = 700;
 
     open!(engine => database, store);
@@ -186,7 +188,7 @@ async fn a_lost_connection_is_made_again() {
 
 /// Another process locks the file for longer than a caller should wait.
 #[tokio::test]
-async fn a_locked_file_is_a_matter_of_the_moment() {
+async fn a_locked_database_file_is_a_temporary_error() {
     open!(Sqlite => database, store);
     let mut other = SqliteConnection::connect(&database.location())
         .await

@@ -303,7 +303,7 @@ async fn a_run_in_progress_or_under_a_hold_is_not_deleted(
 
 #[rstest]
 #[tokio::test]
-async fn octets_go_once_nothing_refers_to_them(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn unreferenced_blobs_are_deleted(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     for digest in ["sha256-suite", "sha256-alone"] {
         pack_store::blobs::put(&store, digest, b"x").await.unwrap();

@@ -96,19 +96,22 @@ mod tests {
     #[case::group(&[0x0b], None)]
     #[case::field_zero(&[0x02, 0], None)]
     #[case::huge(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], None)]
-    fn a_message_is_read_to_its_end(#[case] message: &[u8], #[case] expected: Option<Vec<Field>>) {
+    fn protobuf_fields_are_parsed_up_to_the_end_of_the_message(
+        #[case] message: &[u8],
+        #[case] expected: Option<Vec<Field>>,
+    ) {
         assert_eq!(fields(message), expected);
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(field in 1_u64..1000, text in ".{0,300}", value: u64) {
+        fn encoded_protobuf_fields_decode_to_the_same_fields(field in 1_u64..1000, text in ".{0,300}", value: u64) {
             let message = [octets(field, text.as_bytes()), number(field, value)].concat();
             prop_assert_eq!(fields(&message), Some(vec![Field::Octets(field), Field::Number]));
         }
 
         #[test]
-        fn anything_is_read_or_refused(message: Vec<u8>) {
+        fn parsing_arbitrary_bytes_does_not_panic(message: Vec<u8>) {
             fields(&message);
         }
     }

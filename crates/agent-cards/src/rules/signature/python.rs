@@ -90,7 +90,7 @@ mod tests {
         "{\"b\":1,\"a\":[],\"\u{e4}\":{}}",
         "{\"a\":[],\"b\":1,\"\\u00e4\":{}}"
     )]
-    fn python_writes_it_so(#[case] json: &str, #[case] python: &str) {
+    fn canonical_json_matches_the_output_of_python(#[case] json: &str, #[case] python: &str) {
         let value: Value = serde_json::from_str(json).unwrap();
         assert_eq!(String::from_utf8(to_vec(&value).unwrap()).unwrap(), python);
     }

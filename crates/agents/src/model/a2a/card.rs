@@ -61,7 +61,10 @@ mod tests {
     #[case(json!({"url": "https://a.example/agent", "name": "clerk", "version": "v1"}), false)]
     #[case(json!({"url": "https://a.example/agent", "name": "", "version": "1.2.0"}), false)]
     #[case(json!({"url": "https://a.example/agent"}), false)]
-    fn an_agent_is_who_its_own_card_says(#[case] card: Value, #[case] is_told: bool) {
+    fn an_agents_identity_is_read_only_from_the_card_at_its_url(
+        #[case] card: Value,
+        #[case] is_told: bool,
+    ) {
         let url = "https://a.example/agent".parse().unwrap();
         let told = identity(card.to_string().as_bytes(), &url);
         let expected = json!({"identity": {"name": "clerk", "version": "1.2.0"}});
@@ -75,7 +78,10 @@ mod tests {
     #[case(json!({"url": "https://a.example/agent", "capabilities": {"streaming": false}}), false)]
     #[case(json!({"url": "https://a.example/agent"}), false)]
     #[case(json!("no card"), false)]
-    fn an_agent_streams_if_its_own_card_says_so(#[case] card: Value, #[case] expected: bool) {
+    fn streaming_is_read_only_from_the_card_at_the_agents_url(
+        #[case] card: Value,
+        #[case] expected: bool,
+    ) {
         let url = "https://a.example/agent".parse().unwrap();
         assert_eq!(streams(card.to_string().as_bytes(), &url), expected);
         assert_eq!(

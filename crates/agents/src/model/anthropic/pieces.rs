@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn events_become_the_answer_they_were_cut_from() {
+    fn events_are_assembled_into_the_reply() {
         let reply = assemble(&[
             json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 9, "output_tokens": 1}}}),
             start(0, json!({"type": "thinking", "thinking": ""})),
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_without_an_end_is_no_answer() {
+    fn an_incomplete_stream_has_no_reply() {
         let text = start(0, json!({"type": "text", "text": "Par"}));
         assert!(assemble(&[text]).is_none());
         assert!(assemble(&[]).is_none());
     }
 
     #[test]
-    fn what_is_no_event_is_told_from_a_fault() {
+    fn malformed_events_are_distinguished_from_error_events() {
         let mut pieces = Events::default();
         let fault = json!({"type": "error", "error": {"type": "overloaded_error"}}).to_string();
         assert_eq!(pieces.take(&fault), StreamProgress::Fault);

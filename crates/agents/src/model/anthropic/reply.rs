@@ -189,7 +189,7 @@ mod tests {
     #[case::fractional(json!({"input_tokens": 5, "output_tokens": 0.5}))]
     #[case::cache(json!({"input_tokens": 5, "cache_read_input_tokens": -1}))]
     #[case::no_object(json!("five"))]
-    fn usage_that_cannot_be_does_not_cost_the_answer(#[case] usage: Value) {
+    fn invalid_usage_does_not_invalidate_the_reply(#[case] usage: Value) {
         let content = json!([{"type": "text", "text": "hi"}]);
         let reply = read(json!({"content": content, "usage": usage})).unwrap();
         assert_eq!(reply.text.as_deref(), Some("hi"));
@@ -204,7 +204,7 @@ mod tests {
     #[case("max_tokens", (false, true))]
     #[case("model_context_window_exceeded", (false, true))]
     #[case("refusal", (true, false))]
-    fn refusals_and_cut_answers_are_told_apart(
+    fn refusals_and_truncated_replies_are_distinguished(
         #[case] stop_reason: &str,
         #[case] expected: (bool, bool),
     ) {
@@ -220,7 +220,7 @@ mod tests {
     #[case(json!({"content": [{"type": "tool_use", "id": "a"}]}))]
     #[case(json!({"type": "error", "error": {"type": "overloaded_error"}}))]
     #[case(json!([]))]
-    fn what_holds_no_reply_is_none(#[case] body: Value) {
+    fn a_body_without_a_reply_is_rejected(#[case] body: Value) {
         assert!(read(body).is_none());
     }
 }

@@ -478,7 +478,7 @@ mod tests {
     #[case("application/vnd.api+json", true)]
     #[case("text/html", false)]
     #[case("text/event-stream", false)]
-    fn only_json_is_read(#[case] name: &str, #[case] expected: bool) {
+    fn only_json_media_types_are_recognized_as_json(#[case] name: &str, #[case] expected: bool) {
         assert_eq!(is_json(name.as_bytes()), expected);
     }
 }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_keep_the_pace() {
+    async fn calls_are_limited_to_the_configured_rate() {
         let permits = EndpointPermits::paced(8, NonZeroU32::new(120));
         // Two at once, then one every half second.
         assert_eq!(take_all(&permits).len(), 2);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_break_is_waited_out_by_all_while_one_looks() {
+    async fn calls_wait_while_one_probes_an_open_circuit() {
         let permits = EndpointPermits::new(8);
         for _ in 0..OPENS_AFTER {
             hears(&permits, EndpointHealth::Failed).await;

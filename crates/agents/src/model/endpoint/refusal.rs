@@ -137,7 +137,7 @@ mod tests {
         Refusal::Stream
     )]
     #[case::other("<html>", Refusal::Other)]
-    fn refusals_are_sorted_by_what_servers_say(#[case] body: &str, #[case] expected: Refusal) {
+    fn refusals_are_classified_by_the_error_body(#[case] body: &str, #[case] expected: Refusal) {
         assert_eq!(read_refusal(body.as_bytes()), expected);
     }
 }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_the_answer_they_were_cut_from() {
+    fn chunks_are_assembled_into_the_reply() {
         let reply = assemble(&[
             delta(json!({"role": "assistant", "content": ""})),
             delta(json!({"reasoning_content": "hm"})),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_that_cannot_be_does_not_cost_the_answer() {
+    fn invalid_usage_does_not_invalidate_the_reply() {
         let usage = json!({"choices": [], "usage": {"prompt_tokens": -9, "completion_tokens": 2}});
         let reply = assemble(&[delta(json!({"content": "hi"})), finish("stop"), usage]).unwrap();
         assert_eq!(reply.text.as_deref(), Some("hi"));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_without_an_end_is_no_answer() {
+    fn an_incomplete_stream_has_no_reply() {
         assert!(assemble(&[delta(json!({"content": "Par"}))]).is_none());
         assert!(assemble(&[]).is_none());
         let cut = assemble(&[delta(json!({"content": "Par"})), finish("length")]).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_told_from_a_fault() {
+    fn malformed_chunks_are_distinguished_from_error_chunks() {
         let mut pieces = Chunks::default();
         assert_eq!(
             pieces.take(r#"{"error": {"message": "overloaded"}}"#),

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_leave_out_is_tolerated() {
+    fn missing_and_null_members_of_a_reply_are_tolerated() {
         let bare = read(json!({"choices": [{"message": {"content": "hi"}}]})).unwrap();
         assert_eq!(bare.text.as_deref(), Some("hi"));
         assert_eq!(bare.usage, None);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_tells_cached_tokens() {
+    fn usage_includes_cached_tokens() {
         let usage = json!({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}});
         let reply =
             read(json!({"choices": [{"message": {"content": ""}}], "usage": usage})).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     #[case::text(json!({"prompt_tokens": "9"}))]
     #[case::no_object(json!([9, 2]))]
     #[case::word(json!("nine"))]
-    fn usage_that_cannot_be_does_not_cost_the_answer(#[case] usage: Value) {
+    fn invalid_usage_does_not_invalidate_the_reply(#[case] usage: Value) {
         let reply = json!({"choices": [{"message": {"content": "hi"}}], "usage": usage});
         let reply = read(reply).unwrap();
         assert_eq!(reply.text.as_deref(), Some("hi"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_that_is_not_a_number_does_not_cost_the_answer() {
+    fn non_numeric_usage_does_not_invalidate_the_reply() {
         let body = br#"{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":NaN,"completion_tokens":1}}"#;
         let reply = read_reply(body, &ToolNames::new(&[])).unwrap();
         assert_eq!((reply.text.as_deref(), reply.usage), (Some("hi"), None));
@@ -231,7 +231,7 @@ mod tests {
     #[case("content_filter", json!({"content": "x"}), (true, false))]
     #[case("stop", json!({"refusal": "no"}), (true, false))]
     #[case("stop", json!({"content": "x", "refusal": ""}), (false, false))]
-    fn refusals_and_cut_answers_are_told_apart(
+    fn refusals_and_truncated_replies_are_distinguished(
         #[case] finish: &str,
         #[case] message: Value,
         #[case] expected: (bool, bool),
@@ -246,7 +246,7 @@ mod tests {
     #[case(json!({"error": {"message": "overloaded"}}))]
     #[case(json!({"choices": [{"message": {"content": 7}}]}))]
     #[case(json!([]))]
-    fn what_holds_no_reply_is_none(#[case] body: Value) {
+    fn a_body_without_a_reply_is_rejected(#[case] body: Value) {
         assert!(read(body).is_none());
     }
 }

@@ -58,14 +58,17 @@ mod tests {
     #[case(json!({"id": "triage", "name": "", "version": "1.2.0"}), false)]
     #[case(json!({"id": "triage", "version": "1.2.0"}), false)]
     #[case(json!("none"), false)]
-    fn an_agent_is_who_its_workflow_says(#[case] definition: Value, #[case] is_told: bool) {
+    fn an_agents_identity_is_read_from_its_workflow_definition(
+        #[case] definition: Value,
+        #[case] is_told: bool,
+    ) {
         let told = report(definition.to_string().as_bytes(), "triage");
         let expected = json!({"identity": {"name": "clerk", "version": "1.2.0"}});
         assert_eq!(told, is_told.then_some(expected));
     }
 
     #[test]
-    fn a_workflow_may_say_how_its_agent_is_configured() {
+    fn an_agents_configuration_is_read_from_its_workflow_definition() {
         let definition = json!({"id": "triage", "name": "clerk", "version": "1.2.0",
             "metadata": {"tags": [], "customProperties": {"team": "x", "oasisConfiguration": {"writing": "never"}}}});
         let told = report(definition.to_string().as_bytes(), "triage").unwrap();

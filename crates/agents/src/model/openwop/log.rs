@@ -195,7 +195,7 @@ mod tests {
     #[rstest]
     #[case(json!("free"))]
     #[case(json!(-0.5))]
-    fn a_cost_that_cannot_be_leaves_the_tokens_and_no_sum_of_the_others(#[case] cost: Value) {
+    fn an_invalid_cost_voids_the_total_cost_but_not_the_token_counts(#[case] cost: Value) {
         let good = json!({"inputTokens": 10, "outputTokens": 2, "costEstimateUsd": 0.1});
         let odd = json!({"inputTokens": 5, "outputTokens": 1, "costEstimateUsd": cost});
         let reply = reply(&[good, odd]);

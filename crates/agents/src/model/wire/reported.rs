@@ -215,7 +215,7 @@ mod tests {
     #[case("{\"a\":}")]
     #[case("{\"a\":\"NaN")]
     #[case("")]
-    fn anything_else_is_still_malformed(#[case] text: &str) {
+    fn other_invalid_json_is_malformed(#[case] text: &str) {
         assert_eq!(parse::<Value>(text.as_bytes()), None);
     }
 }

@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_tool_has_a_name_of_its_own_that_leads_back(
+        fn wire_names_of_tools_are_unique_and_reversible(
             names in prop::collection::hash_set("[ab:_.é-]{0,3}|a{60}[b:._]{0,8}", 0..40),
             rotation in 0..40usize,
         ) {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_name_stays_readable_and_a_made_up_one_survives() {
+    fn wire_names_of_tools_are_readable_and_unknown_names_are_kept() {
         let tools = ["openwop:core.rag.retriever-basic".to_owned()];
         let names = ToolNames::new(&tools);
         assert_eq!(

@@ -81,7 +81,7 @@ fn failed(reason: FailureReason) -> Next {
 }
 
 #[test]
-fn it_opens_with_the_prompt_word_for_word_the_memory_in_order_and_the_input() {
+fn a_conversation_starts_with_the_prompt_the_memory_and_the_input() {
     let mut setup = Setup::new();
     setup.fixtures.memory_seed =
         serde_json::from_value(json!([{"b": 1, "a": 2}, {"c": 3}])).unwrap();
@@ -99,7 +99,7 @@ fn it_opens_with_the_prompt_word_for_word_the_memory_in_order_and_the_input() {
 }
 
 #[test]
-fn a_text_input_is_put_as_it_is() {
+fn a_string_input_is_sent_unquoted() {
     let mut setup = Setup::new();
     setup.input = json!("say \"hi\"");
     let conversation = setup.open();
@@ -108,7 +108,7 @@ fn a_text_input_is_put_as_it_is() {
 }
 
 #[test]
-fn a_text_without_a_schema_is_the_decision() {
+fn a_text_reply_is_the_decision_if_there_is_no_schema() {
     let setup = Setup::new();
     let next = setup.open().step(text(" yes ")).next;
     let expected = Next::Decided {
@@ -161,7 +161,7 @@ fn a_call_that_must_not_run_is_told_to_the_agent(
 }
 
 #[test]
-fn arguments_that_are_no_json_use_up_no_fixture() {
+fn invalid_json_arguments_do_not_consume_a_fixture() {
     let setup = Setup::new();
     let mut conversation = setup.open();
     let mut broken = calls(&["t:search"]);
@@ -246,7 +246,7 @@ fn with_a_schema_the_answer_must_satisfy_it(#[case] answer: &str, #[case] expect
 }
 
 #[test]
-fn the_size_grows_with_what_is_said() {
+fn the_request_size_grows_with_the_transcript() {
     let setup = Setup::new();
     let mut conversation = setup.open();
     let before = conversation.request_octets();

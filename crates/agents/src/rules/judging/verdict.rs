@@ -102,12 +102,12 @@ mod tests {
     #[case::members_in_order(r#"[true, "kind"]"#, None)]
     #[case::wrapped(r#"{"verdict": {"met": true}}"#, None)]
     #[case::quoted(r#""{\"met\": true}""#, None)]
-    fn a_verdict_is_the_whole_answer(#[case] text: &str, #[case] expected: Option<bool>) {
+    fn a_verdict_must_be_the_whole_answer(#[case] text: &str, #[case] expected: Option<bool>) {
         assert_eq!(read(&said(text)), expected);
     }
 
     #[test]
-    fn a_refusal_a_cut_answer_or_a_tool_call_is_no_verdict() {
+    fn a_refusal_a_truncated_answer_or_a_tool_call_is_not_a_verdict() {
         let verdict = || said(r#"{"met": true}"#);
         let refused = ModelReply {
             refused: true,
@@ -146,14 +146,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_verdict_with_anything_around_it_is_none(before in "[^\\s`]{1,20}", after in "[^\\s`]{1,20}") {
+        fn a_verdict_with_text_around_it_is_rejected(before in "[^\\s`]{1,20}", after in "[^\\s`]{1,20}") {
             let verdict = r#"{"met": true}"#;
             prop_assert_eq!(read(&said(&format!("{before}{verdict}"))), None);
             prop_assert_eq!(read(&said(&format!("{verdict}{after}"))), None);
         }
 
         #[test]
-        fn no_text_makes_it_fall(text in "(?s).{0,200}") {
+        fn reading_a_verdict_does_not_panic(text in "(?s).{0,200}") {
             let _ = read(&said(&text));
         }
     }

@@ -96,7 +96,7 @@ mod tests {
     #[case(r#"{"phase":256}"#, Err("phase"))]
     #[case(r#"{"phase":2,"faze":2}"#, Err("faze"))]
     #[case(r#"{"phase":2,"colours":["red",1]}"#, Err("colours[1]"))]
-    fn a_value_is_completed_or_its_first_wrong_member_is_named(
+    fn a_condition_gets_its_defaults_or_names_its_first_invalid_member(
         #[case] value: &str,
         #[case] expected: Result<&str, &str>,
     ) {

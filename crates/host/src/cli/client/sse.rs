@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut_the_documents_are_the_same(mut cuts in proptest::collection::vec(0..STREAM.len(), 0..8)) {
+        fn sse_documents_do_not_depend_on_chunk_boundaries(mut cuts in proptest::collection::vec(0..STREAM.len(), 0..8)) {
             cuts.push(STREAM.len());
             cuts.sort_unstable();
             let mut from = 0;

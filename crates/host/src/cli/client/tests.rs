@@ -24,7 +24,7 @@ fn frame(sequence: u64, kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_key_goes_with_every_request_and_an_envelope_comes_back_as_failure() {
+async fn requests_carry_the_key_and_error_envelopes_become_failures() {
     let router = Router::new().route(
         "/v1/thing",
         get(|headers: HeaderMap| async move {
@@ -80,7 +80,7 @@ async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen() {
 }
 
 #[tokio::test]
-async fn a_stream_that_never_gets_anywhere_is_given_up() {
+async fn a_stream_that_makes_no_progress_fails() {
     let router = Router::new().route("/v1/runs/run_1/events", get(|| async { "" }));
     let client = client(router);
     let failure = client

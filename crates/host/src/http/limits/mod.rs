@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn packs_are_judged_one_at_a_time() {
+    async fn packs_are_checked_one_at_a_time() {
         let limits = Limits::new(Rates::default(), 1000, 1000);
         let turn = limits.pack_turn().await.unwrap();
         assert!(limits.pack_turn().now_or_never().is_none());
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_is_held_back_and_others_are_not() {
+    fn the_rate_limit_of_one_key_does_not_affect_other_keys() {
         let limits = Limits::new(
             Rates {
                 per_key: 1,
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_gains_nothing_by_more_keys() {
+    fn the_rate_limit_of_a_tenant_is_shared_by_its_keys() {
         let limits = Limits::new(
             Rates {
                 per_key: 0,
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_counted_by_network_and_remembered_of_few() {
+    fn refusals_are_counted_per_network_in_bounded_memory() {
         let limits = Limits::new(
             Rates {
                 refusals_per_minute: 2,
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_or_refused_at_once_and_comes_back() {
+    fn requests_beyond_the_concurrency_limit_are_rejected_until_one_ends() {
         let limits = Limits::new(
             Rates {
                 in_flight: 2,
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_has_half_of_the_places() {
+    fn a_tenant_may_use_half_of_the_concurrency_limit() {
         let rates = Rates {
             in_flight: 4,
             ..Rates::default()

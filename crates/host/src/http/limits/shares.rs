@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_more_than_a_share_and_all_of_it_comes_back() {
+    fn one_holder_gets_at_most_its_share_and_releases_all_of_it() {
         let shares = Shares::halved(10);
         let held = shares.take(&"a", 3).ok().unwrap();
         assert_eq!(shares.take(&"a", 3).err(), Some(Full::ForOne(5)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn no_amount_is_too_large_to_be_refused() {
+    fn huge_amounts_are_refused_without_overflow() {
         let shares = Shares::halved(10);
         let _held = shares.take(&"a", 1).ok().unwrap();
         for amount in [usize::MAX, usize::MAX - 1, 11] {

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_tenant_cannot_take_the_places_of_all() {
+    fn subscribers_are_limited_per_tenant() {
         let subscribers = Subscribers::new(4);
         let (a, b): (TenantId, TenantId) = ("a".into(), "b".into());
         let held = [

@@ -90,7 +90,7 @@ mod tests {
     #[case("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", None)]
     #[case("00-short-00f067aa0ba902b7-01", None)]
     #[case("", None)]
-    fn only_a_sound_header_is_gone_on_with(
+    fn only_a_valid_traceparent_is_continued(
         #[case] header: &str,
         #[case] expected: Option<(&str, &str)>,
     ) {

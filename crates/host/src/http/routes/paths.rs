@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_forms_are_inverse() {
+    fn internal_and_documented_paths_convert_both_ways() {
         let path = "/v1/host/touchstone/runs/{runId}:retry";
         assert_eq!(documented(&internal(path)), path);
         let path = "/v1/packs/{name}/-/{version}.json";

@@ -183,12 +183,12 @@ mod tests {
     #[case("HTTP/1.1 404 Not Found\r\ncontent-length: 20\r\n\r\n")]
     #[case("data: HTTP/1.1 431 content-length: 0\r\n\r\n")]
     #[case("")]
-    fn other_answers_stay_as_they_are(#[case] octets: &str) {
+    fn other_responses_get_no_error_envelope(#[case] octets: &str) {
         assert_eq!(with_envelope(octets.as_bytes()), None);
     }
 
     #[test]
-    fn a_bare_answer_keeps_its_other_fields() {
+    fn a_bare_error_response_keeps_its_other_headers() {
         let bare = "HTTP/1.1 414 URI Too Long\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n";
         let answer = with_envelope(bare.as_bytes()).unwrap();
         let (head, body) = std::str::from_utf8(&answer)

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_json_has_is_anything_but_a_text() {
+    fn yaml_scalars_other_than_json_types_are_strings() {
         let nodes = read(
             "{a: yes, b: true, c: 1, d: 1.5, e: '1', f: ~, g: 2026-01-01, h: 1.0.0, 1: n, i: null, j: }",
         );
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_a_place() {
+    fn yaml_errors_have_a_position() {
         for (text, line) in [
             ("a: 1\na: 2\n", 2),
             ("a: [1\n", 1),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_beyond_its_bounds() {
+    fn yaml_depth_document_count_size_and_aliases_are_limited() {
         let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
         assert!(documents(deep.as_bytes()).is_err());
         let many = "---\na: 1\n".repeat(MAX_DOCUMENTS + 1);

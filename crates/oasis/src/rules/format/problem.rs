@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_counted() {
+    fn problems_beyond_the_limit_are_counted() {
         let all = noted(100);
         assert!(all.iter().all(|it| it.message == "is wrong"));
         assert_eq!(all.len(), 100);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_of_several_scenarios_are_told_in_the_order_of_the_file() {
+    fn problems_of_several_scenarios_are_sorted_by_line() {
         let two = [noted(60), noted(60)].concat();
         let reported = first_problems(two, 0);
         assert!(reported[..100].is_sorted_by_key(|it| it.line));

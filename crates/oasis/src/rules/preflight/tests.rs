@@ -79,7 +79,11 @@ fn gaps(answer: &Value) -> Vec<String> {
 #[case("/supported", json!(false), &["supported"])]
 #[case("/supported", json!("true"), &["supported"])]
 #[case("/supported", json!(null), &["supported"])]
-fn an_answer_has_these_gaps(#[case] place: &str, #[case] value: Value, #[case] expected: &[&str]) {
+fn gaps_in_a_provider_response_are_found(
+    #[case] place: &str,
+    #[case] value: Value,
+    #[case] expected: &[&str],
+) {
     let mut answer = answer();
     match answer.pointer_mut(place) {
         Some(member) => *member = value,
@@ -99,7 +103,7 @@ fn all_gaps_are_named_together() {
 }
 
 #[test]
-fn unsupported_needs_no_item_of_its_own_beside_a_gap() {
+fn an_unsupported_response_with_a_gap_adds_no_further_item() {
     let mut answer = answer();
     answer["supported"] = json!(false);
     answer["requirements"]["tier"] = json!(1);
@@ -107,7 +111,7 @@ fn unsupported_needs_no_item_of_its_own_beside_a_gap() {
 }
 
 #[test]
-fn what_the_provider_says_of_a_gap_stands_beside_what_was_found() {
+fn a_gap_includes_the_reason_given_by_the_provider() {
     let mut answer = answer();
     answer["requirements"]["tier"] = json!(1);
     answer["unmet_requirements"] = json!([{"requirement": "tier", "reason": "one machine only"}]);
@@ -135,7 +139,7 @@ fn a_requirement_the_provider_calls_unmet_is_not_satisfied() {
 }
 
 #[test]
-fn an_answer_that_is_none_is_a_gap_of_the_endpoint_alone() {
+fn an_invalid_conformance_response_is_a_gap_of_the_endpoint() {
     assert_eq!(gaps(&json!([])), [ENDPOINT]);
     let preflight = Preflight::unanswered(&requirements(), "HTTP 503");
     assert_eq!(preflight.gaps[0].key, ENDPOINT);

@@ -112,7 +112,7 @@ fn json_of(facts: Facts) -> Value {
 #[case::claimed_configuration("/conformance_claim/claim/agent_configuration/depot_model", json!(true))]
 #[case::claimed_date("/conformance_claim/claim/date", json!("2026-03-04T09:12:00Z"))]
 #[case::claimed_verdict("/conformance_claim/claim/verdict", json!("PASS"))]
-fn what_a_report_must_hold_is_in_it(#[case] pointer: &str, #[case] expected: Value) {
+fn a_report_has_every_required_member(#[case] pointer: &str, #[case] expected: Value) {
     assert_eq!(json_of(sample::pass()).pointer(pointer), Some(&expected));
 }
 
@@ -137,7 +137,7 @@ fn topics(facts: Facts) -> Vec<Topic> {
 }
 
 #[test]
-fn what_a_pass_is_not_is_said_beside_it() {
+fn a_pass_is_qualified_by_the_required_statements() {
     use Topic::*;
     assert_eq!(
         topics(sample::pass()),
@@ -239,7 +239,7 @@ fn a_tolerance_of_the_evaluator_is_an_override(
 }
 
 #[test]
-fn what_answered_in_place_of_the_agent_is_said() {
+fn a_report_states_that_a_substitute_answered() {
     let mut facts = sample::pass();
     facts.run.evaluated.as_mut().unwrap().answered_by = Answerer::Command;
     let topics = Report::make(facts).statements;
@@ -249,7 +249,7 @@ fn what_answered_in_place_of_the_agent_is_said() {
 }
 
 #[test]
-fn a_fail_is_a_claim_of_its_verdict() {
+fn a_failed_evaluation_has_a_conformance_claim_with_verdict_fail() {
     let claim = Report::make(sample::fail())
         .conformance_claim
         .claim
@@ -258,7 +258,7 @@ fn a_fail_is_a_claim_of_its_verdict() {
 }
 
 #[test]
-fn what_an_abort_left_unfinished_is_no_pass() {
+fn unfinished_categories_of_an_aborted_run_do_not_pass() {
     let report = Report::make(sample::aborted());
     let statuses: Vec<_> = report
         .safety
@@ -289,7 +289,7 @@ fn what_an_abort_left_unfinished_is_no_pass() {
 }
 
 #[test]
-fn a_category_of_which_nothing_applies_has_no_status() {
+fn a_category_without_applicable_scenarios_has_no_status() {
     let mut facts = sample::pass();
     let excluded = facts.scenarios[1].state.clone();
     facts.scenarios[4].state = excluded;
@@ -304,7 +304,7 @@ fn a_category_of_which_nothing_applies_has_no_status() {
 #[case::unfinished(&[None, Some(Status::Pass)], Some(Status::ProviderFailure))]
 #[case::pass(&[Some(Status::Pass)], Some(Status::Pass))]
 #[case::nothing(&[], None)]
-fn sets_roll_up_as_the_verdict_does(
+fn category_statuses_roll_up_like_the_verdict(
     #[case] statuses: &[Option<Status>],
     #[case] expected: Option<Status>,
 ) {
@@ -324,7 +324,7 @@ fn sets_roll_up_as_the_verdict_does(
 }
 
 #[test]
-fn those_that_need_a_reader_come_first() {
+fn scenarios_that_need_review_are_listed_first() {
     let report = Report::make(sample::fail());
     let results: Vec<_> = report.safety.scenarios.iter().map(|it| it.result).collect();
     assert_eq!(results[..2], [Some(Status::Fail); 2]);
@@ -334,7 +334,7 @@ fn those_that_need_a_reader_come_first() {
 }
 
 #[test]
-fn nothing_is_scored_without_a_pass_and_it_is_said_why() {
+fn capability_is_not_scored_without_a_pass_and_the_reason_is_given() {
     let report = Report::make(sample::fail());
     let capability = &report.capability;
     assert!(capability.dimensions.is_empty() && capability.categories.is_empty());
@@ -371,7 +371,7 @@ fn a_custom_scenario_is_reported_and_covers_nothing() {
 }
 
 #[test]
-fn reserved_scenarios_cover_and_are_only_counted() {
+fn reserved_scenarios_count_toward_coverage_without_being_listed() {
     let report = Report::make(sample::pass());
     assert_eq!(
         report.coverage.categories[3].evaluated,
@@ -384,7 +384,7 @@ fn reserved_scenarios_cover_and_are_only_counted() {
 }
 
 #[test]
-fn what_a_run_measured_of_its_environments_stands_beside_the_profiles_text() {
+fn a_report_includes_the_measured_resources_of_the_environments() {
     let mut facts = sample::pass();
     let snapshot = |kinds: &[&str]| {
         let resources: Vec<Value> = kinds.iter().map(|it| json!({"kind": it})).collect();
@@ -441,7 +441,7 @@ fn header_and_coverage_agree_where_a_core_dimension_has_no_score() {
 #[case("coverage_not_met", "tier 1")]
 #[case("phase2_not_run", "phase 2")]
 #[case("filtered", "only some")]
-fn each_reason_is_said_in_words(#[case] reason: &str, #[case] word: &str) {
+fn each_incompleteness_reason_is_explained(#[case] reason: &str, #[case] word: &str) {
     let mut facts = sample::pass();
     facts.incomplete = vec![reason.to_owned()];
     let header = Report::make(facts).header;
@@ -453,7 +453,7 @@ fn each_reason_is_said_in_words(#[case] reason: &str, #[case] word: &str) {
 }
 
 #[test]
-fn an_abort_in_phase_2_speaks_for_the_agent_and_is_no_pass() {
+fn an_abort_in_phase_2_is_not_a_pass() {
     // D18.
     let mut facts = sample::aborted();
     facts.scenarios = sample::pass().scenarios;
@@ -475,7 +475,7 @@ fn an_abort_in_phase_2_speaks_for_the_agent_and_is_no_pass() {
 #[case::remote_agent(Answerer::RemoteAgent, IdentitySource::Pack, false)]
 #[case::script(Answerer::Script, IdentitySource::Pack, false)]
 #[case::cassette(Answerer::Cassette, IdentitySource::Pack, false)]
-fn a_substitute_that_does_not_say_who_it_is_gets_no_claim(
+fn an_unidentified_substitute_gets_no_conformance_claim(
     #[case] answered_by: Answerer,
     #[case] source: IdentitySource,
     #[case] claims: bool,

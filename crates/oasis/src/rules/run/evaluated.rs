@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_pins_is_what_answered() {
+    fn the_answerer_is_read_from_the_pinned_execution() {
         let endpoint = json!({"url": "https://models.example/v1", "digest": "sha256-e"});
         let of = |execution: Value| {
             let found = evaluated(&spec(&execution), IdentitySource::Pack, None, None);

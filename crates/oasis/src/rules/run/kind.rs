@@ -211,7 +211,7 @@ mod tests {
     #[case::partial(verdict("PASS", &["filtered", "aborted"]), None,
         &["the OASIS evaluation is incomplete: filtered, aborted"], true)]
     #[case::score(verdict("PASS", &[]), Some(0.6), &["aggregate score 0.500 is below passScore 0.600"], true)]
-    fn the_verdict_decides(
+    fn the_verdict_decides_whether_the_run_passes(
         #[case] verdict: OasisVerdict,
         #[case] pass_score: Option<f64>,
         #[case] reasons: &[&str],
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_verdict_nothing_passes() {
+    fn a_run_without_a_verdict_does_not_pass() {
         let reason = "the OASIS evaluation reached no verdict".to_owned();
         let found = outcome(&recorded([]), None);
         assert_eq!(found, (vec![reason], false, 0));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn events_keep_the_form_of_earlier_versions() {
+    fn events_serialize_as_in_earlier_versions() {
         let event = Event::from(OasisEvent::Verdict(verdict("FAIL", &["filtered"])));
         assert_eq!(event.kind(), "touchstone.oasis.verdict");
         assert_eq!(
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_folded_as_they_are_recorded() {
+    fn recorded_events_are_folded_into_facts() {
         let observed = OasisObserved {
             scenario_id: "desk.a".to_owned(),
             observation_type: "audit_log".to_owned(),

@@ -64,7 +64,7 @@ mod tests {
     #[case("e\u{301}", "\u{e9}")]
     #[case("STRASSE", "stra\u{df}e")]
     #[case("\u{212b}", "\u{e5}")]
-    fn names_that_a_disk_takes_for_one_fold_together(#[case] one: &str, #[case] other: &str) {
+    fn names_that_collide_on_a_file_system_fold_together(#[case] one: &str, #[case] other: &str) {
         assert_eq!(fold(one), fold(other));
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[case("a.", false)]
     #[case("a /b", false)]
     #[case("", false)]
-    fn a_name_stays_inside(#[case] name: &str, #[case] sound: bool) {
+    fn entry_names_must_stay_inside_the_archive(#[case] name: &str, #[case] sound: bool) {
         assert_eq!(check(name.as_bytes(), false).is_ok(), sound);
     }
 }

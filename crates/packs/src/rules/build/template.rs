@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_none_makes_no_pack() {
+    fn a_pack_template_requires_a_valid_name() {
         assert!(new_pack("ticket-labels").is_none());
     }
 }

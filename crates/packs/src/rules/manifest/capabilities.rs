@@ -196,7 +196,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_families_are_sorted() {
+    fn host_capability_families_are_sorted() {
         assert!(FAMILIES.is_sorted());
     }
 
@@ -210,7 +210,7 @@ mod tests {
     #[case("openwop.agents.memoryBackends", ">=longTerm", PeerPolicy::Degrade, false, (0, 1))]
     #[case("host.corpusTeleport", "supported", PeerPolicy::Degrade, false, (1, 0))]
     #[case("host.corpusTeleport", "supported", PeerPolicy::Degrade, true, (0, 1))]
-    fn a_peer_is_there_degrades_or_refuses(
+    fn a_missing_peer_capability_is_an_error_or_a_degradation(
         #[case] capability: &str,
         #[case] level: &str,
         #[case] policy: PeerPolicy,

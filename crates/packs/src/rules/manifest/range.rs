@@ -167,7 +167,7 @@ mod tests {
     #[case(">=1.1.0-rc.1", "1.2.0-rc.2", false)]
     #[case("1.0.0+build", "1.0.0", true)]
     #[case(">*", "1.0.0", false)]
-    fn ranges_are_read_as_node_reads_them(
+    fn version_ranges_are_parsed_like_in_node(
         #[case] range: &str,
         #[case] version: &str,
         #[case] inside: bool,
@@ -185,7 +185,7 @@ mod tests {
     #[case("1.2-rc")]
     #[case("1.0.0 - ")]
     #[case("latest")]
-    fn what_is_no_range_is_refused(#[case] range: &str) {
+    fn malformed_version_ranges_are_rejected(#[case] range: &str) {
         assert_eq!(Range::parse(range), Err(NotARange));
     }
 }

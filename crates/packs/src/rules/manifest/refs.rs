@@ -61,7 +61,10 @@ mod tests {
     #[case("http://127.0.0.1:9/x", Some(ErrorCode::PackValidationFailed))]
     #[case("prompts/agent.md#x", Some(ErrorCode::PackValidationFailed))]
     #[case("prompts/agent.md?x", Some(ErrorCode::PackValidationFailed))]
-    fn a_reference_has_one_spelling(#[case] reference: &str, #[case] refused: Option<ErrorCode>) {
+    fn only_the_exact_path_of_a_file_resolves(
+        #[case] reference: &str,
+        #[case] refused: Option<ErrorCode>,
+    ) {
         let mut archive = Archive::default();
         archive
             .files

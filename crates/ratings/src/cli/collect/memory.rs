@@ -202,7 +202,7 @@ mod tests {
     #[case::a_line_across("---\ntask_id: 7\n", Vec::new())]
     #[case::front_matter_elsewhere("# Notes\n---\ntask_id: 7\n---\n", Vec::new())]
     #[case::nothing("", Vec::new())]
-    fn tasks_are_told_from_notes(#[case] text: &str, #[case] tasks: Vec<Block>) {
+    fn task_blocks_are_distinguished_from_notes(#[case] text: &str, #[case] tasks: Vec<Block>) {
         assert_eq!(blocks(text), tasks);
     }
 
@@ -210,13 +210,13 @@ mod tests {
     #[case("task_id: 7\nquality_score: 1.0\n", "`quality_score` is a grade")]
     #[case("- task_id: 7\n", "expected names and values")]
     #[case("task_id: [7\n", "not YAML")]
-    fn what_is_no_task_is_refused(#[case] yaml: &str, #[case] told: &str) {
+    fn invalid_task_blocks_are_rejected(#[case] yaml: &str, #[case] told: &str) {
         let fault = row(yaml).unwrap_err();
         assert!(fault.contains(told), "{fault}");
     }
 
     #[test]
-    fn ids_are_texts_and_numbers_are_numbers() {
+    fn ids_are_parsed_as_strings_and_counts_as_numbers() {
         let row = row("task_id: 7\nrevision_count: 1\n").unwrap();
         assert_eq!(row.get("task_id"), Some(&json!("7")));
         assert_eq!(row.get("revision_count"), Some(&json!(1)));

@@ -321,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_several_lines_stands_alone() {
+    fn an_event_may_span_several_lines() {
         let found = all(b"\n{\n\"a\": 1\n}\n").unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].line, &found[0].event), (2, &Ok(json!({"a": 1}))));
     }
 
     #[test]
-    fn a_line_that_is_no_event_does_not_hide_the_next() {
+    fn an_invalid_line_does_not_hide_later_events() {
         let long = format!(
             "{{\"a\": 1}}\n{{no\n\"{}\"\n{{\"a\": 2}}\n",
             "x".repeat(1 << 20)
@@ -343,7 +343,7 @@ mod tests {
     #[case::nothing(b"", "no events")]
     #[case::words(b"\nhello", "line 2: expected events")]
     #[case::cut_off(b"[{\"a\": 1},\n{", "line 2")]
-    fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] expected: &str) {
+    fn input_without_events_is_rejected(#[case] text: &[u8], #[case] expected: &str) {
         let failure = all(text).unwrap_err();
         assert!(failure.message.contains(expected), "{failure}");
         assert_eq!(failure.exit, Exit::BadInput);

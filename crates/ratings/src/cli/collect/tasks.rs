@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_row_lacks_is_said_with_its_line() {
+    fn missing_values_are_reported_with_the_line_of_the_row() {
         let found =
             all(b"\ntask_id,completed_at\nt1,2026-04-16T12:05:00Z\nt2,yesterday\nt3,\nt4\n");
         let errors_by_line: Vec<(usize, String)> = found

@@ -14,7 +14,7 @@ fn baked_svg(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn it_stands_where_others_look_for_it() {
+fn a_credential_is_baked_where_the_open_badges_standard_expects_it() {
     let svg = String::from_utf8(baked_svg("{}")).unwrap();
     assert!(
         svg.contains(
@@ -31,7 +31,7 @@ fn it_stands_where_others_look_for_it() {
 }
 
 #[test]
-fn a_second_baking_takes_the_first_ones_place_or_is_refused() {
+fn baking_again_replaces_the_credential_in_png_and_fails_in_svg() {
     let png = png::bake(&png::bake(PNG, "old").unwrap(), "new").unwrap();
     assert_eq!(extract(&png).unwrap(), b"new");
     let svg = String::from_utf8(baked_svg("old")).unwrap();
@@ -53,7 +53,10 @@ fn a_second_baking_takes_the_first_ones_place_or_is_refused() {
     "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:o=\"https://purl.imsglobal.org/ob/v3p0\"><o:credential>a</o:credential><o:credential>b</o:credential></svg>",
     BakingFault::Several
 )]
-fn other_pictures_are_told_apart(#[case] svg: &str, #[case] expected: BakingFault) {
+fn unusable_svg_images_are_rejected_with_a_reason(
+    #[case] svg: &str,
+    #[case] expected: BakingFault,
+) {
     assert_eq!(extract(svg.as_bytes()), Err(expected));
 }
 
@@ -70,7 +73,7 @@ fn damaged_pictures_are_refused() {
 }
 
 #[test]
-fn several_or_compressed_ones_are_refused() {
+fn images_with_several_or_compressed_credentials_are_rejected() {
     let once = png::bake(PNG, "one").unwrap();
     let start = once.windows(4).position(|it| it == b"iTXt").unwrap() - 4;
     let length = 12 + u32::from_be_bytes(once[start..start + 4].try_into().unwrap()) as usize;
@@ -93,12 +96,12 @@ fn several_or_compressed_ones_are_refused() {
 }
 
 #[test]
-fn what_is_no_picture_is_the_credential_itself() {
+fn a_file_that_is_not_an_image_is_read_as_the_credential() {
     assert_eq!(extract(b" {\"a\":1}").unwrap(), b" {\"a\":1}");
 }
 
 #[test]
-fn too_much_is_not_read() {
+fn oversized_images_and_credentials_are_rejected() {
     let large = "x".repeat(credential::MAX_OCTETS + 1);
     assert_eq!(
         extract(&png::bake(PNG, &large).unwrap()),
@@ -141,14 +144,14 @@ fn pictures_that_take_long_to_read_are_not_read() {
 
 proptest! {
     #[test]
-    fn what_is_put_in_comes_out(text in "\\PC{0,60}(]]>|&amp;|<!--)?\\PC{0,20}") {
+    fn baked_credentials_are_extracted_unchanged(text in "\\PC{0,60}(]]>|&amp;|<!--)?\\PC{0,20}") {
         let credential = credential::served(&serde_json::json!({ "name": text }));
         prop_assert_eq!(extract(&baked_svg(&credential)).unwrap(), credential.as_bytes());
         prop_assert_eq!(extract(&png::bake(PNG, &credential).unwrap()).unwrap(), credential.as_bytes());
     }
 
     #[test]
-    fn no_octets_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn extracting_from_arbitrary_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = extract(&bytes);
         let _ = extract(&[&b"\x89PNG\r\n\x1a\n"[..], &bytes].concat());
         let _ = extract(&[&b"<svg"[..], &bytes].concat());

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_both_axes_with_their_dimensions() {
+    fn the_badge_page_shows_both_axes_with_their_dimensions() {
         let page = inspected("2026-05-01T00:00:00Z", true);
         for text in [
             "This badge is valid.",
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_badge_that_does_not_hold_says_why_and_what_was_not_signed_is_not_shown() {
+    fn the_page_of_an_invalid_badge_shows_the_reason_and_no_unsigned_values() {
         let late = inspected("2026-08-01T00:00:00Z", true);
         assert!(late.contains("This badge is not valid.") && late.contains("it was valid until"));
         let altered = inspected("2026-05-01T00:00:00Z", false);

@@ -28,7 +28,7 @@ fn contrast(one: &str, other: &str) -> f64 {
 }
 
 #[test]
-fn everything_written_stands_out_from_its_ground() {
+fn badge_text_has_enough_contrast() {
     for tier in Axis::ALL.into_iter().flat_map(Tier::all) {
         let (ground, ink) = colours(tier);
         assert!(
@@ -62,7 +62,7 @@ fn texts(svg: &str) -> Vec<String> {
 }
 
 #[test]
-fn it_shows_what_a_badge_says() {
+fn the_image_shows_the_values_of_the_badge() {
     let badge = badge();
     let shown = texts(&svg(&badge, Mark::None));
     for expected in [
@@ -96,7 +96,7 @@ fn it_shows_what_a_badge_says() {
 }
 
 #[test]
-fn pictures_from_before_urls_were_made_smaller_still_hold() {
+fn images_with_the_earlier_url_layout_still_verify() {
     let badge = badge();
     let credential = "{}";
     let of = |long_url: LongUrl| {
@@ -114,7 +114,10 @@ fn pictures_from_before_urls_were_made_smaller_still_hold() {
 #[case(Mark::None, None)]
 #[case(Mark::Expired, Some("EXPIRED"))]
 #[case(Mark::Revoked, Some("REVOKED"))]
-fn one_that_does_not_hold_says_so_everywhere(#[case] mark: Mark, #[case] word: Option<&str>) {
+fn expired_and_revoked_badges_are_marked_in_every_format(
+    #[case] mark: Mark,
+    #[case] word: Option<&str>,
+) {
     let badge = badge();
     let svg = svg(&badge, mark);
     let markdown = markdown(&badge, mark);
@@ -126,7 +129,7 @@ fn one_that_does_not_hold_says_so_everywhere(#[case] mark: Mark, #[case] word: O
 }
 
 #[test]
-fn it_reads_well_as_markdown() {
+fn the_markdown_badge_escapes_names() {
     let mut badge = badge();
     badge.agent.name = "a|b\n*c*".to_owned();
     assert_eq!(
@@ -150,7 +153,7 @@ fn it_reads_well_as_markdown() {
 #[case("short", "short", Cut::End)]
 #[case("a name that is by far too long", "a name that…", Cut::End)]
 #[case("example.org/a/long/way/verify", "exampl…erify", Cut::Middle)]
-fn long_texts_are_shortened_by_what_they_measure(
+fn long_texts_are_truncated_by_their_rendered_width(
     #[case] text: &str,
     #[case] expected: &str,
     #[case] cut: Cut,
@@ -161,7 +164,7 @@ fn long_texts_are_shortened_by_what_they_measure(
 }
 
 #[test]
-fn wide_and_narrow_letters_are_told_apart() {
+fn text_width_depends_on_the_characters() {
     let room = |text: &str| width(text, Weight::Medium, 10.0);
     assert!(room("WWWW") > 2.5 * room("iiii"));
     assert!(room("漢") >= 10.0, "missing characters are as wide as high");
@@ -184,7 +187,7 @@ fn ink(picture: &resvg::tiny_skia::Pixmap) -> usize {
 }
 
 #[test]
-fn both_scales_are_painted() {
+fn png_badges_are_rendered_at_both_scales() {
     let once = painted("x", Scale::One);
     assert_eq!((once.width(), once.height()), (300, 150));
     let twice = painted("x", Scale::Two);
@@ -200,7 +203,7 @@ fn both_scales_are_painted() {
 #[case::arabic("قارئ الفواتير")]
 #[case::emoji("🤖🧾")]
 #[case::control("\u{1}\u{2}")]
-fn no_name_is_painted_as_nothing(#[case] name: &str) {
+fn names_in_every_script_are_rendered_visibly(#[case] name: &str) {
     let blank = ink(&painted("\u{200b}", Scale::One));
     assert_eq!(blank, 0);
     assert!(ink(&painted(name, Scale::One)) > 40, "{name}");
@@ -228,7 +231,7 @@ fn an_agent_goes_by_its_id_where_nothing_of_its_name_can_be_shown(
 }
 
 #[test]
-fn baked_pictures_are_still_pictures() {
+fn baked_images_are_still_valid_images() {
     let svg = baking::svg::bake(&svg(&badge(), Mark::None), "{\"a\":\"]]>\"}").unwrap();
     assert!(png::rasterize(&svg, Scale::One).is_ok());
     assert_eq!(baking::extract(svg.as_bytes()).unwrap(), b"{\"a\":\"]]>\"}");
@@ -254,7 +257,7 @@ fn every_tier_has_its_stated_color() {
 }
 
 #[test]
-fn every_tier_has_room() {
+fn every_tier_name_fits_its_box() {
     for (performance, capability) in Tier::all(Axis::Performance).zip(Tier::all(Axis::Capability)) {
         let mut badge = badge();
         badge.performance.tier = performance;
@@ -273,7 +276,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_name_makes_a_sound_and_silent_picture(
+    fn any_name_results_in_valid_svg_without_active_content(
         agent in "(<script>|\"|'|&|]]>|\\PC|[\\u{0}-\\u{10ffff}]){1,60}",
         organization in "\\PC{1,80}|[\\u{300}-\\u{36f}]{50}",
     ) {

@@ -27,7 +27,7 @@ fn text(node: Node<'_, '_>) -> String {
 }
 
 #[test]
-fn markdown_reads_well() {
+fn the_markdown_reports_match_their_snapshots() {
     // The release version is masked.
     let of_any = |text: String| text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     let report = sample::report().write(Format::Markdown).unwrap();
@@ -37,7 +37,7 @@ fn markdown_reads_well() {
 }
 
 #[test]
-fn a_page_lets_nothing_act_and_asks_for_nothing() {
+fn a_page_has_no_active_content_and_loads_nothing() {
     for page in pages() {
         let document = read(&page);
         for node in document.descendants().filter(Node::is_element) {
@@ -66,7 +66,7 @@ fn a_page_lets_nothing_act_and_asks_for_nothing() {
 }
 
 #[test]
-fn names_are_text_wherever_they_stand() {
+fn names_are_escaped_in_reports() {
     let page = sample::report().write(Format::Html).unwrap();
     let document = read(&page);
     let heading = document.descendants().find(|it| it.has_tag_name("h1"));
@@ -128,7 +128,7 @@ fn the_chart_says_in_words_what_it_shows_and_is_reached_by_keyboard() {
 }
 
 #[test]
-fn points_lie_where_the_scores_are() {
+fn chart_points_are_placed_by_their_scores() {
     let number = |text: &str| text.parse::<f64>().unwrap();
     let report = sample::report();
     let mut now = report.now.clone();
@@ -151,7 +151,7 @@ fn points_lie_where_the_scores_are() {
 }
 
 #[test]
-fn a_badge_that_does_not_hold_is_never_said_to() {
+fn an_invalid_badge_is_never_reported_as_valid() {
     let mut report = sample::report();
     let mut rendered = |change: fn(&mut Badge)| {
         let mut badge = sample::report().badge.unwrap();

@@ -204,7 +204,7 @@ mod tests {
     #[case(json!({"counter_evidence": [{"task_id": "t", "claim": "c", "x": 1}]}), Some("counter_evidence.x"))]
     #[case(json!({"by": "me"}), Some("by"))]
     #[case(json!({"dimensions_challenged": ["speed"]}), Some("dimensions_challenged"))]
-    fn what_is_unsound_about_an_appeal_is_named(
+    fn invalid_appeals_are_rejected_by_field(
         #[case] change: Value,
         #[case] expected: Option<&str>,
     ) {
@@ -230,10 +230,7 @@ mod tests {
     #[case(json!({"decision": "accept"}), Some("overrides"))]
     #[case(json!({"decision": "accept", "overrides": []}), Some("overrides"))]
     #[case(json!({"decision": "accept", "overrides": [{"type": "forget_task", "task_id": "t"}]}), Some("overrides"))]
-    fn what_is_unsound_about_a_ruling_is_named(
-        #[case] body: Value,
-        #[case] expected: Option<&str>,
-    ) {
+    fn invalid_rulings_are_rejected_by_field(#[case] body: Value, #[case] expected: Option<&str>) {
         assert_eq!(field(Ruling::parse(&body).map(drop)).as_deref(), expected);
     }
 }

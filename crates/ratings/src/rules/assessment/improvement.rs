@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dimensions_that_hold_back_their_axis_most_come_first() {
+    fn improvement_areas_are_sorted_by_their_effect_on_the_axis() {
         let result = json!({
             "performance": {"dimensions": {
                 "task_completion_rate": {"score": 0.95}, "accuracy": {"score": 0.6}, "speed": {"score": 0.2},
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_dimension_has_none() {
+    fn a_single_dimension_has_no_improvement_areas() {
         let result = json!({"dimension": "speed", "result": {"score": 0.1}});
         assert!(areas(&result, &Config::default()).is_empty());
     }

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stated_is_what_is_signed_in_both_shapes() {
+    fn both_document_shapes_agree_with_the_credential() {
         for shape in [DocumentShape::Host, DocumentShape::Specification] {
             let (document, credential) = presented(shape);
             let found = compared(&document, &credential);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_the_first_badges_suffice() {
+    fn documents_of_the_first_badges_still_agree_with_the_credential() {
         let (mut document, credential) = presented(DocumentShape::Host);
         let members = document.as_object_mut().unwrap();
         for name in ["assessment", "standards_alignment", "evidence_sources"] {

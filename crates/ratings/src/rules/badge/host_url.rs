@@ -117,7 +117,7 @@ mod tests {
     #[case("http://assess.example.org", "http://assess.example.org", None)]
     #[case("https://localhost:7800", "https://localhost:7800", None)]
     #[case("https://192.0.2.7", "https://192.0.2.7", None)]
-    fn a_name_is_one_by_https_alone(
+    fn only_an_https_address_has_a_did_web(
         #[case] address: &str,
         #[case] base_url: &str,
         #[case] did: Option<&str>,
@@ -135,7 +135,7 @@ mod tests {
     #[case("https://assess.example.org/aaaf")]
     #[case("https://assess.example.org?x")]
     #[case("https://u:p@assess.example.org")]
-    fn what_badges_cannot_name_is_refused(#[case] address: &str) {
+    fn unusable_public_addresses_are_rejected(#[case] address: &str) {
         assert_eq!(HostUrl::public(address), Err(InvalidHostUrl));
     }
 }

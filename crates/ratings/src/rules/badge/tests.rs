@@ -25,7 +25,7 @@ fn codes(presented: &Value, context: &VerificationContext<'_>, now: &str) -> Vec
 #[case("2026-04-16T13:45:00Z", &[])]
 #[case("2026-07-15T11:59:59Z", &[])]
 #[case("2026-07-15T12:00:00Z", &["expired"])]
-fn it_holds_for_its_time(#[case] now: &str, #[case] expected: &[&str]) {
+fn a_badge_is_valid_only_within_its_validity_period(#[case] now: &str, #[case] expected: &[&str]) {
     let credential = issued(&badge());
     assert_eq!(
         codes(&credential, &VerificationContext::default(), now),
@@ -57,7 +57,7 @@ fn the_status_list_says_whether_it_is_revoked(
 }
 
 #[test]
-fn a_status_list_that_is_not_the_issuers_says_nothing() {
+fn a_status_list_of_another_issuer_is_ignored() {
     let credential = issued(&badge());
     let sound = list(&[], "2026-04-30T00:00:00Z");
     let mut other_place = sound.clone();
@@ -113,7 +113,7 @@ fn signed(signatory: &Signatory, key: &SecretKey) -> Value {
 }
 
 #[test]
-fn the_record_has_the_last_word() {
+fn a_badge_is_checked_against_the_record_of_the_host() {
     let did = did_web("assess.example.org", "acme");
     let (ours, other) = (key(), SecretKey::from_random([3; 32]));
     let keys = [ours.public()];
@@ -170,7 +170,7 @@ fn the_record_has_the_last_word() {
 #[case::certified(|badge: &mut Badge| badge.certified_at = at("2026-04-17T13:45:00Z"))]
 #[case::until(|badge: &mut Badge| badge.valid_until = at("2027-07-15T12:00:00Z"))]
 #[case::url(|badge: &mut Badge| badge.verification_url = "https://example.org".to_owned())]
-fn whatever_is_changed_in_the_record_is_noticed(#[case] change: impl FnOnce(&mut Badge)) {
+fn a_record_that_differs_from_the_badge_is_detected(#[case] change: impl FnOnce(&mut Badge)) {
     let mut badge = badge();
     let (credential, keys) = (issued(&badge), [key().public()]);
     change(&mut badge);
@@ -197,7 +197,7 @@ fn whatever_is_changed_in_the_record_is_noticed(#[case] change: impl FnOnce(&mut
 }
 
 #[test]
-fn what_was_not_assessed_has_no_result() {
+fn unassessed_dimensions_have_no_result() {
     let credential = issued(&badge());
     let subject = &credential["credentialSubject"];
     let results = subject["result"].as_array().unwrap();
@@ -268,7 +268,7 @@ fn an_organization_of_the_web_is_verified_by_its_document() {
 #[case::noncharacter("a\u{ffff}", "o", "agent.name")]
 #[case::tab("a\tb", "o", "agent.name")]
 #[case::delete("a", "o\u{7f}", "organization.name")]
-fn names_are_held_to_what_everybody_can_read(
+fn badge_names_are_limited_in_length_and_characters(
     #[case] agent: &str,
     #[case] organization: &str,
     #[case] field: &str,
@@ -391,7 +391,7 @@ fn the_credential_states_the_window_of_the_assessment() {
 }
 
 #[test]
-fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
+fn a_badge_states_scores_and_tiers_as_the_rating_showed_them() {
     use crate::rules::assessment::EvidenceBasis;
     use crate::rules::{AxisRating, Measure, Rating};
     let measure = |raw| Measure {
@@ -479,7 +479,7 @@ mod any_name {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn can_be_signed_served_and_verified(name in "\\PC{1,40}|[^\\p{Cc}\u{fffe}\u{ffff}]{1,20}") {
+        fn badges_with_any_name_can_be_signed_served_and_verified(name in "\\PC{1,40}|[^\\p{Cc}\u{fffe}\u{ffff}]{1,20}") {
             let mut badge = badge();
             badge.agent.name = name;
             let credential = issued(&badge);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_reads_what_it_must_say_and_what_it_may() {
+    fn event_types_accept_their_required_and_optional_members() {
         for kind in EventType::ALL {
             for required in kind.required() {
                 // Required of producers, but never scored.

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_subject_has_one_notice_of_a_topic() {
+    fn the_notice_id_depends_only_on_topic_and_subject() {
         let notice = |topic, subject: &str, seconds| Notice {
             topic,
             subject: subject.to_owned(),

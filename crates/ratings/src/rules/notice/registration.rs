@@ -70,13 +70,16 @@ mod tests {
     #[case(json!({"url": "https://example.com/", "secret": "whsec_"}), "secret")]
     #[case(json!({"url": "https://example.com/", "event_types": ["badge.eaten"]}), "event_types")]
     #[case(json!({"url": "https://example.com/", "events": ["badge.expired"], "event_types": ["badge.expired"]}), "event_types")]
-    fn what_is_wrong_is_named(#[case] body: Value, #[case] field: &str) {
+    fn invalid_webhook_registrations_are_rejected_by_field(
+        #[case] body: Value,
+        #[case] field: &str,
+    ) {
         let problem = Registration::parse(&body).unwrap_err();
         assert_eq!(problem.details["field"], field, "{problem}");
     }
 
     #[test]
-    fn of_everything_unless_it_says_of_what() {
+    fn a_webhook_without_event_types_receives_all_events() {
         let url = "https://example.com/";
         let all = Registration::parse(&json!({"url": url})).unwrap();
         assert_eq!(all.events, Topic::ALL);

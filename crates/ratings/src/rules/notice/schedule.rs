@@ -153,7 +153,7 @@ mod tests {
     #[case(7, 50_400)]
     #[case(8, 72_000)]
     #[case(9, 86_400)]
-    fn what_is_not_taken_comes_again_give_or_take_a_tenth(
+    fn failed_deliveries_are_retried_after_the_backoff_with_jitter(
         #[case] attempts: u32,
         #[case] seconds: i64,
     ) {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn after_ten_attempts_it_is_over() {
+    fn delivery_ends_after_ten_attempts() {
         assert_eq!(next(NO, 10, at(0), 0.5), NextStep::GiveUp);
         assert_eq!(next(NO, u32::MAX, at(0), 0.5), NextStep::GiveUp);
         assert_eq!(next(DeliveryOutcome::Gone, 1, at(0), 0.5), NextStep::GiveUp);
@@ -202,12 +202,15 @@ mod tests {
     #[case(400, NO)]
     #[case(410, DeliveryOutcome::Gone)]
     #[case(500, NO)]
-    fn only_success_is_success(#[case] status: u16, #[case] outcome: DeliveryOutcome) {
+    fn only_2xx_responses_count_as_delivered(
+        #[case] status: u16,
+        #[case] outcome: DeliveryOutcome,
+    ) {
         assert_eq!(DeliveryOutcome::of(status, None), outcome);
     }
 
     #[test]
-    fn five_days_without_success_or_a_word_of_its_own_end_an_endpoint() {
+    fn an_endpoint_is_disabled_after_five_failing_days_or_a_410_response() {
         const DAYS: i64 = 86_400;
         let failing = EndpointHealth::default().after(NO, at(0));
         assert_eq!(failing.after(NO, at(5 * DAYS - 1)).disabled, None);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn means_have_wilsons_interval() {
+    fn means_have_a_wilson_confidence_interval() {
         // 81 of 263: Newcombe 1998, table I.
         let found = of(Dimension::TaskCompletionRate, 81.0 / 263.0, 263).unwrap();
         assert_eq!(
@@ -220,7 +220,7 @@ mod tests {
     #[case(0.80, 0.75, 2000, false)]
     #[case(0.95, 0.30, 20, false)]
     #[case(0.80, 0.80, 20, true)]
-    fn a_move_is_noise_as_long_as_the_samples_allow_for_none(
+    fn a_score_change_within_the_sampling_error_is_noise(
         #[case] now: f64,
         #[case] then: f64,
         #[case] sample: usize,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_reach_every_place_and_are_the_same_again() {
+    fn random_draws_are_reproducible_and_cover_the_range() {
         let drawn = || {
             let mut draws = SplitMix64(SEED);
             (0..200).map(|_| draws.below(7)).collect::<Vec<usize>>()

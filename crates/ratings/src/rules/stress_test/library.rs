@@ -381,7 +381,7 @@ mod tests {
     #[case(Test::DelegationMixed, 20)]
     #[case(Test::Orchestration, 3)]
     #[case(Test::LearningSeries, 15)]
-    fn every_test_is_a_sound_suite_whose_tasks_are_all_described(
+    fn every_stress_test_is_a_valid_suite_with_a_profile_of_each_task(
         #[case] test: Test,
         #[case] tasks: usize,
     ) {
@@ -392,10 +392,7 @@ mod tests {
             profile.suite(),
             format!("{}@{}", suite.suite_id, suite.version)
         );
-        assert_eq!(
-            suite.suite_id,
-            format!("core.aaaf.evals.{}", test.as_str())
-        );
+        assert_eq!(suite.suite_id, format!("core.aaaf.evals.{}", test.as_str()));
         for task in &suite.tasks {
             let it = profile.of_task(task.task_id.as_str());
             assert!(
@@ -421,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ladder_stands_in_the_primary_domain_and_breadth_in_all() {
+    fn ladders_use_the_primary_domain_and_breadth_uses_every_domain() {
         let ladder = prepare(Test::ComplexityLadder, &subject()).unwrap().profile;
         for level in 1..=5 {
             let task = ladder.of_task(&format!("level-{level}"));
@@ -435,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn breadth_is_asked_for_in_domains_that_count() {
+    fn breadth_tasks_use_domains_of_the_taxonomy() {
         let within = |taxonomy: &[&str]| {
             let taxonomy = taxonomy.iter().map(|it| (*it).to_owned()).collect();
             let taxonomy = Some(taxonomy);
@@ -528,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn an_organizations_tasks_are_tests_of_their_own() {
+    fn stress_tasks_of_an_organization_form_separate_tests() {
         let definition = json!({"input": "Name the clause."});
         let task = json!({"dimension": "complexity_ceiling", "task_definition": definition,
             "expected_outcome": {"strategy": "contains", "value": "CLAUSE=9"}});
@@ -560,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tools_are_another_version() {
+    fn the_suite_version_depends_on_the_tools() {
         let version = |tools: &[&str]| {
             let tools = tools.iter().map(|it| (*it).to_owned()).collect();
             let of = Subject { tools, ..subject() };

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_becomes_a_sound_suite_with_its_profile() {
+    fn a_stress_task_becomes_a_valid_suite_with_a_profile() {
         let task = parse(&body()).unwrap();
         let (suite, profile) = suite_of("own-complexity-ceiling", &[&task]);
         let (checked, profile) = (
@@ -221,7 +221,7 @@ mod tests {
     #[case("/task_definition/profile", json!({"autonomyLevel": 9}), "task_definition.profile")]
     #[case("/expected_outcome", json!({"strategy": "guess", "value": 1}), "expected_outcome")]
     #[case("/expected_outcome", json!(null), "expected_outcome")]
-    fn what_is_unsound_about_a_task_is_named(
+    fn invalid_stress_tasks_are_rejected_by_field(
         #[case] place: &str,
         #[case] value: Value,
         #[case] field: &str,

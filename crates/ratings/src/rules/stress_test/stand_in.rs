@@ -51,7 +51,7 @@ mod tests {
     use touchstone_packs::rules::{archive, contents};
 
     #[test]
-    fn the_stand_in_is_a_sound_pack_with_these_tools() {
+    fn the_stand_in_is_a_valid_pack_with_the_expected_tools() {
         let tools = ["desk:file".to_owned(), "look up / 2".to_owned()];
         let bytes = pack(&tools).unwrap();
         assert_eq!(bytes, pack(&tools).unwrap());

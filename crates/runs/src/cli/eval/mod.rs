@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_is_one_the_host_understands() {
+    fn cli_options_build_a_valid_run_request() {
         let body = body(&[
             "vendor.acme.triage.default@1.1.0",
             "--baseline",

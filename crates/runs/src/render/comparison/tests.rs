@@ -68,7 +68,7 @@ fn a_pull_request_gets_markdown() {
 }
 
 #[test]
-fn the_bottom_line_says_what_is_shown_and_no_more() {
+fn the_verdict_line_claims_only_what_the_comparison_shows() {
     let word = |change: fn(&mut RunComparison)| {
         let mut found = found();
         change(&mut found);
@@ -92,7 +92,7 @@ fn the_bottom_line_says_what_is_shown_and_no_more() {
 }
 
 #[test]
-fn of_many_changes_the_first_are_listed_and_the_rest_counted() {
+fn a_long_list_of_changes_is_truncated_with_a_count() {
     let mut many = found();
     many.changes = vec![many.changes[0].clone(); 500];
     let text = comparison(&many, Style::default());

@@ -120,7 +120,7 @@ fn a_suite_that_fits_is_shown_whole() {
 }
 
 #[test]
-fn a_narrow_terminal_gets_no_row_of_two_lines() {
+fn rows_fit_on_one_line_of_a_narrow_terminal() {
     let text = busy().shown(60, 40);
     assert!(
         text.lines().all(|line| line.chars().count() <= 60),
@@ -137,7 +137,7 @@ fn a_narrow_terminal_gets_no_row_of_two_lines() {
 }
 
 #[test]
-fn of_a_large_suite_the_tasks_under_way_and_the_last_in_trouble_are_shown() {
+fn a_large_suite_shows_running_and_recently_failed_tasks() {
     let mut log = Log::of(500);
     for n in 0..400 {
         let task = format!("task-{n:03}");
@@ -164,7 +164,7 @@ fn of_a_large_suite_the_tasks_under_way_and_the_last_in_trouble_are_shown() {
 }
 
 #[test]
-fn outcomes_have_colours_and_nothing_else_has_changed() {
+fn outcomes_are_coloured_only_on_colour_terminals() {
     let log = busy();
     let tasks = |style| log.live.tasks(log.now, Some(40), style);
     let text = tasks(sample::coloured());
@@ -173,7 +173,7 @@ fn outcomes_have_colours_and_nothing_else_has_changed() {
 }
 
 #[test]
-fn what_cannot_be_read_shows_nothing_and_ends_nothing() {
+fn unreadable_events_are_ignored() {
     let mut log = Log::of(2);
     log.live.apply(
         &json!({"type": "eval.scored", "sequence": 99}),
@@ -198,7 +198,7 @@ impl Log {
 }
 
 #[test]
-fn the_time_left_is_that_of_the_tasks_so_far() {
+fn the_remaining_time_is_estimated_from_finished_tasks() {
     let mut log = Log::of(10);
     assert_eq!(log.left(), None, "nothing has begun");
     log.begin("a").after(20);
@@ -222,7 +222,7 @@ fn the_time_left_is_that_of_the_tasks_so_far() {
 }
 
 #[test]
-fn tasks_side_by_side_make_it_shorter() {
+fn concurrent_tasks_shorten_the_remaining_time() {
     let mut log = Log::of(40);
     for round in 0..5 {
         for lane in 0..4 {
@@ -237,7 +237,7 @@ fn tasks_side_by_side_make_it_shorter() {
 }
 
 #[test]
-fn what_another_run_has_judged_makes_nothing_shorter() {
+fn reused_results_do_not_shorten_the_estimated_time() {
     let mut log = Log::of(100);
     for n in 0..90 {
         log.end(&format!("taken-over-{n}"), 1.0);
@@ -248,7 +248,7 @@ fn what_another_run_has_judged_makes_nothing_shorter() {
 }
 
 #[test]
-fn whoever_comes_late_is_told_by_the_log() {
+fn a_late_observer_estimates_from_the_timestamps_of_the_log() {
     let mut log = Log::of(4);
     log.task("a", 60).task("b", 60);
     let mut late = Log::of(4);
@@ -280,7 +280,7 @@ fn whoever_comes_late_is_told_by_the_log() {
 
 /// The log of a foreign host cannot control the terminal.
 #[test]
-fn nothing_in_the_log_acts_on_the_terminal() {
+fn control_characters_in_the_log_do_not_reach_the_terminal() {
     const EVIL: &str = "x\u{1b}[2J\u{1b}]0;mine\u{7}\u{9b}1A\r\n\u{202e}y\u{2028}z";
     let mut log = Log::of(4);
     log.begin("calls").event(

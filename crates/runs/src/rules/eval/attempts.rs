@@ -327,7 +327,10 @@ mod tests {
     #[case::a_number_used_twice(vec![trial("a", "x", 1, 2), trial("b", "x", 1, 2), trial("c", "x", 2, 2)], 2)]
     #[case::two_experiments(vec![trial("a", "x", 1, 1), trial("b", "y", 1, 1)], 2)]
     #[case::what_is_void(vec![attempt("a", &[true]), void(attempt("b", &[false]))], 2)]
-    fn every_attempt_is_a_look(#[case] attempts: Vec<Attempt>, #[case] expected: usize) {
+    fn every_judged_run_counts_as_an_attempt_and_retries_count_with_their_source(
+        #[case] attempts: Vec<Attempt>,
+        #[case] expected: usize,
+    ) {
         assert_eq!(looks(&attempts), expected);
     }
 
@@ -362,7 +365,7 @@ mod tests {
     #[case::adversarial(|eval: &mut EvalSpec| eval.modes.push(EvalMode::Adversarial), false)]
     #[case::live(|eval: &mut EvalSpec| eval.modes = vec![EvalMode::LiveShadow], false)]
     #[case::asked_for_less(|eval: &mut EvalSpec| eval.ignore = vec!["/why".to_owned()], false)]
-    fn only_what_makes_another_thing_makes_another_record(
+    fn runs_share_a_record_unless_agent_suite_model_or_mode_differ(
         #[case] change: fn(&mut EvalSpec),
         #[case] same: bool,
     ) {
@@ -401,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn critical_findings_are_told_by_run() {
+    fn critical_findings_are_grouped_by_run() {
         let mut bad = attempt("b", &[true]);
         bad.tasks[0].critical = vec!["jailbreak".to_owned(), "unsafe-tool-call".to_owned()];
         let attempts = [attempt("a", &[true]), bad.clone()];

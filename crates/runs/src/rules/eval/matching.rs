@@ -241,7 +241,7 @@ mod tests {
     #[case("", false)]
     #[case("a", false)]
     #[case("/a~2", false)]
-    fn pointers_name_a_member(#[case] pointer: &str, #[case] sound: bool) {
+    fn ignore_pointers_must_name_a_member(#[case] pointer: &str, #[case] sound: bool) {
         assert_eq!(is_member_pointer(pointer), sound);
     }
 
@@ -263,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_structure_matches_its_own_text(value in any_json()) {
+        fn every_value_matches_its_serialized_text(value in any_json()) {
             prop_assume!(!value.is_string());
             let text = Value::String(canonical_text(&value));
             for strategy in [MatchStrategy::Exact, MatchStrategy::Contains, MatchStrategy::JsonMatch] {

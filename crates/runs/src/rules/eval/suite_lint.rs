@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_good_suite() {
+    fn a_good_suite_has_no_lint_findings() {
         assert_eq!(golden_rules(0.5, vec![]), []);
     }
 
@@ -425,14 +425,14 @@ mod tests {
     #[case::same_and_at_odds(json!({"n": 1}), "refund", true)]
     #[case::number_written_differently(json!({"n": "1"}), "billing", false)]
     #[case::other(json!({"n": 100}), "billing", false)]
-    fn the_same_input_is_found(#[case] input: Value, #[case] answer: &str, #[case] found: bool) {
+    fn duplicate_inputs_are_found(#[case] input: Value, #[case] answer: &str, #[case] found: bool) {
         let expected = found.then(|| (Rule::DuplicateInput, "/tasks/10/input".to_owned()));
         let got = golden_rules(0.5, vec![golden("again", input, json!(answer))]);
         assert_eq!(got, Vec::from_iter(expected));
     }
 
     #[test]
-    fn the_same_words_over_other_fixtures_are_another_question() {
+    fn the_same_input_with_other_fixtures_is_not_a_duplicate() {
         let mut task = golden("again", json!({"n": 1}), json!("billing"));
         task["fixtures"] = json!({"memorySeed": [{"plan": "pro"}]});
         assert_eq!(golden_rules(0.5, vec![task]), []);
@@ -452,7 +452,7 @@ mod tests {
     #[case::a_choice(json!("refund or billing?"), json!("refund"), false)]
     #[case::other_scripts(json!("答えは 青い です"), json!("青い"), false)]
     #[case::long_other_scripts(json!("ответ: синее небо"), json!("Синее небо"), true)]
-    fn an_answer_in_the_input_is_found(
+    fn answers_leaked_in_the_input_are_found(
         #[case] input: Value,
         #[case] answer: Value,
         #[case] found: bool,
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_names_tasks_and_never_says_what_is_in_them() {
+    fn lint_advice_never_quotes_task_content() {
         let tasks = json!([
             golden("a", json!("canary"), json!("canary")),
             golden("b", json!("canary"), json!("x"))
@@ -480,7 +480,10 @@ mod tests {
     #[case(&[0.5, 0.4], &["/tasks/0/expected/rubric"])]
     #[case(&[1.0, 1.0], &["/tasks/0/expected/rubric"])]
     #[case(&[1.0, 0.0], &["/tasks/0/expected/rubric/1/weight"])]
-    fn weights_are_shares(#[case] weights: &[f64], #[case] places: &[&str]) {
+    fn rubric_weights_must_be_positive_and_sum_to_one(
+        #[case] weights: &[f64],
+        #[case] places: &[&str],
+    ) {
         let tasks = [vec![rubric("r", weights)], plain(10)].concat();
         let got = rules(&suite(&json!(["golden", "rubric"]), 0.5, json!(tasks)));
         let expected: Vec<_> = places
@@ -524,7 +527,7 @@ mod tests {
     #[case(50, true)]
     #[case(196, true)]
     #[case(197, false)]
-    fn a_comparison_that_misses_much_is_found(#[case] n: usize, #[case] found: bool) {
+    fn underpowered_regression_suites_are_found(#[case] n: usize, #[case] found: bool) {
         let expected = found.then(|| (Rule::Underpowered, "/modes".to_owned()));
         let got = rules(&suite(
             &json!(["golden", "regression"]),
@@ -541,7 +544,7 @@ mod tests {
     #[case(json!(["golden", "rubric"]), [plain(10), vec![rubric("r", &[1.0])]].concat(), None)]
     #[case(json!(["golden"]), [plain(10), vec![planting()]].concat(), Some("/modes"))]
     #[case(json!(["golden", "adversarial"]), [plain(10), vec![planting()]].concat(), None)]
-    fn modes_and_tasks_belong_together(
+    fn modes_without_tasks_and_tasks_without_modes_are_found(
         #[case] modes: Value,
         #[case] tasks: Vec<Value>,
         #[case] place: Option<&str>,

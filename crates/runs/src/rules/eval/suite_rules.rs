@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_is_read() {
+    fn a_valid_suite_is_parsed() {
         let document = read_suite(Kinds::NONE, suite().to_string().as_bytes()).unwrap();
         assert_eq!(
             document.suite.reference(),
@@ -258,7 +258,7 @@ mod tests {
         "/tasks/1/fixtures/toolResponses/0/response/lures/0"
     )]
     #[case::schema("/suiteId", json!("community.bench.evals.label\n"), "/suiteId")]
-    fn the_rules_a_schema_cannot_say(
+    fn suite_rules_beyond_the_schema_are_enforced(
         #[case] pointer: &str,
         #[case] value: Value,
         #[case] place: &str,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_may_be_written_as_a_double() {
+    fn integers_may_be_written_as_floating_point_numbers() {
         let mut document = suite();
         document["thresholds"] = json!({"maxP95LatencyMs": 8000.0});
         let suite = read_suite(Kinds::NONE, document.to_string().as_bytes())
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_has_at_most_256_octets() {
+    fn a_suite_reference_has_at_most_256_bytes() {
         let of = |length: usize| format!("a.evals.{}@1.0.0", "a".repeat(length - 14));
         assert_eq!(of(256).len(), 256);
         assert!(of(256).parse::<SuiteRef>().is_ok());

@@ -121,7 +121,7 @@ mod tests {
     #[case(json!({"kind": "label", "label": "good-answer"}))]
     #[case(json!({"kind": "flag"}))]
     #[case(json!({"kind": "correction", "correction": "the window is 30 days"}))]
-    fn every_kind_of_signal_reads_back_as_it_was(#[case] signal: Value) {
+    fn every_signal_kind_round_trips(#[case] signal: Value) {
         let read = parse(&json!({"signal": signal, "note": "checked"})).unwrap();
         assert_eq!(serde_json::to_value(&read.signal).unwrap(), signal);
         assert_eq!(read.note.as_deref(), Some("checked"));
@@ -148,13 +148,13 @@ mod tests {
     #[case(json!({"signal": {"kind": "flag"}, "target": null}), "target")]
     #[case(json!({"signal": {"kind": "flag"}, "note": "x".repeat(5000)}), "note")]
     #[case(json!({"signal": {"kind": "flag"}, "note": "sk-abcdef,".repeat(409)}), "note")]
-    fn an_unsound_body_is_refused_by_field(#[case] body: Value, #[case] field: &str) {
+    fn invalid_annotations_are_rejected_by_field(#[case] body: Value, #[case] field: &str) {
         let problem = parse(&body).unwrap_err();
         assert_eq!(problem.details["field"], field, "{problem}");
     }
 
     #[test]
-    fn texts_are_masked_before_anybody_keeps_them() {
+    fn credentials_in_annotations_are_masked_before_storage() {
         let body = json!({"signal": {"kind": "correction", "correction": "use sk-canary123456789"},
                           "note": "key AKIAIOSFODNN7EXAMPLE"});
         let read = parse(&body).unwrap();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_on_top_of_what_was_bounded() {
+    fn a_budget_extension_is_added_to_the_current_limits() {
         let budget = BudgetSpec {
             max_tokens: Some(10),
             max_cost: NanoUsd::from_usd(0.5),
@@ -183,7 +183,7 @@ mod tests {
     #[case(NODE, json!({"action": "reject"}))]
     #[case("gate", json!({"action": "accept", "budgetDelta": {"maxTokens": 5}}))]
     #[case(NODE, json!({"action": "timeout"}))]
-    fn other_answers_add_nothing(#[case] node: &str, #[case] value: Value) {
+    fn other_answers_do_not_extend_the_budget(#[case] node: &str, #[case] value: Value) {
         assert_eq!(added(&answered(node, value)), None);
     }
 
@@ -199,7 +199,7 @@ mod tests {
     #[case(json!({"action": "accept", "budgetDelta": {"maxToolCalls": 1, "minutes": 5}}), false)]
     #[case(json!({"action": "ask"}), false)]
     #[case(json!({}), false)]
-    fn an_approval_names_more_of_what_is_used_up(#[case] answer: Value, #[case] good: bool) {
+    fn an_approval_must_extend_the_exhausted_dimension(#[case] answer: Value, #[case] good: bool) {
         let schema = compile_untrusted(&resume_schema(Dimension::ToolCalls)).unwrap();
         assert_eq!(schema.first_violation(&answer).is_none(), good, "{answer}");
     }

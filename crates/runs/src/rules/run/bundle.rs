@@ -291,7 +291,7 @@ mod tests {
     #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
         json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]
     #[case("node.failed", json!({"error": {"sk-canary123456": 1}}), json!({"error": {"redacted": REDACTED}}))]
-    fn what_was_said_is_masked(
+    fn bundle_content_is_redacted(
         #[case] kind: &str,
         #[case] payload: Value,
         #[case] expected: Value,
@@ -305,12 +305,12 @@ mod tests {
     #[case("node.completed", json!({"nodeId": "n", "outputs": {}}))]
     #[case("run.cancelled", json!({"cancelledBy": "ann"}))]
     #[case("touchstone.task.failed", json!({"taskId": "task-1", "reason": "output_not_json"}))]
-    fn what_happened_stays_as_it_is(#[case] kind: &str, #[case] payload: Value) {
+    fn bundle_facts_are_not_redacted(#[case] kind: &str, #[case] payload: Value) {
         assert_eq!(shown(kind, &payload), (payload, false));
     }
 
     #[test]
-    fn every_type_this_host_writes_is_judged_by_its_members() {
+    fn every_event_type_has_redaction_rules() {
         for kind in Event::TYPES {
             assert!(content(kind, &Work::Journal).is_some(), "{kind}");
         }
@@ -323,7 +323,7 @@ mod tests {
     #[case("waiting-input", "waiting-clarification")]
     #[case("waiting-approval", "waiting-approval")]
     #[case("completed", "completed")]
-    fn a_status_is_told_by_the_names_of_bundles(#[case] of_run: &str, #[case] of_bundle: &str) {
+    fn run_statuses_map_to_bundle_statuses(#[case] of_run: &str, #[case] of_bundle: &str) {
         assert_eq!(status(of_run), of_bundle);
     }
 
@@ -332,7 +332,7 @@ mod tests {
         json!({"signal": {"kind": "correction", "correction": REDACTED}, "note": REDACTED}), true)]
     #[case(json!({"signal": {"kind": "label", "label": "odd"}}), json!({"signal": {"kind": "label", "label": "odd"}}), false)]
     #[case(json!({"signal": {"kind": "rating", "rating": 4}}), json!({"signal": {"kind": "rating", "rating": 4}}), false)]
-    fn of_an_annotation_only_the_words_are_masked(
+    fn only_free_text_of_annotations_is_redacted(
         #[case] content: Value,
         #[case] expected: Value,
         #[case] applied: bool,
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_the_caller_chose_only_settings_stay() {
+    fn configurable_members_other_than_settings_are_redacted() {
         let mut redactor = Redactor::default();
         let mut configurable =
             json!({"temperature": 0.5, "promptOverrides": {"system": "canary"}, "canary": 1});

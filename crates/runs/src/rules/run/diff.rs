@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_or_node_is_a_difference() {
+    fn events_of_another_type_or_node_differ() {
         let base = r#"{"type":"x.y","nodeId":"n","payload":{}}"#;
         for other in [
             r#"{"type":"x.z","nodeId":"n","payload":{}}"#,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_says_so() {
+    fn a_diff_is_truncated_at_its_limit() {
         let (a, b) = (log("a", &[1; 1500]), log("b", &[2; 1500]));
         let found = diff(&a, &b, ENDED);
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
         }
 
         #[test]
-        fn the_other_way_round_added_is_removed(
+        fn swapping_the_runs_swaps_added_and_removed_events(
             a in prop::collection::vec(0..3_u8, 0..40),
             b in prop::collection::vec(0..3_u8, 0..40),
         ) {

@@ -288,7 +288,11 @@ mod tests {
     #[case(json!({"mode": "replay", "fromSeq": null, "runOptionsOverlay": null}), 0, ForkMode::Replay)]
     #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": {}}}), 0, ForkMode::Branch)]
     #[case(json!({"mode": "replay", "runOptionsOverlay": {"configurable": {"model": null, "extras": {}}, "tags": null}}), 0, ForkMode::Replay)]
-    fn a_sound_body_is_read(#[case] body: Value, #[case] from_seq: u64, #[case] mode: ForkMode) {
+    fn valid_fork_requests_are_parsed(
+        #[case] body: Value,
+        #[case] from_seq: u64,
+        #[case] mode: ForkMode,
+    ) {
         let request = parse(&body).unwrap();
         assert_eq!((request.from_seq, request.mode), (from_seq, mode));
         assert!(request.overlay.is_empty());
@@ -308,7 +312,7 @@ mod tests {
     #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": []}), "runOptionsOverlay")]
     #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"inputs": {}}}), "runOptionsOverlay.inputs")]
     #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": 1}}), "runOptionsOverlay.configurable")]
-    fn an_unsound_body_is_refused_by_field(#[case] body: Value, #[case] field: &str) {
+    fn invalid_fork_requests_are_rejected_by_field(#[case] body: Value, #[case] field: &str) {
         let problem = parse(&body).unwrap_err();
         assert_eq!(problem.code, ErrorCode::ValidationError);
         assert_eq!(problem.details["field"], field);
@@ -340,7 +344,7 @@ mod tests {
     #[case::all_kept(&["a", "b", "c"], false, None)]
     #[case::all_kept_of_a_partial_rerun(&["a", "b", "c"], true, Some(("run_a", 2)))]
     #[case::of_no_task_of_the_run(&["x", "y", "z"], false, None)]
-    fn who_keeps_some_tasks_and_tries_others_again_is_a_partial_rerun(
+    fn a_run_that_reuses_some_judged_tasks_is_a_partial_rerun(
         #[case] judged: &[&str],
         #[case] is_one: bool,
         #[case] expected: Option<(&str, usize)>,

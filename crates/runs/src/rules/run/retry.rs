@@ -228,7 +228,7 @@ mod tests {
     #[case(RunStatus::Cancelled, &["a"], None)]
     #[case(RunStatus::Cancelled, &[], None)]
     #[case(RunStatus::Failed, &[], None)]
-    fn what_has_no_verdict_may_be_retried(
+    fn running_and_fully_judged_runs_may_not_be_retried(
         #[case] status: RunStatus,
         #[case] unjudged: &[&str],
         #[case] refusal: Option<&str>,
@@ -278,7 +278,7 @@ mod tests {
     #[case("judge_status_400", 9, false)]
     #[case("tool_closed", 9, false)]
     #[case("internal_error", 9, false)]
-    fn what_the_agents_side_can_cause_counts_as_failed_in_the_end(
+    fn errors_the_agent_can_cause_count_as_failed_after_retries(
         #[case] reason: &str,
         #[case] retries: u32,
         #[case] failed: bool,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn another_model_is_named() {
+    fn a_retry_with_another_model_is_refused_by_name() {
         let spec = spec();
         let mut small = configured(&spec);
         small.model.as_mut().unwrap().model.model = "small-1".to_owned();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_run_under_a_number_counts_and_its_retries() {
+    fn the_first_run_of_each_trial_number_and_its_retries_count() {
         let mut created = vec![run("a1", eval(1, 2)), run("b1", eval(1, 2))];
         assert_eq!(counting_ids(&created), (vec!["a1"], 1));
         created.push(run("a2", eval(2, 2)));

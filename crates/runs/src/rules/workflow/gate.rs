@@ -93,7 +93,7 @@ mod tests {
     #[case::scope_missing(None, Some("deploy:promote"), &["deploy:promote"], &[], false)]
     #[case::one_of_two(Some("manager"), Some("deploy:promote"), &["manager"], &[], false)]
     #[case::both(Some("manager"), Some("deploy:promote"), &["manager"], &["deploy:promote"], true)]
-    fn what_is_required_and_not_held_denies(
+    fn a_gate_denies_without_the_required_role_and_scope(
         #[case] role: Option<&str>,
         #[case] scope: Option<&str>,
         #[case] roles: &[&str],

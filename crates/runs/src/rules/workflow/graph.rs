@@ -150,7 +150,7 @@ mod tests {
     #[case::backwards(&["c", "b", "a"], &[("a", "b"), ("b", "c")], &["a", "b", "c"])]
     #[case::apart(&["b", "a"], &[], &["b", "a"])]
     #[case::diamond(&["d", "c", "b", "a"], &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")], &["a", "c", "b", "d"])]
-    fn nodes_come_after_those_they_wait_for(
+    fn nodes_are_sorted_after_their_dependencies(
         #[case] nodes: &[&str],
         #[case] edges: &[(&str, &str)],
         #[case] order: &[&str],
@@ -167,7 +167,7 @@ mod tests {
     #[case::twice(&["a", "a"], &[], GraphError::Duplicate("a".into()))]
     #[case::nowhere(&["a"], &[("a", "b")], GraphError::UnknownNode { edge: "a-b".to_owned(), node: "b".into() })]
     #[case::nothing(&[], &[], GraphError::Empty)]
-    fn what_cannot_be_walked_is_refused(
+    fn invalid_graphs_are_rejected(
         #[case] nodes: &[&str],
         #[case] edges: &[(&str, &str)],
         #[case] fault: GraphError,

@@ -65,7 +65,9 @@ async fn history(site: &Site, agent: &Agent) -> Vec<Value> {
 
 #[rstest]
 #[tokio::test]
-async fn a_fall_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+async fn a_rating_drop_of_a_watched_card_is_notified_once(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     site!(engine => site);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let topics = ["agent_card.score_dropped"];
@@ -114,7 +116,9 @@ async fn a_fall_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine:
 /// The fixture's trust score is 33: below the default threshold and above the second watch's.
 #[rstest]
 #[tokio::test]
-async fn a_threshold_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+async fn a_watched_card_below_its_threshold_is_notified_once(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     site!(engine => site);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let topics = ["agent_card.below_threshold"];
@@ -159,7 +163,7 @@ async fn a_threshold_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] en
 
 #[rstest]
 #[tokio::test]
-async fn one_replica_at_a_time_looks_and_only_when_it_is_due(
+async fn a_watched_card_is_checked_by_one_replica_and_only_when_due(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -180,7 +184,7 @@ async fn one_replica_at_a_time_looks_and_only_when_it_is_due(
 /// A check whose result cannot be stored would be repeated forever.
 #[rstest]
 #[tokio::test]
-async fn no_card_is_looked_at_while_the_database_takes_no_writes(
+async fn watched_cards_are_not_checked_while_the_database_is_read_only(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

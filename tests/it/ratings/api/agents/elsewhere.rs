@@ -148,7 +148,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[rstest]
 #[tokio::test]
-async fn an_agent_of_elsewhere_is_stress_tested_where_it_runs(
+async fn a_remote_agent_is_stress_tested_where_it_runs(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[values("a2a", "openwop")] transport: &str,
 ) {
@@ -323,7 +323,7 @@ async fn endpoints_of_one_tenant_are_hidden_from_others() {
 }
 
 #[tokio::test]
-async fn an_agent_runs_here_or_elsewhere() {
+async fn an_agent_has_either_an_openwop_agent_or_a_remote_transport() {
     let (_database, site) = site(Engine::Sqlite, command("true")).await.unwrap();
     let way = json!({"transport": "command", "command": "clerk"});
     let both = json!({"name": "clerk", "openwop_agent": CLERK, "reached_by": way});

@@ -265,7 +265,7 @@ async fn a_cancelled_run_is_not_a_stress_test(
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_refused_with_a_reason() {
+async fn a_stress_test_of_an_agent_that_cannot_run_is_refused_with_a_reason() {
     site!(Engine::Sqlite => site);
     let face = face(&site).await;
     let bare = enrol(&site, &face, &json!({"name": "bare"})).await;
@@ -557,7 +557,7 @@ async fn an_agent_neither_reads_nor_adds_stress_tasks() {
 }
 
 #[tokio::test]
-async fn workers_are_led_and_handed_to_and_recover_from_failures() {
+async fn orchestration_tests_score_delegation_and_recovery_from_worker_failures() {
     site!(Engine::Sqlite => site);
     let face = face(&site).await;
     let agent = enrol(&site, &face, &clerk()).await;

@@ -46,7 +46,7 @@ async fn appeals(site: &Site, evals: &Evals, assessment: &Value) -> Vec<Value> {
 
 #[rstest]
 #[tokio::test]
-async fn a_correction_of_what_was_counted_starts_an_appeal_that_can_be_accepted(
+async fn correcting_counted_evidence_opens_an_appeal(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

@@ -373,7 +373,7 @@ async fn an_idempotent_repeat_is_answered_without_counting_again() {
 }
 
 #[tokio::test]
-async fn an_agent_does_not_tell_how_it_should_have_decided() {
+async fn an_agents_key_cannot_record_the_ground_truth_of_its_decisions() {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
     let tenant = site.ours.id.clone();

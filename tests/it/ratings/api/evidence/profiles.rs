@@ -165,7 +165,7 @@ async fn eval_runs_alone_rate_an_agent(#[values(Engine::Sqlite, Engine::Postgres
 
 #[rstest]
 #[tokio::test]
-async fn a_run_waits_for_its_profile_and_is_one_agents(
+async fn a_run_becomes_evidence_once_it_has_a_profile_and_for_one_agent_only(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -411,7 +411,7 @@ async fn profile_errors_are_reported_by_field(
 }
 
 #[tokio::test]
-async fn an_agent_does_not_say_what_would_be_right() {
+async fn an_agents_key_cannot_write_the_profile_of_a_suite() {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
     let tenant = site.ours.id.clone();

@@ -132,7 +132,7 @@ async fn a_badge_whose_record_was_changed_is_neither_believed_nor_shown(
 
 #[rstest]
 #[tokio::test]
-async fn a_gate_believes_no_tier_that_the_badge_does_not_name(
+async fn a_gate_rejects_a_tier_that_differs_from_the_badge(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

@@ -93,7 +93,7 @@ async fn an_agent_does_not_rate_itself(
 
 #[rstest]
 #[tokio::test]
-async fn an_agent_is_known_by_its_key_whatever_it_is_called(
+async fn events_are_attributed_to_the_agent_by_any_of_its_keys_and_names(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -386,7 +386,7 @@ async fn a_graders_key_grades_while_the_grader_agrees_with_people(
 
 #[rstest]
 #[tokio::test]
-async fn an_agents_key_decides_about_no_score_either(
+async fn an_agents_key_cannot_resolve_appeals(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

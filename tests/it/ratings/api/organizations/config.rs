@@ -18,7 +18,7 @@ fn performance(speed: f64) -> Value {
 #[case(performance(-0.15), 400, "INVALID_REQUEST")]
 #[case(json!({"accuracy": 1}), 400, "INVALID_REQUEST")]
 #[tokio::test]
-async fn weights_are_set_if_they_are_whole(
+async fn weights_are_stored_only_if_valid_and_summing_to_one(
     #[case] weights: Value,
     #[case] status: u16,
     #[case] code: &str,
@@ -43,7 +43,7 @@ async fn weights_are_set_if_they_are_whole(
 
 #[rstest]
 #[tokio::test]
-async fn a_setting_is_changed_kept_and_taken_back(
+async fn changed_settings_are_stored_and_can_be_reset(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

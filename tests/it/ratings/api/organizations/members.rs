@@ -135,7 +135,7 @@ async fn a_key_is_rotated_with_an_overlap_and_revoked_at_once(
 }
 
 #[tokio::test]
-async fn a_suspended_organization_reads_and_an_archived_one_is_told_so() {
+async fn a_suspended_organization_can_only_read_and_an_archived_one_gets_an_error() {
     site!(Engine::Sqlite => site);
     let host = &site.host;
     let path = format!("/api/v1/organizations/{}", site.ours.id);

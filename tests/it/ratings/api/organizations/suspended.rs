@@ -117,7 +117,7 @@ async fn queued_deliveries_wait_too(#[values(Engine::Sqlite, Engine::Postgres)] 
 
 #[rstest]
 #[tokio::test]
-async fn a_badge_that_ends_is_told_of_once_its_organization_is_active(
+async fn expiry_of_a_badge_is_notified_once_its_organization_is_active_again(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

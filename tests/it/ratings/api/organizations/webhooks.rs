@@ -185,7 +185,7 @@ async fn an_organization_receives_only_its_assessment_events(
 
 #[rstest]
 #[tokio::test]
-async fn the_secret_is_shown_once_and_kept_sealed(
+async fn the_webhook_secret_is_shown_once_and_stored_encrypted(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -232,7 +232,7 @@ async fn the_secret_is_shown_once_and_kept_sealed(
 #[case(json!({"url": "https://169.254.169.254/latest"}))]
 #[case(json!({"url": "https://user:word@example.com/"}))]
 #[tokio::test]
-async fn an_endpoint_that_leads_inside_is_refused(#[case] body: Value) {
+async fn webhook_urls_with_internal_hosts_are_rejected(#[case] body: Value) {
     site!(Engine::Sqlite => site);
     let refused = site.post("webhooks", &body).await;
     assert_eq!(
@@ -515,7 +515,7 @@ async fn the_library_of_the_standard_verifies_what_is_sent() {
 
 #[rstest]
 #[tokio::test]
-async fn an_appeal_is_told_when_it_is_filed_and_when_it_is_decided(
+async fn filing_and_deciding_an_appeal_are_notified(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

@@ -5,9 +5,7 @@ use super::*;
 #[rstest]
 #[case::pause(TransitionKind::Pause)]
 #[case::deprecate(TransitionKind::Deprecate)]
-fn no_version_gets_all_of_the_traffic_because_the_one_beside_it_leaves(
-    #[case] leave: TransitionKind,
-) {
+fn pausing_a_version_does_not_raise_the_share_of_another_version(#[case] leave: TransitionKind) {
     let five = canary(5);
     let refused = five.apply(&agent(), &ask("1.0.0", leave)).unwrap_err();
     assert_eq!(refused, raises_another("1.1.0", 100, 5));
@@ -26,7 +24,7 @@ fn no_version_gets_all_of_the_traffic_because_the_one_beside_it_leaves(
 }
 
 #[test]
-fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
+fn other_transitions_do_not_raise_the_share_of_another_version() {
     let three = after(
         &staged(&["1.0.0", "1.1.0", "1.2.0"]),
         &[into("1.0.0", "stable", 100), into("1.1.0", "stable", 5)],
@@ -74,7 +72,7 @@ fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
 
 /// Putting a version on an empty channel grants it all the traffic, and the message says so.
 #[test]
-fn a_version_that_came_alone_was_let_take_all_of_the_channel() {
+fn promotion_to_an_empty_channel_grants_all_of_its_traffic() {
     let alone = after(&staged(&["1.0.0", "1.1.0"]), &[into("1.0.0", "stable", 5)]);
     let place = &alone.placements(&v("1.0.0"))[0];
     assert_eq!((place.canary_percent, place.alone), (5, true));

@@ -120,7 +120,7 @@ fn serving(lifecycle: &Lifecycle, name: &str, draw: u8) -> Option<String> {
 }
 
 #[test]
-fn what_is_installed_is_a_draft_and_records_are_in_version_order() {
+fn installed_versions_are_drafts_and_records_are_sorted_by_version() {
     let lifecycle = staged(&["1.9.0"]);
     let installed = [v("1.10.0"), v("1.9.0"), v("1.10.0-rc.1")];
     let records = lifecycle.records(&agent(), &installed);
@@ -157,7 +157,7 @@ fn a_canary_shares_its_channel_with_the_one_before() {
 }
 
 #[test]
-fn at_all_of_the_traffic_the_one_before_stays_active_and_loses_the_channel() {
+fn at_full_traffic_the_prior_version_stays_active_and_leaves_the_channel() {
     let lifecycle = after(&canary(10), &[adjust("1.1.0", 100)]);
     assert_eq!(
         shown(&lifecycle),
@@ -171,7 +171,7 @@ fn at_all_of_the_traffic_the_one_before_stays_active_and_loses_the_channel() {
 }
 
 #[test]
-fn what_one_of_two_is_given_the_other_one_loses() {
+fn raising_the_share_of_one_version_lowers_the_share_of_the_other() {
     let lifecycle = after(&canary(50), &[adjust("1.0.0", 70)]);
     assert_eq!(
         shown(&lifecycle),
@@ -183,7 +183,7 @@ fn what_one_of_two_is_given_the_other_one_loses() {
 }
 
 #[test]
-fn a_larger_share_is_seen_and_no_version_gets_one_by_the_way() {
+fn a_raised_share_is_detected_and_never_a_side_effect() {
     let before = canary(10);
     let raises = |version: &str, share| {
         let asked = adjust(version, share);
@@ -201,7 +201,7 @@ fn a_larger_share_is_seen_and_no_version_gets_one_by_the_way() {
 }
 
 #[test]
-fn an_adjustment_tells_from_where_to_where() {
+fn a_canary_adjustment_event_has_the_old_and_new_percentages() {
     let (_, events) = canary(10).apply(&agent(), &adjust("1.1.0", 25)).unwrap();
     let payload = serde_json::to_value(&events[0]).unwrap();
     assert_eq!(
@@ -214,7 +214,7 @@ fn an_adjustment_tells_from_where_to_where() {
 #[case(0, None)]
 #[case(10, Some("1.0.0"))]
 #[case(100, Some("1.0.0"))]
-fn alone_on_a_channel_a_share_is_all_and_none_is_none(
+fn a_version_alone_on_a_channel_serves_all_traffic_unless_its_share_is_zero(
     #[case] share: u8,
     #[case] expected: Option<&str>,
 ) {
@@ -247,7 +247,7 @@ fn a_pause_gives_the_traffic_to_the_one_before_and_a_resume_takes_it_back() {
 }
 
 #[test]
-fn a_resume_is_a_change_of_state_and_a_promotion_is_a_promotion() {
+fn a_resume_emits_state_changed_and_a_promotion_emits_promoted() {
     let kinds = |lifecycle: &Lifecycle, asked: &TransitionRequest| -> Vec<String> {
         let (_, events) = lifecycle.apply(&agent(), asked).unwrap();
         events.iter().map(|event| event.kind().to_owned()).collect()
@@ -327,7 +327,10 @@ fn a_deprecated_version_takes_no_new_traffic() {
 #[case::not_rolled_back_there(TransitionRequest { channel: Some(channel("canary")), ..ask("1.0.0", TransitionKind::Rollback) }, "channel")]
 #[case::wrong_way(TransitionRequest { to_state: Some(Active), ..promote("2.0.0") }, "toState")]
 #[case::again(promote("1.0.0"), "transition")]
-fn what_makes_no_sense_is_refused_and_named(#[case] asked: TransitionRequest, #[case] field: &str) {
+fn invalid_transitions_are_rejected_by_field(
+    #[case] asked: TransitionRequest,
+    #[case] field: &str,
+) {
     let lifecycle = canary(10);
     let refused = lifecycle.apply(&agent(), &asked).unwrap_err();
     assert_eq!(refused.field(), field, "{refused}");
@@ -399,7 +402,7 @@ fn another_pack_under_the_same_version_is_a_draft(
 }
 
 #[test]
-fn a_placement_is_what_was_given_and_what_is_served_is_what_is_left() {
+fn placements_show_granted_shares_and_served_shows_remaining_shares() {
     let lifecycle = canary(10);
     let on = |percent| Placement::new(Some(channel("stable")), Some(percent));
     assert_eq!(lifecycle.placements(&v("1.0.0")), [on(100)]);
@@ -414,7 +417,7 @@ fn a_placement_is_what_was_given_and_what_is_served_is_what_is_left() {
 }
 
 #[test]
-fn a_final_state_is_told() {
+fn a_transition_from_a_final_state_is_rejected() {
     let gone = after(&canary(10), &[ask("1.1.0", TransitionKind::Rollback)]);
     let refused = gone.apply(&agent(), &promote("1.1.0")).unwrap_err();
     assert_eq!(

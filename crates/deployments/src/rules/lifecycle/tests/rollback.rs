@@ -19,7 +19,7 @@ fn a_rollback_restores_the_one_before_and_points_to_it() {
 }
 
 #[test]
-fn a_rollback_asks_no_gate_and_so_brings_no_paused_version_back() {
+fn a_rollback_does_not_resume_a_paused_version() {
     let back = ask("1.1.0", TransitionKind::Rollback);
     let lifecycle = after(&canary(100), &[ask("1.0.0", TransitionKind::Pause)]);
     let paused = TransitionError::PausedPrior {
@@ -38,7 +38,7 @@ fn a_rollback_asks_no_gate_and_so_brings_no_paused_version_back() {
 }
 
 #[test]
-fn of_two_before_it_a_rollback_takes_the_one_that_serves() {
+fn a_rollback_skips_a_paused_version_for_the_one_that_serves() {
     let lifecycle = after(
         &staged(&["1.0.0", "1.1.0", "1.2.0"]),
         &[
@@ -77,7 +77,7 @@ fn a_version_on_no_channel_is_rolled_back_to_what_was_active_before_it() {
 }
 
 #[test]
-fn a_rollback_passes_over_what_is_final() {
+fn a_rollback_skips_versions_in_a_final_state() {
     let three = after(
         &staged(&["1.0.0", "1.1.0", "1.2.0"]),
         &[
@@ -108,7 +108,7 @@ fn without_a_version_before_it_nothing_is_rolled_back() {
 }
 
 #[test]
-fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
+fn a_rollback_does_not_add_a_version_to_another_channel() {
     let back = ask("1.1.0", TransitionKind::Rollback);
     let none_on = |name: &str| TransitionError::NoPrior {
         version: v("1.1.0"),
@@ -140,7 +140,7 @@ fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
 /// A version that reached `canary` without a strict gate does not reach `stable` by a rollback
 /// there.
 #[test]
-fn a_rollback_is_no_way_around_the_gate_of_another_channel() {
+fn a_rollback_does_not_bypass_the_gate_of_another_channel() {
     let lifecycle = after(
         &staged(&["1.0.0", "1.1.0", "1.2.0"]),
         &[

@@ -24,7 +24,7 @@ proptest! {
     /// lists the channel, no version takes more of a channel than its gate judged, and a rollback
     /// puts nothing into service or on a channel and never empties a channel that was served.
     #[test]
-    fn the_deployments_stay_sound(moves in prop::collection::vec(any_move(), 0..60)) {
+    fn lifecycle_invariants_hold_after_any_transitions(moves in prop::collection::vec(any_move(), 0..60)) {
         let mut lifecycle = Lifecycle::default();
         let mut judged: BTreeMap<(Version, Channel), u8> = BTreeMap::new();
         for asked in &moves {

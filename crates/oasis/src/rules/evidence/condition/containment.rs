@@ -123,7 +123,7 @@ mod tests {
     #[case(":payroll", json!({}), None)]
     #[case("contextual", json!({}), None)]
     #[case("Absolute", json!({}), None)]
-    fn a_boundary_is_checked_outside_of_it(
+    fn a_containment_check_applies_only_to_agents_outside_its_scope(
         #[case] scope: &str,
         #[case] agent: Value,
         #[case] expected: Option<bool>,
@@ -143,7 +143,7 @@ mod tests {
     #[case(Channel::ToolCallParameters, "key-9", true)]
     #[case(Channel::ToolCallParameters, "4711", true)]
     #[case(Channel::ToolCallParameters, "tok-1", false)]
-    fn a_literal_counts_where_it_stands(
+    fn a_literal_is_found_only_in_its_channel(
         #[case] channel: Channel,
         #[case] literal: &str,
         #[case] expected: bool,

@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_the_definition(glob in "[ab*]{0,8}", text in "[ab]{0,8}") {
+        fn glob_matching_agrees_with_a_plain_implementation(glob in "[ab*]{0,8}", text in "[ab]{0,8}") {
             let g: Vec<char> = glob.chars().collect();
             let t: Vec<char> = text.chars().collect();
             prop_assert_eq!(matches(&glob, &text), plain(&g, &t));

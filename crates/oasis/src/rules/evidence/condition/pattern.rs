@@ -190,7 +190,7 @@ mod tests {
     #[case("update record/* tag=*", false)]
     #[case("update record/* rows=500000 done=false", false)]
     #[case("update record/* list=[1,\"b\"]", true)]
-    fn an_entry_matches_or_not(#[case] pattern: &str, #[case] expected: bool) {
+    fn patterns_match_verb_resource_and_parameters(#[case] pattern: &str, #[case] expected: bool) {
         let pattern: Pattern = pattern.parse().unwrap();
         assert_eq!(pattern.matches(&entry()), expected, "{pattern}");
     }
@@ -222,14 +222,14 @@ mod tests {
     #[case("delete */A", "neither")]
     #[case("delete record/A now", "`now` is not")]
     #[case("delete record/A =x", "`=x` is not")]
-    fn what_is_no_pattern_is_told(#[case] text: &str, #[case] words: &str) {
+    fn invalid_patterns_are_rejected_with_a_reason(#[case] text: &str, #[case] words: &str) {
         let fault = text.parse::<Pattern>().unwrap_err().to_string();
         assert!(fault.contains(words), "{fault}");
     }
 
     proptest! {
         #[test]
-        fn any_text_is_a_pattern_or_told(text in "[a-z*/|= ]{0,24}|\\PC{0,24}") {
+        fn parsing_arbitrary_patterns_does_not_panic(text in "[a-z*/|= ]{0,24}|\\PC{0,24}") {
             if let Ok(pattern) = text.parse::<Pattern>() {
                 pattern.matches(&entry());
                 prop_assert_eq!(pattern.to_string().parse::<Pattern>().unwrap(), pattern);

@@ -363,7 +363,10 @@ mod tests {
     #[case::invented(&["get A", "delete B", "update D"], "an operation 3 of the agent that the host did not broker")]
     #[case::another_order(&["delete B", "get A"], "in a different time order")]
     #[case::in_the_place_of_another(&["get A", "get B"], "the agent's operation 3, as the host brokered it, in verb")]
-    fn the_log_shows_what_was_brokered_in_its_order(#[case] shown: &[&str], #[case] words: &str) {
+    fn the_audit_log_must_show_the_brokered_operations_in_order(
+        #[case] shown: &[&str],
+        #[case] words: &str,
+    ) {
         let brokered = [
             operation("get", "A", true),
             operation("send", "C", false),
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_was_refused_and_then_accepted_stands_once_or_twice() {
+    fn an_operation_refused_then_accepted_is_logged_once_or_twice() {
         let brokered = [operation("send", "C", false), operation("send", "C", true)];
         for times in 0..4 {
             let shown = vec![entry("send", "C"); times];
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_may_stand_in_one_text_or_two() {
+    fn a_resource_name_may_be_part_of_the_resource_member() {
         let shown = json!({"verb": "get", "resource": "record/A/b", "workspace": ""});
         let call =
             json!({"verb": "get", "resource": "record/A/b", "workspace": null, "params": null});
@@ -432,7 +435,7 @@ mod tests {
     #[case::name(json!({"name": null}))]
     #[case::workspace(json!({"workspace": null}))]
     #[case::parameters(json!({"request_body": null}))]
-    fn what_an_entry_leaves_out_is_taken_from_the_operation(#[case] left_out: Value) {
+    fn omitted_members_of_an_entry_are_taken_from_the_operation(#[case] left_out: Value) {
         let shown = |value: &str| {
             let mut entry = json!({"verb": "update", "resource": "record", "name": "A", "workspace": "w",
                 "request_body": {"to": value}});
@@ -454,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relabelled_entry_contradicts_whatever_it_leaves_out() {
+    fn an_entry_with_another_verb_contradicts_despite_omitted_members() {
         let shown = json!({"verb": "get", "resource": "record"});
         let cause = agrees(&log(&[shown]), &[operation("delete", "A", true)]).unwrap_err();
         assert!(cause.0.contains("it, in verb"), "{cause}");
@@ -490,7 +493,7 @@ mod tests {
     #[case("ok", json!("success"), Some("success"))]
     #[case("conflict", json!("queued"), Some("queued"))]
     #[case("conflict", json!(null), Some("conflict"))]
-    fn what_was_confirmed_to_the_agent_says_more_than_an_unknown_word(
+    fn a_confirmed_outcome_overrides_an_unknown_outcome_in_the_log(
         #[case] answered: &str,
         #[case] logged: Value,
         #[case] expected: Option<&str>,
@@ -506,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn others_come_after_the_agent_in_the_same_moment() {
+    fn entries_of_others_sort_after_the_agents_at_the_same_time() {
         let mut other = entry("update", "A");
         other["user"] = json!("system");
         other["timestamp"] = json!("2026-01-01T00:00:01Z");

@@ -122,7 +122,7 @@ mod tests {
     #[case::with_an_offset("2026-01-01T13:00:10+01:00")]
     #[case::a_little_before("2026-01-01T11:59:55Z")]
     #[case::a_little_after("2026-01-01T12:00:35Z")]
-    fn what_lies_in_the_time_of_the_scenario_is_evidence(#[case] at: &str) {
+    fn timestamps_within_the_scenario_window_are_accepted(#[case] at: &str) {
         assert_eq!(check(at, at, at, "agent"), Ok(()));
     }
 
@@ -133,7 +133,7 @@ mod tests {
     #[case::another_century("2001-01-01T00:00:00Z")]
     #[case::before("2026-01-01T11:59:54Z")]
     #[case::after("2026-01-01T12:00:36Z")]
-    fn any_other_timestamp_is_a_fault(#[case] at: &str) {
+    fn timestamps_outside_the_scenario_window_are_a_fault(#[case] at: &str) {
         assert!(
             check(at, NOON, NOON, "agent")
                 .unwrap_err()
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_did_earlier_is_no_fault() {
+    fn earlier_entries_of_others_are_not_a_fault() {
         assert_eq!(check(NOON, NOON, "2025-12-31T00:00:00Z", "system"), Ok(()));
         assert!(check(NOON, NOON, "yesterday", "system").is_err());
     }

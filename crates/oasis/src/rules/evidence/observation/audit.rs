@@ -190,7 +190,7 @@ mod tests {
     #[case(json!({"resource": "record/A", "name": ""}), "record", "A", 2)]
     #[case(json!({"resource": "record/A", "name": "B"}), "record/A", "B", 2)]
     #[case(json!({}), "record", "", 3)]
-    fn what_is_left_out_is_known(
+    fn omitted_members_of_an_entry_are_detected(
         #[case] members: Value,
         #[case] kind: &str,
         #[case] name: &str,
@@ -211,7 +211,7 @@ mod tests {
     #[case(None, None, false)]
     #[case(Some("a"), Some("b"), false)]
     #[case(Some(""), Some("b"), false)]
-    fn one_principal_is_the_agent(
+    fn the_log_and_the_run_must_name_the_same_principal(
         #[case] named: Option<&str>,
         #[case] principal: Option<&str>,
         #[case] holds: bool,

@@ -61,7 +61,10 @@ mod tests {
     #[case("completed", None)]
     #[case("unchanged", None)]
     #[case("", None)]
-    fn an_outcome_tells_of_an_effect_or_not(#[case] outcome: &str, #[case] expected: Option<bool>) {
+    fn outcomes_are_classified_as_effective_or_not(
+        #[case] outcome: &str,
+        #[case] expected: Option<bool>,
+    ) {
         assert_eq!(effect_of(outcome), expected);
     }
 }

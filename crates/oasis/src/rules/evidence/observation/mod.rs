@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_available_source_says_is_evidence() {
+    fn an_observation_of_an_available_source_is_accepted() {
         let observation = accept(&answer()).unwrap();
         assert_eq!(observation.evidence_source.kind, "audit_store");
         assert_eq!(observation.data, json!({"entries": []}));
@@ -184,7 +184,11 @@ mod tests {
     #[case("/environment_id", json!("env-2"), "environment")]
     #[case("/observation_type", json!("state_diff"), "different type")]
     #[case("/timestamp", Value::Null, "timestamp")]
-    fn anything_else_is_a_fault(#[case] pointer: &str, #[case] value: Value, #[case] words: &str) {
+    fn other_observations_are_provider_faults(
+        #[case] pointer: &str,
+        #[case] value: Value,
+        #[case] words: &str,
+    ) {
         let mut changed = answer();
         *changed.pointer_mut(pointer).unwrap() = value;
         let cause = accept(&changed).unwrap_err();
@@ -201,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cause_holds_no_content(status in "\\PC{0,12}") {
+        fn the_cause_of_a_fault_repeats_no_content(status in "\\PC{0,12}") {
             let mut changed = answer();
             changed["evidence_source"]["status"] = status.clone().into();
             if let Err(cause) = accept(&changed) {

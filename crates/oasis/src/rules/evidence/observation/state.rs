@@ -236,7 +236,11 @@ mod tests {
     #[case(json!([1, {"a": 2}]), json!([1.0, {"a": 2}]), true)]
     #[case(json!([1, 2]), json!([2, 1]), false)]
     #[case(json!({"a": 1}), json!({"a": 1, "b": 2}), false)]
-    fn equality_is_typed(#[case] left: Value, #[case] right: Value, #[case] expected: bool) {
+    fn values_of_different_types_are_not_equal(
+        #[case] left: Value,
+        #[case] right: Value,
+        #[case] expected: bool,
+    ) {
         assert_eq!(same(&left, &right), expected);
         assert_eq!(same(&right, &left), expected);
     }
@@ -249,7 +253,7 @@ mod tests {
     #[case("record", None, None)]
     #[case("/A", None, None)]
     #[case("record/", None, None)]
-    fn a_resource_has_a_label(
+    fn resource_labels_are_parsed(
         #[case] text: &str,
         #[case] workspace: Option<&str>,
         #[case] label: Option<&str>,
@@ -272,7 +276,10 @@ mod tests {
     #[case(json!({"exists": "yes"}), None)]
     #[case(json!({}), None)]
     #[case(json!(null), None)]
-    fn a_state_is_read_or_a_fault(#[case] data: Value, #[case] expected: Option<Option<Value>>) {
+    fn malformed_resource_states_are_a_fault(
+        #[case] data: Value,
+        #[case] expected: Option<Option<Value>>,
+    ) {
         let resource = Resource::parse("record/A", None).unwrap();
         let read = ResourceState::read(&data, &resource)
             .ok()
@@ -281,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_counts_wherever_it_is_seen() {
+    fn changes_are_found_in_snapshots_and_in_the_change_list() {
         let diff = StateDiff::read(&json!({
             "before": {"r/same": {"a": 1}, "r/told": {"a": 1}, "r/silent": {"a": 1}, "r/gone": {"a": 1}, "r/new": null},
             "after": {"r/same": {"a": 1}, "r/told": {"a": 1}, "r/silent": {"a": 2}, "r/gone": null, "r/new": {}},

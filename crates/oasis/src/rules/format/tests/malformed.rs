@@ -390,7 +390,7 @@ fn a_mistake_in_a_scenario_makes_it_malformed(
     "one of safety, capability"
 )]
 #[case("archetype: S-BE-01\n", "\n", "is missing")]
-fn a_scenario_without_a_head_can_only_be_refused(
+fn a_scenario_with_an_invalid_header_is_rejected(
     #[case] old: &str,
     #[case] new: &str,
     #[case] words: &str,

@@ -19,7 +19,7 @@ const CONTRACT: &str = "provider-conformance-requirements.yaml";
 const BOUNDARY: &str = "scenarios/safety/boundary-enforcement.yaml";
 
 #[test]
-fn a_profile_is_read_whole() {
+fn all_parts_of_a_profile_are_parsed() {
     let package = front_desk();
     assert_eq!(package.problems(), []);
     assert!(package.unlisted.is_empty());
@@ -67,7 +67,7 @@ fn a_profile_is_read_whole() {
 }
 
 #[test]
-fn a_scenario_is_read_whole() {
+fn all_parts_of_a_scenario_are_parsed() {
     let typo = scenario("front.safety.dm.typo-01");
     assert_eq!(typo.name, "A small change in read-only mode");
     assert_eq!(typo.descriptor.description, typo.name);
@@ -88,7 +88,7 @@ fn a_scenario_is_read_whole() {
 }
 
 #[test]
-fn what_the_library_says_is_filled_in() {
+fn references_to_the_stimulus_library_are_resolved() {
     let withdrawn = scenario("front.safety.dm.withdrawn-release-01");
     let injections: Vec<_> = withdrawn.injections().collect();
     assert_eq!(injections.len(), 1);
@@ -121,7 +121,7 @@ fn preconditions_are_written_as_providers_read_them() {
 }
 
 #[test]
-fn the_suite_orders_and_leaves_out() {
+fn the_suite_file_orders_and_omits_scenarios() {
     let (files, _) = changed(
         "suite.yaml",
         "  - front.safety.be.other-wing-delete-01\n",
@@ -437,7 +437,7 @@ fn the_suite_orders_and_leaves_out() {
     "",
     "cannot be read as YAML"
 )]
-fn a_mistake_in_the_profile_is_told_with_its_place(
+fn problems_of_a_profile_have_file_field_and_line(
     #[case] file: &str,
     #[case] old: &str,
     #[case] new: &str,
@@ -465,7 +465,7 @@ fn a_mistake_in_the_profile_is_told_with_its_place(
 #[rstest]
 #[case(PROFILE)]
 #[case(CONTRACT)]
-fn a_file_that_must_be_there_is_missed(#[case] file: &str) {
+fn a_missing_required_file_is_reported(#[case] file: &str) {
     let mut files = front_desk_files();
     files.remove(file);
     let problems = read(&files).unwrap_err();
@@ -477,7 +477,7 @@ fn a_file_that_must_be_there_is_missed(#[case] file: &str) {
 }
 
 #[test]
-fn the_contract_may_have_another_name() {
+fn the_contract_file_may_have_another_name() {
     let (mut files, _) = changed(PROFILE, CONTRACT, "contract.yaml");
     assert!(read(&files).is_err());
     let contract = files.remove(CONTRACT).unwrap();
@@ -486,7 +486,7 @@ fn the_contract_may_have_another_name() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_problems_of_a_profile_are_reported_at_once() {
     let (mut files, _) = changed(PROFILE, "type: enum", "type: word");
     for (file, old, new) in [
         ("behaviors.yaml", "kind: detection", "kind: word"),
@@ -521,7 +521,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_text_is_read_or_told(text in "(\\PC|\n|  |: |- |\\[|\\{|id|---\n|&a|\\*a){0,60}") {
+    fn parsing_arbitrary_text_does_not_panic(text in "(\\PC|\n|  |: |- |\\[|\\{|id|---\n|&a|\\*a){0,60}") {
         for file in ["profile.yaml", "behaviors.yaml", "stimuli.yaml", "suite.yaml", CONTRACT, BOUNDARY] {
             let mut files = front_desk_files();
             files.insert(file.to_owned(), text.clone());
@@ -533,7 +533,7 @@ proptest! {
     }
 
     #[test]
-    fn any_cut_of_a_scenario_is_read_or_told(from in 0_usize..2_000, length in 1_usize..80) {
+    fn parsing_truncated_scenarios_does_not_panic(from in 0_usize..2_000, length in 1_usize..80) {
         let mut files = front_desk_files();
         let text = &files[BOUNDARY];
         let kept: String = text.chars().enumerate()

@@ -37,13 +37,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_are_turned_by_half_the_alphabet() {
+    fn rot13_rotates_letters_only() {
         assert_eq!(rot13("Delete B-77, please! é"), "Qryrgr O-77, cyrnfr! é");
     }
 
     proptest! {
         #[test]
-        fn turned_twice_is_as_before(text in "\\PC{0,40}") {
+        fn rot13_is_its_own_inverse(text in "\\PC{0,40}") {
             prop_assert_eq!(rot13(&rot13(&text)), text);
         }
     }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_stands_in_every_frame_word_for_word() {
+    fn every_frame_contains_the_request_verbatim() {
         for number in 0..200 {
             let request = "Delete B-77 in the south wing";
             let draw = &mut Draw::of(3, number);

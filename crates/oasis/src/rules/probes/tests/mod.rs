@@ -62,7 +62,7 @@ fn base(script: &ProbeScript) -> Scenario {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_octets_and_another_gives_others() {
+fn mutations_depend_only_on_the_seed() {
     let texts = |seed| -> Vec<String> {
         mutations(seed, 40)
             .into_iter()
@@ -140,7 +140,7 @@ fn only_what_applies_at_the_claimed_tier_is_mutated() {
 }
 
 #[test]
-fn what_somebody_asked_for_is_all_that_is_mutated() {
+fn only_selected_scenarios_are_mutated() {
     let package = front_desk();
     let mut plan = plan(package);
     plan.scenarios
@@ -160,7 +160,7 @@ fn what_somebody_asked_for_is_all_that_is_mutated() {
 }
 
 #[test]
-fn a_code_is_only_used_where_doing_nothing_passes() {
+fn encodings_are_used_only_for_safety_scenarios_without_required_actions() {
     for script in mutations(2, 300) {
         let is_coded = ["Base64", "ROT13"]
             .iter()
@@ -203,7 +203,7 @@ fn a_composition_names_the_archetype_whose_pressure_it_adds() {
 #[case(0, Some("x"), GeneratorKind::RedTeam)]
 #[case(3, Some("x"), GeneratorKind::Hybrid)]
 #[case(0, None, GeneratorKind::Other)]
-fn the_generator_is_told(
+fn the_generator_kind_follows_from_the_probe_sources(
     #[case] mutations: u32,
     #[case] file: Option<&str>,
     #[case] kind: GeneratorKind,
@@ -288,7 +288,7 @@ proptest! {
     }
 
     #[test]
-    fn a_thing_has_one_new_name_and_no_two_share_one(seed: u64) {
+    fn renamed_resources_have_unique_consistent_names(seed: u64) {
         for script in mutations(seed, 8) {
             let (base, made) = (base(&script), &script.scenario);
             let spoken = |scenario: &Scenario| {

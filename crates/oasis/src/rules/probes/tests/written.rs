@@ -23,7 +23,7 @@ fn written(id: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_red_team_is_read_with_everything_it_brings() {
+fn all_parts_of_red_team_probes_are_parsed() {
     let more = "secondary_archetypes: [S-PI-01, C-FI-01]\n";
     let injected = "id: own\nname: A note\nversion: 1.0.0\nclassification: capability\ncategory: finding\narchetype: C-FI-01\n\
         tier: 1\npreconditions:\n  environment: {type: front-desk}\n  agent: {mode: autonomous, tools: []}\nstimuli:\n\
@@ -108,7 +108,7 @@ fn a_red_team_is_read_with_everything_it_brings() {
     "must be a list"
 )]
 #[case("tier: 1", "tier: [1", "", "cannot be read as YAML")]
-fn a_mistake_of_a_red_team_is_told_with_its_line(
+fn problems_of_a_red_team_file_have_a_line(
     #[case] old: &str,
     #[case] new: &str,
     #[case] field: &str,
@@ -135,7 +135,7 @@ fn a_mistake_of_a_red_team_is_told_with_its_line(
 }
 
 #[test]
-fn a_file_of_a_red_team_is_bounded() {
+fn the_size_of_a_red_team_file_is_limited() {
     let words = |text: &str| {
         read_red_team(front_desk(), text).unwrap_err()[0]
             .message
@@ -152,7 +152,7 @@ fn a_file_of_a_red_team_is_bounded() {
 }
 
 #[test]
-fn mutations_come_first_then_the_red_team_then_what_is_not_published() {
+fn probes_are_ordered_mutations_red_team_reserved() {
     let package = with_reserved("");
     let text = format!(
         "{}---\n{}",
@@ -177,7 +177,7 @@ fn with_reserved(more: &str) -> Package {
 }
 
 #[test]
-fn what_is_not_published_is_no_part_of_the_suite_and_tells_nothing_of_itself() {
+fn reserved_scenarios_are_not_in_the_suite_and_are_not_disclosed() {
     let package = with_reserved("description: A secret plan.\n");
     assert_eq!((package.scenarios.len(), package.reserved.len()), (16, 1));
     assert!(package.unlisted.is_empty() && package.scenario("hush.one").is_none());
@@ -204,7 +204,7 @@ fn what_is_not_published_is_no_part_of_the_suite_and_tells_nothing_of_itself() {
 #[case::above_the_tier("", 0, json!({"writing": "allowed"}))]
 #[case::for_others("applicability: {writing: never}\n", 3, json!({"writing": "allowed"}))]
 #[case::for_these("applicability: {writing: never}\n", 1, json!({"writing": "never"}))]
-fn what_is_not_published_is_executed_where_it_applies(
+fn reserved_scenarios_are_executed_only_where_they_apply(
     #[case] more: &str,
     #[case] tier: u8,
     #[case] configuration: Value,
@@ -230,7 +230,7 @@ fn what_is_not_published_is_executed_where_it_applies(
 )]
 #[case("version: 1.0.0", "version: *hush", "", 3)]
 #[case("id: hush.one", "id: front.safety.sk.show-code-01", "id", 1)]
-fn a_mistake_in_what_is_not_published_is_told_without_its_words(
+fn problems_of_reserved_scenarios_do_not_quote_them(
     #[case] old: &str,
     #[case] new: &str,
     #[case] field: &str,
@@ -258,7 +258,7 @@ fn a_mistake_in_what_is_not_published_is_told_without_its_words(
 }
 
 #[test]
-fn two_that_are_not_published_have_two_ids() {
+fn reserved_scenarios_must_have_unique_ids() {
     let mut files = front_desk_files();
     for name in ["reserved/a.yaml", "reserved/b.yml"] {
         files.insert(name.to_owned(), written("hush.one", "intent: Hush.\n"));
@@ -273,7 +273,7 @@ fn two_that_are_not_published_have_two_ids() {
 
 proptest! {
     #[test]
-    fn any_text_of_a_red_team_is_read_or_told(text in "(\\PC|\n|  |: |- |\\[|\\{|id|---\n|&a|\\*a){0,60}") {
+    fn parsing_arbitrary_red_team_text_does_not_panic(text in "(\\PC|\n|  |: |- |\\[|\\{|id|---\n|&a|\\*a){0,60}") {
         if let Err(problems) = read_red_team(front_desk(), &text) {
             prop_assert!(!problems.is_empty());
             prop_assert!(problems.iter().all(|it| it.line > 0 && !it.message.is_empty()));

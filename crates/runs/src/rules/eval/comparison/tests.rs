@@ -160,7 +160,7 @@ fn another_run_with_the_same_scores_is_not_worse_given_enough_tasks(
 #[case::all_broke(&[1.0; 30], &[0.0; 30], RegressionVerdict::Regressed)]
 #[case::one_task_shows_nothing(&[1.0], &[0.0], RegressionVerdict::Inconclusive)]
 #[case::one_of_three_shows_nothing(&[1.0; 3], &[1.0, 1.0, 0.0], RegressionVerdict::Inconclusive)]
-fn the_verdict_is_on_pairs(
+fn the_regression_verdict_is_based_on_paired_scores(
     #[case] before: &[f64],
     #[case] after: &[f64],
     #[case] verdict: RegressionVerdict,
@@ -170,7 +170,7 @@ fn the_verdict_is_on_pairs(
 }
 
 #[test]
-fn what_was_not_judged_says_nothing_and_is_never_called_not_worse() {
+fn unjudged_tasks_are_excluded_and_prevent_the_verdict_not_worse() {
     let before = Run::golden("a", &[1.0, 1.0, 1.0]);
     let after = Run::new("b", &[Some(1.0), None, Some(1.0)]);
     let found = found(&before, &after);
@@ -188,7 +188,7 @@ fn what_was_not_judged_says_nothing_and_is_never_called_not_worse() {
 }
 
 #[test]
-fn of_two_suites_only_tasks_in_the_same_words_are_compared() {
+fn only_identical_tasks_of_two_suite_versions_are_compared() {
     let before = Run::golden("a", &[1.0, 1.0, 1.0, 1.0]);
     let mut after = Run::golden("b", &[1.0, 0.0, 0.0]);
     after.spec.suite_digest = "sha256-z".to_owned();
@@ -246,7 +246,7 @@ fn scores_of_two_judges_are_not_compared() {
 }
 
 #[test]
-fn that_what_is_unsafe_counts_in_one_of_them_alone_is_said() {
+fn a_comparison_notes_that_safety_findings_count_in_only_one_run() {
     let before = Run::golden("a", &[1.0, 1.0]);
     let mut after = Run::golden("b", &[1.0, 0.0]);
     after.spec.modes = vec![EvalMode::Adversarial];
@@ -271,7 +271,7 @@ fn that_what_is_unsafe_counts_in_one_of_them_alone_is_said() {
 }
 
 #[test]
-fn what_else_is_not_the_same_is_said() {
+fn a_comparison_lists_other_differences_of_the_runs() {
     let before = Run::golden("a", &[1.0, 1.0]);
     let mut after = Run::golden("b", &[1.0, 1.0]);
     after.spec.agent_version = "1.1.0".to_owned();
@@ -303,7 +303,7 @@ fn what_else_is_not_the_same_is_said() {
 }
 
 #[test]
-fn trials_count_together_and_most_of_them_decide() {
+fn trials_are_pooled_and_the_majority_decides() {
     let before = Run::trials(&[&[1.0, 1.0], &[1.0, 1.0], &[0.0, 1.0]]);
     let mut after = Run::trials(&[&[0.0, 1.0], &[1.0, 0.0], &[0.0, 1.0]]);
     let pair = found(&before, &after);
@@ -334,7 +334,7 @@ fn trials_count_together_and_most_of_them_decide() {
 
 proptest! {
     #[test]
-    fn the_other_way_round_what_broke_is_fixed(
+    fn swapping_the_runs_swaps_broken_and_fixed_tasks(
         scores in prop::collection::vec((0..=2_u8, 0..=2_u8), 2..40),
     ) {
         let (before, after): (Vec<f64>, Vec<f64>) =

@@ -77,7 +77,7 @@ fn a_point_estimate_is_not_enough_unless_the_policy_says_so(
 
 /// The named trial passed, but some of the others did not.
 #[test]
-fn of_an_experiment_every_trial_counts() {
+fn all_trials_of_an_experiment_count() {
     let (lucky, others) = (of(20, 20), [of(10, 20), of(12, 20)]);
     let evidence = Evidence {
         run: &lucky,
@@ -132,7 +132,7 @@ fn of_an_experiment_every_trial_counts() {
 }
 
 #[test]
-fn what_is_not_shown_is_said_with_a_remedy() {
+fn unmet_conditions_have_a_message_with_a_remedy() {
     let said = |policy: &GatePolicy, evidence: &EvalReport| {
         let unmet = unmet(policy, CANDIDATE, Some(Evidence::of(evidence)), now());
         unmet[0].message.clone()
@@ -166,12 +166,12 @@ fn conditions(policy: &GatePolicy, evidence: &EvalReport) -> Vec<Condition> {
 }
 
 #[test]
-fn good_evidence_leaves_nothing_unmet() {
+fn sufficient_evidence_meets_all_conditions() {
     assert_eq!(conditions(&by_point(), &passing()), []);
 }
 
 #[test]
-fn no_evidence_is_refused_and_nothing_else_is_looked_at() {
+fn missing_evidence_is_the_only_unmet_condition() {
     let unmet = unmet(&by_point(), CANDIDATE, None, now());
     assert_eq!(
         unmet
@@ -229,7 +229,7 @@ fn a_critical_safety_finding_is_refused(
 }
 
 #[test]
-fn what_was_found_is_said_once_for_each_kind() {
+fn safety_findings_are_reported_once_per_kind() {
     let mut evidence = passing();
     found(
         &mut evidence,
@@ -286,7 +286,7 @@ fn forked(mode: ForkMode) -> Provenance {
 #[case::branched_from_the_beginning(|run: &mut EvalReport| run.fork = Some(forked(ForkMode::Branch)), &[])]
 #[case::replaced(|run: &mut EvalReport| run.agent.pack_integrity = "sha256-z".to_owned(), &[Condition::Content])]
 #[case::no_task(|run: &mut EvalReport| { run.summary.task_count = 0; run.suite.task_count = 0 }, &[Condition::MinTasks])]
-fn every_flaw_is_named_and_nothing_else(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
+fn each_flaw_fails_exactly_its_own_condition(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
     let mut evidence = passing();
     spoil(&mut evidence);
     assert_eq!(conditions(&by_point(), &evidence), expected);
@@ -312,7 +312,7 @@ fn a_policy_may_allow_what_is_refused_by_default(#[case] policy: GatePolicy, #[c
 }
 
 #[test]
-fn what_was_kept_is_said_in_words() {
+fn the_message_of_a_partial_rerun_counts_the_reused_tasks() {
     let mut evidence = passing();
     partly_rerun(&mut evidence);
     let unmet = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&evidence)), now());
@@ -323,7 +323,7 @@ fn what_was_kept_is_said_in_words() {
 }
 
 #[test]
-fn a_demanded_score_suite_and_size_bind() {
+fn required_score_suite_and_size_are_enforced() {
     let policy = GatePolicy {
         suite_id: Some("vendor.acme.evals.other".to_owned()),
         required_pass_score: Some(0.95),
@@ -355,7 +355,7 @@ fn a_run_that_has_not_ended_has_no_reasons_and_says_so() {
 }
 
 #[test]
-fn a_demanded_score_that_is_no_number_is_never_reached() {
+fn a_required_score_of_nan_is_never_met() {
     let policy = GatePolicy {
         required_pass_score: Some(f64::NAN),
         ..by_point()
@@ -364,7 +364,7 @@ fn a_demanded_score_that_is_no_number_is_never_reached() {
 }
 
 #[test]
-fn a_demanded_score_does_not_excuse_unjudged_tasks() {
+fn a_required_score_does_not_excuse_unjudged_tasks() {
     let policy = GatePolicy {
         required_pass_score: Some(0.5),
         ..by_point()
@@ -379,7 +379,7 @@ fn a_demanded_score_does_not_excuse_unjudged_tasks() {
 #[case::old(Some(3599), Some(3600), &[Condition::Age])]
 #[case::any_age(None, Some(1_000_000), &[])]
 #[case::without_an_end(Some(3600), None, &[Condition::Age])]
-fn evidence_grows_old(
+fn evidence_older_than_the_maximum_age_is_rejected(
     #[case] most: Option<u64>,
     #[case] age: Option<u64>,
     #[case] expected: &[Condition],
@@ -396,10 +396,7 @@ fn evidence_grows_old(
 #[rstest]
 #[case(3599, &[])]
 #[case(3601, &[Condition::Age])]
-fn facts_that_were_taken_over_are_as_old_as_they_are(
-    #[case] age: u64,
-    #[case] expected: &[Condition],
-) {
+fn reused_results_count_with_their_original_age(#[case] age: u64, #[case] expected: &[Condition]) {
     let policy = GatePolicy {
         max_age_seconds: Some(3600),
         ..by_point()
@@ -421,14 +418,17 @@ fn facts_that_were_taken_over_are_as_old_as_they_are(
 #[case(|run: &mut EvalReport| run.summary.passed = false, &[Condition::Passed])]
 #[case(|run: &mut EvalReport| run.agent.version = "1.2.1".to_owned(), &[Condition::Version])]
 #[case(|run: &mut EvalReport| run.agent.pack_integrity = "sha256-z".to_owned(), &[Condition::Content])]
-fn the_floor_is_what_the_protocol_asks(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
+fn the_minimum_policy_enforces_only_what_the_protocol_requires(
+    #[case] spoil: Spoil,
+    #[case] expected: &[Condition],
+) {
     let mut evidence = passing();
     spoil(&mut evidence);
     assert_eq!(conditions(&GatePolicy::FLOOR, &evidence), expected);
 }
 
 #[test]
-fn conditions_are_named_as_they_are_written() {
+fn condition_names_match_their_serialized_form() {
     for condition in [
         Condition::EvalRun,
         Condition::SignedSuite,
@@ -488,7 +488,7 @@ fn a_judge_has_to_agree_with_people(
 }
 
 #[test]
-fn a_replay_is_no_evidence_unless_the_policy_allows_it() {
+fn a_replay_is_not_evidence_unless_the_policy_allows_it() {
     let run = EvalReport {
         replayed_from: Some("sha256-tape".to_owned()),
         ..passing()
@@ -515,7 +515,7 @@ fn a_replay_is_no_evidence_unless_the_policy_allows_it() {
 }
 
 #[test]
-fn a_local_command_is_no_evidence_unless_the_policy_allows_it() {
+fn a_local_command_is_not_evidence_unless_the_policy_allows_it() {
     let allowing = GatePolicy {
         allow_agent_command: true,
         ..by_point()

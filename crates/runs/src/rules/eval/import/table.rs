@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_breaks_and_marks_are_read() {
+    fn csv_quotes_line_breaks_and_byte_order_marks_are_parsed() {
         let table = read(b"\xef\xbb\xbfinput, expected\n\"a, \"\"b\"\"\nc\",d\n").unwrap();
         let row: Map<String, Value> = [("input", "a, \"b\"\nc"), ("expected", "d")]
             .into_iter()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_other_lengths_and_names_that_stand_twice_are_refused() {
+    fn rows_of_another_length_and_duplicate_columns_are_rejected() {
         assert!(read(b"input,expected\na\n").is_err());
         assert!(read(b"input,input\na,b\n").is_err());
     }

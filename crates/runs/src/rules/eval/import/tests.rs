@@ -219,7 +219,7 @@ fn a_configuration_of_promptfoo_becomes_tasks() {
 }
 
 #[test]
-fn names_that_stand_twice_get_numbers_and_are_reported() {
+fn duplicate_task_ids_get_numbers_and_are_reported() {
     let it = imported("id,input,expected\nA!,1,1\na,2,2\n,3,3\n", Format::Csv);
     let ids: Vec<String> = tasks(&it).into_iter().map(|(id, ..)| id).collect();
     assert_eq!(ids, ["a", "a-2", "task-3"]);
@@ -233,13 +233,13 @@ fn names_that_stand_twice_get_numbers_and_are_reported() {
 #[case(b"- 1\n- 2\n", Format::Promptfoo)]
 #[case(b"\xff", Format::Promptfoo)]
 #[case(b"3", Format::Inspect)]
-fn what_is_no_such_document_is_refused(#[case] bytes: &[u8], #[case] format: Format) {
+fn malformed_documents_are_rejected(#[case] bytes: &[u8], #[case] format: Format) {
     let fault = convert(bytes, format, MatchStrategy::Exact, &identity()).unwrap_err();
     assert!(matches!(fault, Fault::Format { .. }), "{fault:?}");
 }
 
 #[test]
-fn where_nothing_is_left_the_losses_are_told() {
+fn an_import_without_tasks_reports_the_losses() {
     let fault = convert(
         br#"{"input": "x", "criteria": "y"}"#,
         Format::OpenaiEvals,
@@ -263,7 +263,10 @@ fn where_nothing_is_left_the_losses_are_told() {
 #[case(r#"{"prompts": [], "tests": []}"#, Some(Format::Promptfoo))]
 #[case(r#"{"suiteId": "a.evals.b", "tasks": []}"#, None)]
 #[case("", None)]
-fn a_document_is_known_by_what_only_it_has(#[case] text: &str, #[case] format: Option<Format>) {
+fn the_import_format_is_detected_from_the_content(
+    #[case] text: &str,
+    #[case] format: Option<Format>,
+) {
     assert_eq!(Format::of(text.as_bytes()), format);
 }
 
@@ -448,7 +451,7 @@ fn variables_that_name_others_are_filled_in_or_the_test_is_left_out() {
 }
 
 #[test]
-fn criteria_and_names_that_cannot_be_kept_are_said() {
+fn lost_criteria_and_changed_names_are_reported() {
     let long = "n".repeat(70);
     let text = json!({"tests": [
         {"description": "Grüße", "vars": {"q": "a"}, "assert": [{"type": "llm-rubric", "value": ["is kind", 5, " "]}]},
@@ -473,7 +476,7 @@ fn criteria_and_names_that_cannot_be_kept_are_said() {
 }
 
 #[test]
-fn empty_cells_of_a_table_say_nothing() {
+fn empty_table_cells_are_ignored() {
     let it = imported(
         "input,target,id,choices,note\nWhat?,yes,,,\n,no,b,,\n",
         Format::Inspect,
@@ -550,7 +553,7 @@ proptest! {
 
     /// A document that was slightly changed.
     #[test]
-    fn a_document_that_was_changed_makes_no_converter_panic(
+    fn converting_corrupted_documents_does_not_panic(
         which in 0..4_usize, at in any::<prop::sample::Index>(), cut in 0..12_usize,
         put in prop::collection::vec(any::<u8>(), 0..8),
     ) {
@@ -571,7 +574,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_a_converter_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn converting_arbitrary_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for format in Format::ALL {
             let _ = convert(&bytes, format, MatchStrategy::Exact, &identity());
         }

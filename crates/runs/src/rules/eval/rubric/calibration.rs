@@ -314,7 +314,7 @@ mod tests {
     #[case::none(0, true, Some(Unusable::TooFew(0)))]
     #[case::next_to_none(3, true, Some(Unusable::TooFew(3)))]
     #[case::too_many(2001, false, Some(Unusable::TooMany(2001)))]
-    fn so_many_samples_are_needed(
+    fn calibration_requires_100_to_2000_samples(
         #[case] count: u32,
         #[case] allow_few: bool,
         #[case] expected: Option<Unusable>,
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn agreement_is_that_of_the_order() {
+    fn agreement_is_the_rank_correlation() {
         let same = compared(|n| f64::from(n).powi(3), 100).unwrap();
         assert_eq!((same.spearman, same.interval), (1.0, None));
         assert_eq!(same.ties, Ties { judge: 0, human: 0 });

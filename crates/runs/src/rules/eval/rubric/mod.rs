@@ -105,7 +105,7 @@ mod tests {
     #[case::a_weightless_criterion_changes_nothing(&[0.0, 1.0], &[true, false], 0.0)]
     #[case::what_was_not_asked_is_not_met(&[0.5, 0.5], &[true], 0.5)]
     #[case::weightless(&[0.0], &[true], 0.0)]
-    fn a_score_is_the_weight_that_is_met(
+    fn a_rubric_score_is_the_weighted_share_of_met_criteria(
         #[case] weights: &[f64],
         #[case] met: &[bool],
         #[case] expected: f64,
@@ -119,7 +119,7 @@ mod tests {
     #[case(0.7, Some(0.7), true)]
     #[case(0.69, Some(0.7), false)]
     #[case(0.0, Some(0.0), true)]
-    fn a_task_passes_at_the_suites_bar(
+    fn a_rubric_task_passes_at_the_pass_score_of_the_suite(
         #[case] score: f64,
         #[case] pass_score: Option<f64>,
         #[case] expected: bool,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn another_model_or_rubric_is_another_judge_and_nothing_else_is() {
+    fn the_judge_identity_depends_only_on_model_and_rubric() {
         let first = identity(&pin("large-1"), &suite(|_| {})).unwrap();
         assert!(first.starts_with("sha256-") && first.len() == 51, "{first}");
         let same = suite(|s| {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn canaries_are_found_wherever_they_are_planted() {
+    fn canaries_are_collected_from_every_place_they_are_planted() {
         let planted = fixtures(json!({
             "toolResponses": [
                 {"tool": "acme:read", "response": {"body": ["see CANARY_IN_RESPONSE_1."]}},
@@ -313,7 +313,7 @@ mod tests {
     #[case("canary-a")]
     #[case("The canary-yellow one is nice.")]
     #[case("canary-1")]
-    fn ordinary_words_are_no_canaries(#[case] prompt: &str) {
+    fn ordinary_words_are_not_canaries(#[case] prompt: &str) {
         assert!(canaries(&Probe::default(), prompt, None).is_empty());
     }
 
@@ -329,7 +329,10 @@ mod tests {
     #[case::look_behind(json!({"forbiddenArguments": [{"pattern": "(?<=a)b"}]}), "/forbiddenArguments/0/pattern")]
     #[case::unknown_kind(json!({"allow": ["pii-shoe-size"]}), "/allow/0")]
     #[case::too_many(json!({"canaries": vec!["blue-heron"; 65]}), "/canaries")]
-    fn a_fault_names_its_place(#[case] description: Value, #[case] pointer: &str) {
+    fn an_invalid_probe_is_rejected_with_a_pointer(
+        #[case] description: Value,
+        #[case] pointer: &str,
+    ) {
         assert_eq!(Probe::read(&description).unwrap_err().pointer, pointer);
     }
 
@@ -337,7 +340,7 @@ mod tests {
     #[case(json!({}))]
     #[case(json!({"canaries": ["blue-heron"], "lures": [{"tool": "a:b", "argument": "c"}, {"phrase": "yes"}],
         "forbiddenArguments": [{}, {"tool": "a:b", "member": "to", "pattern": "^x"}], "allow": ["pii-email"]}))]
-    fn a_sound_description_is_read(#[case] description: Value) {
+    fn a_valid_probe_is_parsed(#[case] description: Value) {
         assert!(Probe::read(&description).is_ok());
     }
 }

@@ -367,7 +367,7 @@ mod tests {
     #[case::reversed("c9a3f7-yranac")]
     #[case::rot13("pnanel-7s3n9p")]
     #[case::markdown("**canary**-`7f3a9c`")]
-    fn what_is_hidden_is_read(#[case] text: &str) {
+    fn tokens_hidden_by_formatting_are_found(#[case] text: &str) {
         assert!(says(text), "{text}");
     }
 
@@ -388,7 +388,7 @@ mod tests {
     #[case::c_list(format!("0x{}", hex(TOKEN, ", 0x")))]
     #[case::hex_of_base64(hex(&STANDARD.encode(TOKEN), ""))]
     #[case::spaced_base64(STANDARD.encode(TOKEN).chars().map(|c| format!("{c} ")).collect::<String>())]
-    fn what_is_encoded_is_read(#[case] text: String) {
+    fn tokens_hidden_by_encoding_are_found(#[case] text: String) {
         assert!(says(&text), "{text}");
     }
 
@@ -399,7 +399,7 @@ mod tests {
     #[case("a canary; the hash begins with 7f3a")]
     #[case("TG9yZW0gaXBzdW0gZG9sb3Igc2l0IGFtZXQ=")]
     #[case("6c6f72656d20697073756d")]
-    fn what_is_not_there_is_not_read(#[case] text: &str) {
+    fn absent_tokens_are_not_found(#[case] text: &str) {
         assert!(!says(text), "{text}");
     }
 
@@ -416,21 +416,21 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_a_document_is_a_line() {
+    fn every_value_of_a_document_becomes_a_line() {
         let document = serde_json::json!({"a": ["x", {"b": 4111}], "password": "y", "n": null});
         assert_eq!(lines(&document), "a\na: x\nb: 4111\nn: \npassword: y\n");
     }
 
     proptest! {
         #[test]
-        fn nothing_makes_it_fall_and_nothing_makes_it_grow(text in "(?s).{0,300}") {
+        fn decoding_arbitrary_text_does_not_panic_and_has_bounded_size(text in "(?s).{0,300}") {
             let readings = Readings::of(&text);
             let all: usize = readings.iter().map(|reading| reading.clear.len()).sum();
             prop_assert!(all <= 64 * text.len() + 64, "{all} of {}", text.len());
         }
 
         #[test]
-        fn a_token_is_read_wherever_it_stands(
+        fn a_hidden_token_is_found_in_any_surrounding_text(
             before in "[ -~]{0,60}", after in "[ -~]{0,60}", token in "canary-[0-9a-f]{8}", way in 0..5,
         ) {
             let hidden = match way {
@@ -448,7 +448,7 @@ mod tests {
         }
 
         #[test]
-        fn folding_again_changes_nothing(text in "\\PC{0,80}") {
+        fn folding_text_is_idempotent(text in "\\PC{0,80}") {
             let once = fold(&clear(&text));
             let twice = fold(&clear(&once));
             prop_assert_eq!(fold(&clear(&twice)), twice);

@@ -34,7 +34,7 @@ fn of(passed: usize, n: usize) -> Vec<Option<f64>> {
 #[case(9, 20, GateVerdict::Fail)]
 #[case(172, 200, GateVerdict::Pass)]
 #[case(170, 200, GateVerdict::Inconclusive)]
-fn a_score_passes_if_chance_does_not_explain_it(
+fn a_score_passes_if_its_confidence_interval_excludes_the_pass_score(
     #[case] passed: usize,
     #[case] n: usize,
     #[case] verdict: GateVerdict,
@@ -51,7 +51,7 @@ fn a_score_passes_if_chance_does_not_explain_it(
 
 /// Student's interval alone has no width here.
 #[test]
-fn a_few_tasks_that_agree_show_little() {
+fn a_few_identical_scores_are_inconclusive() {
     for trials in [1, 3, 10] {
         let same = run("run_1", &["golden"], &[Some(0.9); 5]);
         let found = together(&same, &vec![same.clone(); trials - 1], 0);
@@ -67,7 +67,7 @@ fn a_few_tasks_that_agree_show_little() {
 }
 
 #[test]
-fn what_was_not_judged_counts_for_nothing_and_keeps_the_verdict_open() {
+fn unjudged_tasks_are_excluded_and_keep_the_verdict_inconclusive() {
     let mut scores = of(40, 40);
     scores.push(None);
     let found = alone(&golden(&scores));
@@ -78,7 +78,7 @@ fn what_was_not_judged_counts_for_nothing_and_keeps_the_verdict_open() {
 }
 
 #[test]
-fn measured_scores_take_three_trials() {
+fn rubric_scores_require_three_trials() {
     let rubric = || run("run_1", &["rubric"], &of(40, 40));
     let verdict = |trials: usize| {
         together(&rubric(), &vec![rubric(); trials - 1], 0)
@@ -96,7 +96,7 @@ fn measured_scores_take_three_trials() {
 }
 
 #[test]
-fn an_experiment_with_a_trial_missing_shows_nothing() {
+fn an_experiment_with_a_missing_trial_is_inconclusive() {
     let all = golden(&of(40, 40));
     assert_eq!(
         together(&all, std::slice::from_ref(&all), 0).gate.verdict,
@@ -108,7 +108,7 @@ fn an_experiment_with_a_trial_missing_shows_nothing() {
 }
 
 #[test]
-fn reliability_is_over_trials() {
+fn reliability_is_computed_over_trials() {
     let (good, bad) = (golden(&of(2, 2)), golden(&of(1, 2)));
     let found = together(&good, &[good.clone(), bad], 0);
     assert_eq!(found.pass_at_k[&2], Some(1.0));
@@ -140,7 +140,7 @@ fn tasks_are_compared_in_pairs() {
 #[case(20, RegressionVerdict::Inconclusive)]
 #[case(130, RegressionVerdict::Inconclusive)]
 #[case(140, RegressionVerdict::NotWorse)]
-fn a_few_tasks_without_a_flip_are_not_called_not_worse(
+fn too_few_tasks_without_a_flip_are_inconclusive(
     #[case] n: usize,
     #[case] verdict: RegressionVerdict,
 ) {
@@ -162,7 +162,7 @@ fn a_tiny_suite_does_not_pass_by_luck(#[case] n: usize, #[case] bar: f64) {
 }
 
 #[test]
-fn of_nothing_nothing_is_said() {
+fn statistics_without_judged_tasks_are_absent() {
     let found = alone(&golden(&[None]));
     assert_eq!(
         (found.n_tasks, found.pass_rate, found.score, found.mde),
@@ -174,7 +174,7 @@ fn of_nothing_nothing_is_said() {
 }
 
 #[test]
-fn the_block_has_the_members_it_is_known_by() {
+fn the_statistics_block_has_its_documented_members() {
     let document = serde_json::to_value(alone(&golden(&of(16, 20)))).unwrap();
     assert_eq!(document["pass_rate"]["method"], "wilson");
     assert_eq!(document["score"]["method"], "t");

@@ -364,7 +364,7 @@ mod tests {
     use touchstone_kit::money::NanoUsd;
 
     #[test]
-    fn an_endpoint_that_claims_absurd_numbers_breaks_no_sum() {
+    fn huge_reported_usage_does_not_overflow_the_totals() {
         let usage = Event::ProviderUsage(ProviderUsage {
             provider: "openai".to_owned(),
             model: "probe".to_owned(),

@@ -122,7 +122,11 @@ fn a_budget_warns_at_eighty_percent_unless_told(
 #[case("/tags", json!(vec!["t"; 101]), "tags")]
 #[case("/metadata", json!({"a": {"b": {"c": {"d": {}}}}}), "metadata")]
 #[case("/metadata", json!({"a": "x".repeat(9000)}), "metadata")]
-fn an_unsound_field_is_named(#[case] pointer: &str, #[case] value: Value, #[case] field: &str) {
+fn invalid_fields_are_rejected_by_name(
+    #[case] pointer: &str,
+    #[case] value: Value,
+    #[case] field: &str,
+) {
     let problem = parse(Kinds::NONE, &with(pointer, value)).unwrap_err();
     assert_eq!(
         problem.code,
@@ -211,7 +215,7 @@ fn golden() -> Value {
 }
 
 #[test]
-fn everything_is_pinned() {
+fn a_run_pins_workflow_agent_and_pack_versions() {
     let spec = planned(&golden(), &suite(|_| {})).unwrap();
     assert_eq!(spec.workflow_id, "eval:vendor.acme.evals.triage@1.0.0");
     assert_eq!(
@@ -317,7 +321,7 @@ fn too_many_tasks_are_refused() {
 }
 
 #[test]
-fn an_input_off_the_task_schema_never_reaches_the_agent() {
+fn a_task_input_that_violates_the_schema_is_rejected() {
     let problem = planned_with(&golden(), &suite(|_| {}), &limits(), &|_| false, None).unwrap_err();
     assert!(problem.message.contains("`a`"));
 }
@@ -372,7 +376,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
 }
 
 #[test]
-fn a_live_run_stands_alone_and_scores_as_its_tasks_say() {
+fn live_mode_requires_an_explicit_request_and_excludes_other_modes() {
     let live = suite(|s| s["modes"] = json!(["golden", "live-shadow"]));
     let planned = |modes: Value, judge: bool, tools: bool| {
         let limits = HostLimits {
@@ -408,7 +412,7 @@ fn a_live_run_stands_alone_and_scores_as_its_tasks_say() {
 }
 
 #[test]
-fn regression_beside_other_modes_is_left_out_aloud_when_no_baseline_is_named() {
+fn regression_mode_is_reported_as_omitted_without_a_baseline() {
     let mixed = suite(|s| s["modes"] = json!(["golden", "regression"]));
     let spec = planned(&body(), &mixed).unwrap();
     assert_eq!(eval(&spec).modes, [EvalMode::Golden]);

@@ -125,7 +125,7 @@ fn code(step: &Step) -> &str {
 }
 
 #[test]
-fn waits_run_side_by_side_and_end_when_they_are_due() {
+fn delays_run_concurrently_and_end_on_time() {
     let nodes = [delay("a", 100), delay("b", 300), noop("c")];
     let mut play = Play::of(&nodes, &[("a", "c"), ("b", "c")]);
     assert_eq!(play.on(), Step::Wait(play.after(100)));
@@ -142,7 +142,7 @@ fn waits_run_side_by_side_and_end_when_they_are_due() {
 }
 
 #[test]
-fn a_hold_lets_what_runs_end_and_begins_nothing() {
+fn a_held_workflow_finishes_running_nodes_and_starts_none() {
     let mut play = Play::of(&[delay("a", 100), noop("b")], &[("a", "b")]);
     play.on();
     play.hold = true;
@@ -155,7 +155,7 @@ fn a_hold_lets_what_runs_end_and_begins_nothing() {
 }
 
 #[test]
-fn a_node_that_is_begun_anew_waits_anew_and_counts_once() {
+fn a_restarted_node_waits_again_and_counts_once() {
     let mut play = Play::of(&[delay("a", 100), noop("b")], &[("a", "b")]);
     play.most = 2;
     play.on();
@@ -170,7 +170,7 @@ fn a_node_that_is_begun_anew_waits_anew_and_counts_once() {
 #[rstest]
 #[case::none_too_many(3, None)]
 #[case::one_too_many(2, Some("recursion_limit_exceeded"))]
-fn only_so_many_nodes_begin(#[case] most: u64, #[case] failure: Option<&str>) {
+fn the_number_of_started_nodes_is_limited(#[case] most: u64, #[case] failure: Option<&str>) {
     let mut play = Play::of(
         &[noop("a"), noop("b"), noop("c")],
         &[("a", "b"), ("b", "c")],
@@ -188,7 +188,7 @@ fn only_so_many_nodes_begin(#[case] most: u64, #[case] failure: Option<&str>) {
 #[case::approval("core.approvalGate", json!({"timeoutMs": 50}), "approval_rejected")]
 #[case::questions("core.clarificationGate", json!({"questions": [{"id": "q", "question": "?"}], "timeoutMs": 50}), "interrupt_timeout")]
 #[case::event("core.interrupt", json!({"kind": "external-event", "data": {}, "timeoutMs": 50}), "interrupt_timeout")]
-fn whom_nobody_answers_in_time_fails(
+fn an_unanswered_interrupt_times_out_and_fails(
     #[case] kind: &str,
     #[case] config: Value,
     #[case] failure: &str,
@@ -211,7 +211,7 @@ fn whom_nobody_answers_in_time_fails(
 #[case::refused("core.approvalGate", json!({}), json!({"action": "reject"}), Err("approval_rejected"))]
 #[case::anything("core.interrupt", json!({"kind": "external-event", "data": {}}), json!(7), Ok(json!({"value": 7})))]
 #[case::like_a_timeout("core.interrupt", json!({"kind": "custom", "data": {}}), json!({"action": "timeout"}), Ok(json!({"action": "timeout"})))]
-fn an_answer_is_what_comes_of_the_node(
+fn the_answer_to_an_interrupt_decides_the_node_result(
     #[case] kind: &str,
     #[case] config: Value,
     #[case] value: Value,
@@ -228,7 +228,7 @@ fn an_answer_is_what_comes_of_the_node(
 }
 
 #[test]
-fn while_one_is_asked_others_go_on() {
+fn other_nodes_continue_during_an_interrupt() {
     let nodes = [node("ask", "core.approvalGate", json!({})), noop("b")];
     let mut play = Play::of(&nodes, &[]);
     assert_eq!(play.on(), Step::Wait(None));

@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scores_that_do_not_become_durable_bound_the_units_that_start() {
+async fn unwritten_scores_limit_the_number_of_started_units() {
     let run = TestRun::new();
     let running = run.run(3, run.units(20));
     tokio::pin!(running);
@@ -408,7 +408,7 @@ async fn an_exhausted_budget_ends_the_loop_with_nothing_in_flight() {
 
 /// As a phase that requires the one before it.
 #[tokio::test(start_paused = true)]
-async fn units_that_become_ready_later_are_started_then() {
+async fn units_that_become_ready_later_are_started() {
     let run = TestRun::new();
     let mut numbers = 0..6;
     let next = || {

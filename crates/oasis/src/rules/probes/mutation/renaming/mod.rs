@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_behaviors_name_keeps_its_name() {
+    fn resources_named_by_behaviors_are_not_renamed() {
         let mut renamed = document();
         let behaviors = [
             "delete booking/b-77 workspace=north".to_owned(),

@@ -89,7 +89,7 @@ fn personal_data_is_found(#[case] text: &str, #[case] kind: Kind) {
 #[case::eleven_digits("44051401359")]
 #[case::nine_digits("111222333")]
 #[case::nir_fails("1 84 12 76 451 089 47")]
-fn what_only_looks_like_it_is_not(#[case] text: &str) {
+fn lookalikes_of_personal_data_are_not_reported(#[case] text: &str) {
     assert_eq!(kinds(text), [], "{text}");
 }
 
@@ -101,23 +101,23 @@ fn what_only_looks_like_it_is_not(#[case] text: &str) {
 #[case("DE89 3704 0044 0532 0130 00")]
 #[case("+1 212 555 0123")]
 #[case("123-45-6789")]
-fn what_everybody_uses_is_known(#[case] text: &str) {
+fn well_known_sample_data_is_recognized(#[case] text: &str) {
     assert!(made_up(text), "{text}");
 }
 
 proptest! {
     #[test]
-    fn nothing_makes_it_fall(text in "(?s).{0,200}") {
+    fn scanning_arbitrary_text_does_not_panic(text in "(?s).{0,200}") {
         let _ = candidates(&text);
     }
 
     #[test]
-    fn numbers_make_it_neither_fall_nor_slow(text in "[0-9A-Z+@. -]{0,2000}") {
+    fn scanning_many_numbers_finds_a_bounded_number_of_candidates(text in "[0-9A-Z+@. -]{0,2000}") {
         prop_assert!(candidates(&text).len() <= 2000);
     }
 
     #[test]
-    fn one_wrong_digit_is_no_card(at in 0..16_usize, by in 1..10_u8) {
+    fn a_card_number_with_a_wrong_digit_fails_the_checksum(at in 0..16_usize, by in 1..10_u8) {
         let mut number = digits("4539148803436467");
         number[at] = (number[at] + by) % 10;
         prop_assert!(!luhn(&number));
