@@ -194,7 +194,7 @@ fn write_lines(file: &Path, lines: &[String]) {
 #[case::twice(|mut lines: Vec<String>| { lines.insert(5, lines[2].clone()); lines }, "line 6: the exchange is a duplicate of an earlier line")]
 #[case::unknown_member(|mut lines: Vec<String>| { lines[2] = lines[2].replacen("\"nth\"", "\"more\":1,\"nth\"", 1); lines }, "line 3: unknown field `more`")]
 #[case::no_end(|mut lines: Vec<String>| { lines.pop(); lines }, "line 5: the recording was not finished")]
-#[case::two_ends(|mut lines: Vec<String>| { lines.push(lines[5].clone()); lines }, "line 7: it comes after the last line")]
+#[case::two_ends(|mut lines: Vec<String>| { lines.push(lines[5].clone()); lines }, "line 7: it follows the `end` line")]
 #[tokio::test]
 async fn an_unsound_cassette_is_refused_with_its_line(
     #[case] spoil: fn(Vec<String>) -> Vec<String>,

@@ -115,7 +115,7 @@ fn the_documented_example_configuration_is_accepted() {
 #[case(json!({"max_concurrency": 0}), "models[0].max_concurrency must be at least 1")]
 #[case(json!({"timeout_s": 0}), "models[0].timeout_s must be")]
 #[case(json!({"max_attempts": 0}), "models[0].max_attempts must be")]
-#[case(json!({"file": "x.json"}), "models[0].file belongs to provider \"scripted\"")]
+#[case(json!({"file": "x.json"}), "models[0].file applies only to provider \"scripted\"")]
 #[case(json!({"api_key": "canary"}), "unknown field `api_key`")]
 #[case(json!({"class": "poetry"}), "class must be `*` or one of reasoning, writing")]
 #[case(json!({"provider": "scripted", "base_url": null}), "models[0].file is missing")]

@@ -166,7 +166,7 @@ fn words_of(line: &str) -> Vec<String> {
 fn the_commands_of_the_guides_parse_as_printed() {
     let mut commands = 0;
     for file in [
-        "aaaf",
+        "ratings",
         "agent-commands",
         "badges",
         "cassettes",

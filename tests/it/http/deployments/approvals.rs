@@ -316,7 +316,7 @@ async fn a_rollback_does_not_resume_a_version_that_awaits_approval() {
     let reply = host.post(&path(), &back).await;
     let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
     assert_eq!(details["field"], "transition");
-    assert!(reply.text().contains("promote 1.0.0 back"), "{reply:?}");
+    assert!(reply.text().contains("promote 1.0.0 first"), "{reply:?}");
     approved(&host, &gate).await;
     moved(&host, resume).await;
     moved(&host, back).await;

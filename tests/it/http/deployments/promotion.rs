@@ -364,7 +364,7 @@ async fn a_branch_that_keeps_judged_tasks_and_its_forks_are_not_evidence() {
                 assert_eq!(unmet.len(), 1, "{unmet:?}");
                 assert_eq!(unmet[0]["condition"], "whole-run");
                 let message = unmet[0]["message"].as_str().unwrap();
-                let kept = format!("kept 1 task judged in {source}");
+                let kept = format!("reused 1 task judged in {source}");
                 assert!(message.contains(&kept), "{message}");
                 assert_eq!(
                     report["partialRerun"],
