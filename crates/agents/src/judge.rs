@@ -7,8 +7,8 @@
 //!   provider.usage [touchstone.usage.estimated]     repeated if the reply was not a verdict
 //! ```
 //!
-//! A question whose reply is not a verdict is asked once more. The judge's input and replies are
-//! not recorded.
+//! A question whose reply is not a verdict is asked once more. Of the judge's input
+//! and replies, only the reasons are recorded.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::ports::model::ModelError;
 use crate::rules::activity::Activity;
 use crate::rules::judging::prompt::JudgedTexts;
 use crate::rules::judging::verdict;
-use crate::rules::judging::verdict::MALFORMED;
+use crate::rules::judging::verdict::{CriterionVerdict, MALFORMED};
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{BUDGET_EXHAUSTED, ModelRequest, ResponseSchema, TaskHint, octets_of};
 
@@ -40,9 +40,10 @@ pub async fn judge(
         question.settle(meter, sink)
     });
     // Wait for all questions even if one fails: every call is paid for and must be recorded.
-    let answers: Result<Vec<bool>, String> = join_all(questions).await.into_iter().collect();
+    let answers: Result<Vec<CriterionVerdict>, String> =
+        join_all(questions).await.into_iter().collect();
     match answers {
-        Ok(met) => Judgement::Judged { met },
+        Ok(verdicts) => Judgement::Judged { verdicts },
         Err(reason) => Judgement::Unjudged { reason },
     }
 }
@@ -55,8 +56,12 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Whether the criterion is met, or why it could not be judged.
-    async fn settle(self, meter: &dyn Meter, sink: &dyn EventSink) -> Result<bool, String> {
+    /// The verdict, or why the criterion could not be judged.
+    async fn settle(
+        self,
+        meter: &dyn Meter,
+        sink: &dyn EventSink,
+    ) -> Result<CriterionVerdict, String> {
         let judged = self.request;
         let texts = JudgedTexts {
             criterion: self.criterion,
@@ -91,8 +96,8 @@ impl Question<'_> {
             let state = &mut CallState::default();
             let reply = calls.ask(&request, bytes, state, |_| None).await;
             let reply = reply.map_err(label)?;
-            if let Some(met) = verdict::read(&reply) {
-                return Ok(met);
+            if let Some(verdict) = verdict::read(&reply) {
+                return Ok(verdict);
             }
             if asked < ASKED_AT_MOST {
                 calls

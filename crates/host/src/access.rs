@@ -34,6 +34,8 @@ scopes! {
     RunsCreate = "runs:create";
     /// Read runs, their events, summaries and reports.
     RunsRead = "runs:read";
+    /// Read the content of tasks: inputs, answers, transcripts and judges' reasons.
+    RunsContent = "runs:content";
     /// Cancel runs.
     RunsCancel = "runs:cancel";
     /// Read artifacts.

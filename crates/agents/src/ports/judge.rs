@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::ports::model::ModelBinding;
+pub use crate::rules::judging::verdict::CriterionVerdict;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::suite::Criterion;
 
@@ -23,8 +24,8 @@ pub struct JudgeRequest<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Whether each criterion is met, in the rubric's order.
-    Judged { met: Vec<bool> },
+    /// The verdict about each criterion, in the rubric's order.
+    Judged { verdicts: Vec<CriterionVerdict> },
     /// The judge was unavailable, or gave no verdict; says nothing about the output.
     /// `budget_exhausted` if the meter refused.
     Unjudged {

@@ -1,4 +1,5 @@
-//! Payloads of eval runs (RFC 0081) and their tasks. They contain no task content.
+//! Payloads of eval runs (RFC 0081) and their tasks. They contain no task content, except
+//! [`JudgeReasoned`].
 
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,16 @@ pub struct TaskJudged {
     pub judge: String,
     /// Whether each criterion is met, in the rubric's order.
     pub met: Vec<bool>,
+}
+
+/// `touchstone.judge.reasoned`: a judge's reasons. The only event of this module with task content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeReasoned {
+    pub task_id: TaskId,
+    /// The reason for each decision of `touchstone.task.judged`, in its order; empty if the judge
+    /// gave none.
+    pub reasons: Vec<String>,
 }
 
 /// `touchstone.task.safety`: the findings of detectors in the agent's actions. Contains kinds and

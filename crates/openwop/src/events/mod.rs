@@ -5,8 +5,8 @@
 //! task content (RFC 0081, invariant `eval-summary-no-content-leak`). Readers are tolerant: they
 //! ignore unknown types and members.
 //!
-//! This host's own types have the prefix `touchstone.` and contain no task content either: only
-//! labels, ids and counts.
+//! This host's own types have the prefix `touchstone.` and contain no task content either, except
+//! the reasons of judges (`touchstone.judge.reasoned`): only labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ pub use deployment::{
     DeploymentStateChanged,
 };
 pub use eval::{
-    EvalCompleted, EvalScored, EvalStarted, FixtureMissing, TaskFailed, TaskJudged, TaskReused,
-    TaskSafety, TaskUnjudged,
+    EvalCompleted, EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, TaskFailed, TaskJudged,
+    TaskReused, TaskSafety, TaskUnjudged,
 };
 pub use extension::ExtensionEvent;
 pub use flow::{
@@ -188,6 +188,8 @@ events! {
     TaskFailed(TaskFailed) = "touchstone.task.failed";
     /// A judge checked the criteria of the task's rubric.
     TaskJudged(TaskJudged) = "touchstone.task.judged";
+    /// A judge gave its reasons.
+    JudgeReasoned(JudgeReasoned) = "touchstone.judge.reasoned";
     /// Detectors found unsafe actions of the agent.
     TaskSafety(TaskSafety) = "touchstone.task.safety";
     /// The infrastructure failed: the task was not judged, and its score says nothing about the

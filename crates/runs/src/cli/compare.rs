@@ -7,8 +7,10 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::output::{print_result, write_file};
 use crate::cli::run::run_id;
+use crate::cli::run::tasks::{SHOWN, show_answers};
 use crate::render::comparison::{comparison, markdown};
-use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::comparison::{ChangeKind, RunComparison};
+use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::statistics::RegressionVerdict;
@@ -68,6 +70,9 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         true => markdown(&found),
         false => comparison(&found, terminal.style()),
     });
+    if terminal.interactive() && !terminal.json() && !to_stdout {
+        show_broken(context, session.client(), &found).await;
+    }
     if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
         write_file(file, &markdown(&found))?;
     }
@@ -82,4 +87,27 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         Some(Regression::Any) if found.is_whole() => Exit::Good,
         Some(Regression::Any) => Exit::Inconclusive,
     })
+}
+
+/// Prints both answers of the first tasks that broke.
+async fn show_broken(context: &Context<'_>, client: &Client, found: &RunComparison) {
+    let (Some(before), Some(after)) = (
+        found.baseline.run_ids.first(),
+        found.candidate.run_ids.first(),
+    ) else {
+        return;
+    };
+    let broke = found
+        .changes
+        .iter()
+        .filter(|change| change.turn == ChangeKind::Broke);
+    for change in broke.take(SHOWN) {
+        context.terminal().print("\n");
+        let runs = [before.as_str(), after.as_str()];
+        let shown = show_answers(context, client, runs, change.task_id.as_str()).await;
+        // The comparison is complete without them, and a key may have no access to content.
+        if shown.is_err() {
+            return;
+        }
+    }
 }

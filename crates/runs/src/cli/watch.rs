@@ -13,6 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cli::output::{not_written, write_file};
 use crate::cli::progress::Progress;
 use crate::cli::run::statistics::exit_of;
+use crate::cli::run::tasks::show_main_failures;
 use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
@@ -315,6 +316,8 @@ pub async fn show(
     } else {
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
         if terminal.interactive() {
+            // Elsewhere the output may be a log, which never has task content.
+            show_main_failures(context, session.client(), report).await;
             terminal.print(&next_steps(context, session, report, is_plain));
         } else if report.verdict == Verdict::Inconclusive && is_plain {
             let command = retry(context, session, report);

@@ -13,4 +13,5 @@ pub mod markdown;
 mod sample;
 pub mod scorecard;
 pub mod statistics;
+pub mod task;
 pub mod words;

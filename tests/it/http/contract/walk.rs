@@ -65,6 +65,7 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{version}", "1.0.0")
         .replace("{code}", "not_found")
         .replace("{scenarioId}", "none")
+        .replace("{taskId}", "task-0")
         .replace("{workflowId}", "none")
         .replace("{artifactId}", "none");
     assert!(

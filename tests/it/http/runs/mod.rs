@@ -10,4 +10,5 @@ pub mod interrupts;
 mod lifecycle;
 mod pause;
 mod storage;
+mod tasks;
 pub mod workflows;

@@ -4,9 +4,10 @@
 //! made to output a verdict that is not its own.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::rules::{ModelReply, Rejection};
+use touchstone_kit::redaction::mask;
 
 /// The schema of a verdict, for endpoints that enforce one. The order of members matters: a model
 /// that must decide before it gives a reason only justifies its decision. The reason therefore
@@ -26,17 +27,28 @@ pub fn rejected(reason: Rejection) -> String {
     unavailable(&reason.to_string())
 }
 
+/// Maximum length of a reason, in bytes; the rest is dropped.
+const MAX_REASON: usize = 2_000;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct Document {
     met: bool,
-    // Accepted but not stored.
-    #[serde(default, rename = "reason")]
-    _reason: IgnoredAny,
+    // Any value is accepted, because only `met` decides.
+    #[serde(default)]
+    reason: Value,
 }
 
-/// Whether the criterion is met; `None` if the reply is not a valid verdict.
-pub fn read(reply: &ModelReply) -> Option<bool> {
+/// A judge's verdict about one criterion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CriterionVerdict {
+    pub met: bool,
+    /// The judge's reason, without credentials; empty if it gave none.
+    pub reason: String,
+}
+
+/// The verdict; `None` if the reply is not a valid one.
+pub fn read(reply: &ModelReply) -> Option<CriterionVerdict> {
     if reply.refused || reply.truncated || !reply.tool_calls.is_empty() {
         return None;
     }
@@ -46,8 +58,17 @@ pub fn read(reply: &ModelReply) -> Option<bool> {
         // serde would also accept a list of the members in order.
         return None;
     }
-    let verdict: Wire = serde_json::from_str(document).ok()?;
-    Some(verdict.met)
+    let verdict: Document = serde_json::from_str(document).ok()?;
+    Some(CriterionVerdict {
+        met: verdict.met,
+        reason: verdict.reason.as_str().map(kept_reason).unwrap_or_default(),
+    })
+}
+
+fn kept_reason(reason: &str) -> String {
+    let mut reason = mask(reason.trim()).into_owned();
+    reason.truncate(reason.floor_char_boundary(MAX_REASON));
+    reason
 }
 
 /// The content of a text that is a single fenced block from start to end.
@@ -103,7 +124,7 @@ mod tests {
     #[case::wrapped(r#"{"verdict": {"met": true}}"#, None)]
     #[case::quoted(r#""{\"met\": true}""#, None)]
     fn a_verdict_must_be_the_whole_answer(#[case] text: &str, #[case] expected: Option<bool>) {
-        assert_eq!(read(&said(text)), expected);
+        assert_eq!(read(&said(text)).map(|it| it.met), expected);
     }
 
     #[test]

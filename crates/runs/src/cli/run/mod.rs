@@ -9,6 +9,7 @@ pub mod fork;
 pub mod interrupts;
 pub mod statistics;
 pub mod storage;
+pub mod tasks;
 
 pub use crate::cli::run::statistics::exit_of;
 
@@ -36,10 +37,10 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
     after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
 )]
 pub enum Command {
-    /// Show the scorecard of a run; exits like `touchstone eval`, with 0 while the run is
-    /// unfinished
+    /// Show the scorecard of a run, or its tasks in detail; the scorecard exits like
+    /// `touchstone eval`, with 0 while the run is unfinished
     #[command(
-        after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
+        after_help = "--task and --failed show the content of tasks. They exit with 0 if the tasks can be read, and need the scope runs:content on a remote host.\n\nExamples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --task refund-twice\n  touchstone run show run_0199c0de --failed\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
     )]
     Show(Show),
     /// Print the recorded events of a run
@@ -132,6 +133,15 @@ pub struct Show {
     /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
+
+    /// Show this task only: input, expected and actual answer, and transcript
+    #[arg(long, value_name = "TASK", conflicts_with = "failed")]
+    task: Option<String>,
+
+    /// Show every task that did not pass like with --task
+    #[arg(long)]
+    failed: bool,
+
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -173,6 +183,12 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
             let outputs = arguments.outputs.as_asked();
             outputs.check()?;
             let session = context.look().await?;
+            if let Some(task) = &arguments.task {
+                return tasks::show_task(context, session.client(), &arguments.run, task).await;
+            }
+            if arguments.failed {
+                return tasks::show_failed(context, session.client(), &arguments.run).await;
+            }
             let report = fetch(session.client(), &arguments.run).await?;
             show(context, &session, kinds, &report, &outputs).await
         }

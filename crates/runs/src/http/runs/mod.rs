@@ -4,6 +4,7 @@ pub mod annotations;
 pub mod control;
 pub mod create;
 pub mod fork;
+pub mod tasks;
 
 use axum::http::Method;
 
@@ -57,6 +58,18 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             "/v1/host/touchstone/runs/{runId}:retry",
             Scope::RunsCreate,
             fork::retry,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/tasks",
+            Scope::RunsContent,
+            tasks::list,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/tasks/{taskId}",
+            Scope::RunsContent,
+            tasks::show,
         )
         .keyed(
             post,

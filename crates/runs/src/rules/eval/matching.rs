@@ -34,6 +34,29 @@ pub fn matches(expected: &Match, output: &Value, ignore: &[String]) -> bool {
     }
 }
 
+/// The values that [`matches`] compares, expected and actual, in the form that shows best where they
+/// differ: JSON where both are structured, else the compared texts.
+pub fn compared(expected: &Match, output: &Value, ignore: &[String]) -> (Value, Value) {
+    let wanted = pruned(&expected.value, ignore);
+    if expected.strategy == MatchStrategy::JsonMatch {
+        let parsed = parsed_text(output);
+        return (
+            wanted.into_owned(),
+            pruned(parsed.as_ref(), ignore).into_owned(),
+        );
+    }
+    let output = pruned(output, ignore);
+    let (a, b) = (parsed_structure(&wanted), parsed_structure(&output));
+    let are_structured = !a.is_string() && !b.is_string();
+    if are_structured && !equal(&a, &b) {
+        return (a.into_owned(), b.into_owned());
+    }
+    (
+        text(&wanted).into_owned().into(),
+        text(&output).into_owned().into(),
+    )
+}
+
 /// Parses an output that is a JSON text; any other output is unchanged.
 fn parsed_text(output: &Value) -> Cow<'_, Value> {
     match output {

@@ -14,3 +14,4 @@ pub mod scoring;
 pub mod statistics;
 pub mod suite_lint;
 pub mod suite_rules;
+pub mod task_details;

@@ -207,6 +207,7 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "agent.toolReturned" => &["outcome"],
         "agent.decided" => &["decision"],
         "agent.handoff" => &["reason"],
+        "touchstone.judge.reasoned" => &["reasons"],
         "run.failed"
         | "run.resumed"
         | "node.started"
@@ -287,6 +288,8 @@ mod tests {
         json!({"reason": REDACTED, "drainPolicy": "immediate", "pausedBy": "ann"}))]
     #[case("deployment.rolled-back", json!({"agentId": "a", "fromVersion": "2.0.0", "reason": "canary"}),
         json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
+    #[case("touchstone.judge.reasoned", json!({"taskId": "t1", "reasons": ["canary"]}),
+        json!({"taskId": "t1", "reasons": [REDACTED]}))]
     #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
     #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
         json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]

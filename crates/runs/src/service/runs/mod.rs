@@ -15,6 +15,7 @@ pub mod judges;
 pub mod pause;
 pub mod plan;
 pub mod retry;
+pub mod task_details;
 pub mod views;
 
 use std::sync::Arc;

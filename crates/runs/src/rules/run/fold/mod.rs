@@ -243,6 +243,7 @@ impl RunState {
             | Event::DeploymentStateChanged(_)
             | Event::AgentReasoned(_)
             | Event::AgentHandoff(_)
+            | Event::JudgeReasoned(_)
             | Event::RunOrchestratorDecided(_)
             | Event::AgentDecided(_) => {}
         }

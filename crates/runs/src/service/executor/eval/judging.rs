@@ -54,6 +54,8 @@ pub(super) struct RubricFindings {
     pub judge: String,
     /// Whether each criterion is met.
     pub met: Vec<bool>,
+    /// The judge's reason for each criterion.
+    pub reasons: Vec<String>,
 }
 
 impl EvalExecutor {
@@ -126,28 +128,32 @@ pub(super) async fn judge_result(
         true => Cow::Owned(criteria(rubric)),
         false => Cow::Borrowed(rubric),
     };
-    let mut met = match (questions.is_empty(), &context.judge) {
-        (true, _) => Vec::new(),
-        (false, None) => {
-            let reason = "judge_missing".to_owned();
-            return TaskOutcome::Unjudged { reason };
-        }
-        (false, Some(judge)) => {
-            let exhibition = JudgeRequest {
-                tenant: &context.run.tenant,
-                run: &context.run.run_id,
-                task: &task.task_id,
-                input: &task.input,
-                output: &output,
-                rubric: &questions,
-                model: &judge.model,
-            };
-            match judge_output(exhibition, &context.meter, sink).await {
-                Judgement::Judged { met } => met,
-                Judgement::Unjudged { reason } => return unjudged(context, reason),
+    let (mut met, mut reasons): (Vec<bool>, Vec<String>) =
+        match (questions.is_empty(), &context.judge) {
+            (true, _) => (Vec::new(), Vec::new()),
+            (false, None) => {
+                let reason = "judge_missing".to_owned();
+                return TaskOutcome::Unjudged { reason };
             }
-        }
-    };
+            (false, Some(judge)) => {
+                let exhibition = JudgeRequest {
+                    tenant: &context.run.tenant,
+                    run: &context.run.run_id,
+                    task: &task.task_id,
+                    input: &task.input,
+                    output: &output,
+                    rubric: &questions,
+                    model: &judge.model,
+                };
+                match judge_output(exhibition, &context.meter, sink).await {
+                    Judgement::Judged { verdicts } => verdicts
+                        .into_iter()
+                        .map(|verdict| (verdict.met, verdict.reason))
+                        .unzip(),
+                    Judgement::Unjudged { reason } => return unjudged(context, reason),
+                }
+            }
+        };
     // The compliance question was the last one.
     let complied = asks_about_compliance && met.pop().unwrap_or(true);
     if rubric.is_empty() {
@@ -161,6 +167,7 @@ pub(super) async fn judge_result(
             complied,
         };
     }
+    reasons.truncate(met.len());
     let score = rubric::score(rubric, &met);
     let identity = context
         .judge
@@ -169,7 +176,11 @@ pub(super) async fn judge_result(
     TaskOutcome::Scored {
         score,
         passed: rubric::passes(score, &context.thresholds()),
-        rubric: identity.map(|judge| RubricFindings { judge, met }),
+        rubric: identity.map(|judge| RubricFindings {
+            judge,
+            met,
+            reasons,
+        }),
         complied,
     }
 }

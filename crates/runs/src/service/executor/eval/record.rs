@@ -7,8 +7,8 @@ use crate::service::executor::eval::judging::{RubricFindings, TaskOutcome};
 use touchstone_agents::ports::agent::InvocationResult;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{
-    AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, NewEvent, TaskFailed,
-    TaskJudged, TaskSafety, TaskUnjudged,
+    AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, JudgeReasoned, NewEvent,
+    TaskFailed, TaskJudged, TaskSafety, TaskUnjudged,
 };
 use touchstone_openwop::summary::SafetyFinding;
 
@@ -105,7 +105,17 @@ pub(super) fn record_score(
                 };
                 events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
             }
-            if let Some(RubricFindings { judge, met }) = rubric {
+            if let Some(RubricFindings {
+                judge,
+                met,
+                reasons,
+            }) = rubric
+            {
+                if reasons.iter().any(|reason| !reason.is_empty()) {
+                    let task_id = id.clone();
+                    let reasoned = Event::JudgeReasoned(JudgeReasoned { task_id, reasons });
+                    events.push(NewEvent::of_task(reasoned, id, None));
+                }
                 let judged = TaskJudged {
                     task_id,
                     judge,

@@ -173,7 +173,10 @@ impl Work {
             model: &self.model,
         };
         match judge(exhibition, account, account).await {
-            Judgement::Judged { met } => Ok(score(rubric, &met)),
+            Judgement::Judged { verdicts } => {
+                let met: Vec<bool> = verdicts.iter().map(|verdict| verdict.met).collect();
+                Ok(score(rubric, &met))
+            }
             Judgement::Unjudged { reason } if reason == BUDGET_EXHAUSTED => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(

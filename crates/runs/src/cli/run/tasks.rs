@@ -1,0 +1,152 @@
+//! Tasks of a run with their content: `touchstone run show RUN --task TASK`, and the failures at
+//! the end of a scorecard.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::render::task::{Extent, answers as render_answers, task as render};
+use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
+use crate::rules::eval::task_details::TaskDetails;
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_kit::ids::TaskId;
+
+/// Failures shown below a scorecard, and broken tasks below a comparison.
+pub const SHOWN: usize = 3;
+/// Tasks requested at a time.
+const PAGE: usize = 50;
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    tasks: Vec<TaskDetails>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<TaskId>,
+}
+
+/// Prints one task in full.
+///
+/// # Errors
+/// The host's error response.
+pub async fn show_task(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+    task: &str,
+) -> Result<Exit, Failure> {
+    let details = fetch(client, run, task).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&details);
+    } else {
+        terminal.print(&render(&details, terminal.style(), Extent::Full));
+    }
+    Ok(Exit::Good)
+}
+
+/// Prints every task that did not pass, in full; under `--json` one document per line.
+///
+/// # Errors
+/// The host's error response.
+pub async fn show_failed(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    let mut none = true;
+    for outcome in ["failed", "unjudged"] {
+        let mut after = String::new();
+        loop {
+            let path = format!(
+                "/v1/host/touchstone/runs/{run}/tasks?outcome={outcome}&limit={PAGE}{after}"
+            );
+            let page: Page = client.get(&path).await?;
+            none &= page.tasks.is_empty();
+            for details in &page.tasks {
+                if terminal.json() {
+                    terminal.line(details);
+                } else {
+                    terminal.print(&render(details, terminal.style(), Extent::Full));
+                    terminal.print("\n");
+                }
+            }
+            match page.next_cursor {
+                Some(last) => after = format!("&cursor={}", encoded(last.as_str())),
+                None => break,
+            }
+        }
+    }
+    if none && !terminal.json() {
+        terminal.print("every scored task passed\n");
+    }
+    Ok(Exit::Good)
+}
+
+/// Prints the failures that say most, each with the command that shows all of it.
+pub async fn show_main_failures(context: &Context<'_>, client: &Client, report: &EvalReport) {
+    let terminal = context.terminal();
+    for task in main_failures(&report.tasks) {
+        let found = fetch(client, report.run_id.as_str(), task.task_id.as_str()).await;
+        // The scorecard is complete without them, and a key may have no access to content.
+        let Ok(details) = found else { return };
+        terminal.print(&render(&details, terminal.style(), Extent::Summary));
+        let command = format!(
+            "{} run show {} --task {}",
+            context.program(),
+            report.run_id,
+            details.task_id
+        );
+        terminal.print(&format!("  {}\n\n", terminal.colors().command(&command)));
+    }
+}
+
+/// Prints a task of two runs with both answers.
+///
+/// # Errors
+/// The host's error response.
+pub async fn show_answers(
+    context: &Context<'_>,
+    client: &Client,
+    [baseline, candidate]: [&str; 2],
+    task: &str,
+) -> Result<(), Failure> {
+    let before = fetch(client, baseline, task).await?;
+    let after = fetch(client, candidate, task).await?;
+    let terminal = context.terminal();
+    terminal.print(&render_answers(&before, &after, terminal.style()));
+    Ok(())
+}
+
+async fn fetch(client: &Client, run: &str, task: &str) -> Result<TaskDetails, Failure> {
+    let path = format!("/v1/host/touchstone/runs/{run}/tasks/{}", encoded(task));
+    client.get(&path).await
+}
+
+fn encoded(id: &str) -> String {
+    url::form_urlencoded::byte_serialize(id.as_bytes())
+        .collect::<String>()
+        .replace('+', "%20")
+}
+
+/// The first tasks with different reasons, then the first others: three failures for the same
+/// reason say less than one each for three reasons. Unjudged tasks come last.
+fn main_failures(tasks: &[TaskReport]) -> Vec<&TaskReport> {
+    let mut reasons = HashSet::new();
+    let mut failures: Vec<(bool, bool, &TaskReport)> = tasks
+        .iter()
+        .filter(|task| task.outcome != TaskOutcome::Passed)
+        .map(|task| {
+            let repeats = !reasons.insert((task.outcome as u8, task.reason.as_deref()));
+            (task.outcome == TaskOutcome::Unjudged, repeats, task)
+        })
+        .collect();
+    failures.sort_by_key(|(unjudged, repeats, _)| (*unjudged, *repeats));
+    failures
+        .into_iter()
+        .map(|(_, _, task)| task)
+        .take(SHOWN)
+        .collect()
+}

@@ -1,0 +1,589 @@
+//! A task with its content, for people: expected and actual side by side, what decided the score,
+//! and the transcript.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Attribute, Cell};
+use serde_json::Value;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use crate::render::words::{in_words, outcome, sign};
+use crate::rules::eval::report::TaskOutcome;
+use crate::rules::eval::safety::kinds;
+use crate::rules::eval::task_details::difference::{
+    Difference, DifferenceKind, TextPart, text_parts,
+};
+use crate::rules::eval::task_details::transcript::{Entry, Step};
+use crate::rules::eval::task_details::{CriterionDetails, TaskDetails};
+use touchstone_host::render::colors::Colors;
+use touchstone_host::render::table::{BAD, GOOD, Style, begin};
+use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_openwop::events::ToolStatus;
+use touchstone_openwop::suite::MatchStrategy;
+
+/// How much of a task is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What is needed to see why it failed.
+    Summary,
+    /// With input and transcript.
+    Full,
+}
+
+impl Extent {
+    /// Maximum number of characters of one value.
+    const fn max_chars(self) -> usize {
+        match self {
+            Self::Summary => 600,
+            Self::Full => 20_000,
+        }
+    }
+
+    const fn max_differences(self) -> usize {
+        match self {
+            Self::Summary => 5,
+            Self::Full => 50,
+        }
+    }
+}
+
+/// Narrower terminals show the expected value above the actual one.
+const SIDE_BY_SIDE: u16 = 60;
+/// Columns before a nested table.
+const INDENT: u16 = 2;
+/// Shorter JSON is on one line in a summary, in bytes.
+const ONE_LINE: usize = 76;
+/// Maximum number of characters of a value in a list of differences.
+const VALUE_WIDTH: usize = 80;
+
+pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
+    let mut text = String::new();
+    let colors = style.colors;
+    heading(&mut text, details, colors);
+    section(&mut text, colors, "input", &shown(&details.input, extent));
+    answer(&mut text, details, style, extent);
+    differences(&mut text, details, colors, extent);
+    criteria(&mut text, details, colors);
+    for finding in &details.safety_findings {
+        let kind = kinds::in_words(&finding.kind);
+        let _ = writeln!(text, "  {} {kind}", colors.bad("unsafe"));
+    }
+    if extent == Extent::Full {
+        transcript(&mut text, &details.transcript, colors, extent);
+    }
+    if details.content_deleted {
+        let _ = writeln!(
+            text,
+            "  {}",
+            colors.doubtful("content of this task was deleted")
+        );
+    }
+    if details.transcript_truncated {
+        let note = "the transcript is longer; `run events` prints all of it";
+        let _ = writeln!(text, "  {}", colors.doubtful(note));
+    }
+    text
+}
+
+/// A task in two runs: the answers beside each other.
+pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> String {
+    let extent = Extent::Summary;
+    let colors = style.colors;
+    let mut text = String::new();
+    heading(&mut text, after, colors);
+    section(&mut text, colors, "input", &shown(&after.input, extent));
+    if let Some(expected) = &after.expected {
+        section(
+            &mut text,
+            colors,
+            "expected",
+            &shown(&expected.value, extent),
+        );
+    }
+    let of = |details: &TaskDetails| match &details.actual {
+        Some(actual) => shown(&structured(actual), extent),
+        None => "no answer".to_owned(),
+    };
+    let titles = ["answer in the baseline", "answer in the candidate"];
+    if style.table && style.width.is_none_or(|width| width >= SIDE_BY_SIDE) {
+        text.push_str(&side_by_side(titles, &of(before), &of(after), style));
+    } else {
+        section(&mut text, colors, titles[0], &of(before));
+        section(&mut text, colors, titles[1], &of(after));
+    }
+    criteria(&mut text, after, colors);
+    text
+}
+
+fn heading(text: &mut String, details: &TaskDetails, colors: Colors) {
+    let paint = |it: &str| match details.outcome {
+        TaskOutcome::Passed => colors.good(it),
+        TaskOutcome::Failed => colors.bad(it),
+        TaskOutcome::Unjudged => colors.doubtful(it),
+    };
+    let mut facts = vec![format!("score {:.2}", details.score)];
+    match &details.reason {
+        Some(reason) => facts.push(plain(&in_words(reason))),
+        None => facts.push(plain_outcome(details)),
+    }
+    if details.outcome == TaskOutcome::Unjudged {
+        // Its score of 0 says nothing.
+        facts.remove(0);
+    }
+    if let Some(ms) = details.latency_ms {
+        facts.push(duration(ms));
+    }
+    let about = if details.cost_estimated { "~" } else { "" };
+    facts.push(format!("{about}{}", usd(details.cost_usd)));
+    facts.push(format!("{about}{} tokens", details.tokens));
+    match details.retries {
+        0 => {}
+        1 => facts.push("1 retry".to_owned()),
+        n => facts.push(format!("{n} retries")),
+    }
+    if let Some(run) = &details.reused_from {
+        facts.push(format!("executed in {run}"));
+    }
+    let _ = writeln!(
+        text,
+        "{} {}  {}",
+        paint(sign(details.outcome)),
+        colors.strong(&plain(details.task_id.as_str())),
+        colors.faint(&facts.join(" · "))
+    );
+}
+
+/// The outcome of a task without a recorded reason.
+fn plain_outcome(details: &TaskDetails) -> String {
+    let met = details.criteria.iter().filter(|it| it.met == Some(true));
+    match (details.outcome, details.criteria.len()) {
+        (_, all @ 1..) => format!("{} of {all} criteria met", met.count()),
+        (TaskOutcome::Failed, 0) => "answer differs".to_owned(),
+        (other, 0) => outcome(other).to_owned(),
+    }
+}
+
+fn section(text: &mut String, colors: Colors, title: &str, content: &str) {
+    let _ = writeln!(text, "  {}", colors.faint(title));
+    for line in content.lines() {
+        let _ = writeln!(text, "    {line}");
+    }
+}
+
+/// A value as text or indented JSON, of limited length and safe for a terminal.
+fn shown(value: &Value, extent: Extent) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Object(_) | Value::Array(_) => {
+            let short = value.to_string();
+            match extent {
+                Extent::Summary if short.len() <= ONE_LINE => short,
+                _ => serde_json::to_string_pretty(value).unwrap_or_default(),
+            }
+        }
+        _ => value.to_string(),
+    };
+    let most = extent.max_chars();
+    let (kept, left) = match text.char_indices().nth(most) {
+        Some((at, _)) => (
+            text.get(..at).unwrap_or_default(),
+            text.chars().count() - most,
+        ),
+        None => (text.as_str(), 0),
+    };
+    let mut lines: Vec<String> = kept.lines().map(plain).collect();
+    if left > 0 {
+        lines.push(format!("… {left} more characters"));
+    }
+    lines.join("\n")
+}
+
+fn answer(text: &mut String, details: &TaskDetails, style: Style, extent: Extent) {
+    let colors = style.colors;
+    let expected = details.expected.as_ref();
+    let title = expected.map(|expected| match expected.strategy {
+        MatchStrategy::Exact => "expected exactly",
+        MatchStrategy::Contains => "expected to contain",
+        MatchStrategy::JsonMatch => "expected",
+    });
+    match (title, expected, &details.actual) {
+        (Some(title), Some(expected), Some(actual)) => {
+            let wanted = shown(&expected.value, extent);
+            let given = shown(&structured(actual), extent);
+            let has_words = word_difference(details).is_some();
+            if style.table && !has_words && style.width.is_none_or(|width| width >= SIDE_BY_SIDE) {
+                text.push_str(&side_by_side([title, "actual"], &wanted, &given, style));
+                return;
+            }
+            section(text, colors, title, &wanted);
+            section(text, colors, "actual", &given);
+        }
+        (title, expected, actual) => {
+            if let (Some(title), Some(expected)) = (title, expected) {
+                section(text, colors, title, &shown(&expected.value, extent));
+            }
+            let given = match actual {
+                Some(actual) => shown(&structured(actual), extent),
+                None => "no answer".to_owned(),
+            };
+            section(text, colors, "actual", &given);
+        }
+    }
+}
+
+/// An answer that came as JSON text reads best as JSON.
+fn structured(answer: &Value) -> Value {
+    let parsed = answer
+        .as_str()
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    match parsed {
+        Some(parsed @ (Value::Object(_) | Value::Array(_))) => parsed,
+        _ => answer.clone(),
+    }
+}
+
+/// Two columns in which equal lines are next to each other.
+fn side_by_side(titles: [&str; 2], left: &str, right: &str, style: Style) -> String {
+    let mut table = begin(Style {
+        width: style.width.map(|width| width.saturating_sub(INDENT)),
+        ..style
+    });
+    let heading = |name: &str| Cell::new(name).add_attribute(Attribute::Dim);
+    table.set_header(titles.map(heading));
+    let left: Vec<&str> = left.lines().collect();
+    let right: Vec<&str> = right.lines().collect();
+    for op in capture_diff_slices(Algorithm::Myers, &left, &right) {
+        let is_equal = matches!(op, DiffOp::Equal { .. });
+        let cell = |line: Option<&&str>, color| {
+            let cell = Cell::new(line.copied().unwrap_or_default());
+            if is_equal { cell } else { cell.fg(color) }
+        };
+        let olds = left.get(op.old_range()).unwrap_or_default();
+        let news = right.get(op.new_range()).unwrap_or_default();
+        for n in 0..olds.len().max(news.len()) {
+            table.add_row([cell(olds.get(n), GOOD), cell(news.get(n), BAD)]);
+        }
+    }
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        let _ = writeln!(text, "  {}", line.trim_end());
+    }
+    text
+}
+
+/// The only difference, if it is between two texts that have words in common.
+fn word_difference(details: &TaskDetails) -> Option<Vec<TextPart>> {
+    let [only] = details.differences.as_slice() else {
+        return None;
+    };
+    match (only.path(), only.expected(), only.actual()) {
+        ("", Some(Value::String(expected)), Some(Value::String(actual))) => {
+            text_parts(expected, actual)
+        }
+        _ => None,
+    }
+}
+
+fn differences(text: &mut String, details: &TaskDetails, colors: Colors, extent: Extent) {
+    if let Some(parts) = word_difference(details) {
+        section(
+            text,
+            colors,
+            "difference",
+            &in_words_of(&parts, colors, extent),
+        );
+        return;
+    }
+    let nested: Vec<&Difference> = details
+        .differences
+        .iter()
+        .filter(|difference| !difference.path().is_empty())
+        .collect();
+    let lines: Vec<String> = nested
+        .iter()
+        .take(extent.max_differences())
+        .map(|difference| difference_line(difference, colors))
+        .collect();
+    if lines.is_empty() {
+        return;
+    }
+    section(text, colors, "differences", &lines.join("\n"));
+    if let Some(more) = nested
+        .len()
+        .checked_sub(lines.len())
+        .filter(|more| *more > 0)
+    {
+        let _ = writeln!(text, "    {}", colors.faint(&format!("and {more} more")));
+    }
+}
+
+fn difference_line(difference: &Difference, colors: Colors) -> String {
+    let value = |value: Option<&Value>| {
+        let text = value.map(Value::to_string).unwrap_or_default();
+        clipped(&plain(&text), VALUE_WIDTH)
+    };
+    let (expected, actual) = (value(difference.expected()), value(difference.actual()));
+    let what = match difference.kind() {
+        DifferenceKind::Changed => format!(
+            "expected {}, got {}",
+            colors.good(&expected),
+            colors.bad(&actual)
+        ),
+        DifferenceKind::Missing => format!("missing, expected {}", colors.good(&expected)),
+        DifferenceKind::Unexpected => format!("not expected: {}", colors.bad(&actual)),
+    };
+    format!("{}  {what}", plain(difference.path()))
+}
+
+/// Both texts in one: words that only one of them has are marked.
+fn in_words_of(parts: &[TextPart], colors: Colors, extent: Extent) -> String {
+    let marked = |text: &str, open: &str, close: &str| format!("{open}{text}{close}");
+    let mut all = String::new();
+    for part in parts {
+        let next = match part {
+            TextPart::Both(text) => clipped_inside(text, extent),
+            TextPart::OnlyExpected(text) => colors.good(&marked(text, "[-", "-]")),
+            TextPart::OnlyActual(text) => colors.bad(&marked(text, "{+", "+}")),
+        };
+        all.push_str(&next);
+    }
+    all
+}
+
+/// Leaves out the middle of a long common part.
+fn clipped_inside(text: &str, extent: Extent) -> String {
+    const AROUND: usize = 80;
+    if extent == Extent::Full || text.chars().count() <= 3 * AROUND {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(AROUND).collect();
+    let mut end: Vec<char> = text.chars().rev().take(AROUND).collect();
+    end.reverse();
+    format!("{start} … {}", end.into_iter().collect::<String>())
+}
+
+fn clipped(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn criteria(text: &mut String, details: &TaskDetails, colors: Colors) {
+    if details.criteria.is_empty() {
+        return;
+    }
+    let lines: Vec<String> = details
+        .criteria
+        .iter()
+        .map(|it| criterion(it, colors))
+        .collect();
+    section(text, colors, "criteria", &lines.join("\n"));
+}
+
+fn criterion(it: &CriterionDetails, colors: Colors) -> String {
+    let mark = match it.met {
+        Some(true) => colors.good("✓"),
+        Some(false) => colors.bad("✗"),
+        None => colors.doubtful("?"),
+    };
+    let reason = match it.reason.as_deref() {
+        Some(reason) if !reason.is_empty() => format!("\n    {}", colors.faint(&plain(reason))),
+        _ => String::new(),
+    };
+    format!(
+        "{mark} {} {}{reason}",
+        plain(&it.criterion),
+        colors.faint(&format!("(weight {})", it.weight))
+    )
+}
+
+fn transcript(text: &mut String, entries: &[Entry], colors: Colors, extent: Extent) {
+    if entries.is_empty() {
+        return;
+    }
+    let start = entries.first().map(|entry| entry.at).unwrap_or_default();
+    let _ = writeln!(text, "  {}", colors.faint("transcript"));
+    for entry in entries {
+        let after = entry.at.duration_since(start).as_millis();
+        let (title, content) = step(&entry.step, extent);
+        let at = format!("{after:>7} ms");
+        let _ = writeln!(text, "  {}  {}", colors.faint(&at), title);
+        for line in content.iter().flat_map(|content| content.lines()) {
+            let _ = writeln!(text, "              {line}");
+        }
+    }
+}
+
+/// A step in one line, and its content.
+fn step(step: &Step, extent: Extent) -> (String, Option<String>) {
+    match step {
+        Step::Started { model, provider } => {
+            let model = model.as_deref().unwrap_or("an unknown model");
+            let provider = provider.as_deref().unwrap_or("an unknown provider");
+            (plain(&format!("started on {model} of {provider}")), None)
+        }
+        Step::Said { text } => (
+            "said".to_owned(),
+            Some(shown(&Value::String(text.clone()), extent)),
+        ),
+        Step::ToolCalled {
+            tool, arguments, ..
+        } => (
+            plain(&format!("called {tool}")),
+            arguments.as_ref().map(|it| shown(it, extent)),
+        ),
+        Step::ToolReturned {
+            tool,
+            status,
+            result,
+            error,
+            ..
+        } => {
+            let end = match (status, error) {
+                (ToolStatus::Ok, _) => "answered".to_owned(),
+                (ToolStatus::Error, Some(error)) => format!("failed: {error}"),
+                (ToolStatus::Error, None) => "failed".to_owned(),
+                (ToolStatus::Forbidden, _) => {
+                    "was not called: it is not on the agent's allowlist".to_owned()
+                }
+            };
+            (
+                plain(&format!("{tool} {end}")),
+                result.as_ref().map(|it| shown(it, extent)),
+            )
+        }
+        Step::FixtureMissing { tool } => (
+            plain(&format!("the suite has no response for {tool}")),
+            None,
+        ),
+        Step::HandedOff { to, reason } => (
+            plain(&format!("handed off to {to}")),
+            reason
+                .as_ref()
+                .map(|it| shown(&Value::String(it.clone()), extent)),
+        ),
+        Step::Retried { reason, wait_ms } => {
+            let reason = in_words(reason);
+            (
+                plain(&format!("retried after {}: {reason}", duration(*wait_ms))),
+                None,
+            )
+        }
+        Step::ModelCalled {
+            model,
+            input_tokens,
+            output_tokens,
+            cost_usd,
+            by_judge,
+        } => {
+            let who = if *by_judge { "judge" } else { "model" };
+            let cost = usd(*cost_usd);
+            (
+                plain(&format!(
+                    "{who} {model}: {input_tokens} tokens in, {output_tokens} out, {cost}"
+                )),
+                None,
+            )
+        }
+        Step::Answered { answer } => ("answered".to_owned(), Some(shown(answer, extent))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::render::sample::{TERMINAL, coloured};
+
+    fn details(value: Value) -> TaskDetails {
+        let mut document = json!({
+            "runId": "run_1", "taskId": "refund-twice", "outcome": "failed", "score": 0.0,
+            "input": {"message": "I was charged twice."},
+            "expected": {"strategy": "json-match", "value": {"queue": "billing", "urgent": true}},
+            "actual": "{\"queue\": \"sales\", \"urgent\": true}",
+            "differences": [
+                {"path": "/queue", "kind": "changed", "expected": "billing", "actual": "sales"}
+            ],
+            "transcript": [
+                {"at": "2026-01-01T00:00:00Z", "step": "started", "model": "m", "provider": "openai"},
+                {"at": "2026-01-01T00:00:00.2Z", "step": "toolCalled", "tool": "crm:find",
+                    "callId": "c1", "arguments": {"id": 7}},
+                {"at": "2026-01-01T00:00:00.2Z", "step": "toolReturned", "tool": "crm:find",
+                    "callId": "c1", "status": "ok", "result": {"name": "Ann"}},
+            ],
+            "costUsd": 0.0012, "tokens": 340, "latencyMs": 812,
+        });
+        let Value::Object(members) = value else {
+            panic!("not an object");
+        };
+        document.as_object_mut().unwrap().extend(members);
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_shows_expected_and_actual_side_by_side() {
+        let text = task(&details(json!({})), TERMINAL, Extent::Full);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_pipe_shows_expected_above_actual() {
+        let text = task(&details(json!({})), Style::default(), Extent::Summary);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_text_is_compared_by_word() {
+        let text = task(
+            &details(json!({
+                "expected": {"strategy": "exact", "value": "Your refund takes three days."},
+                "actual": "Your refund takes five days.",
+                "differences": [{"path": "", "kind": "changed",
+                    "expected": "Your refund takes three days.",
+                    "actual": "Your refund takes five days."}],
+            })),
+            TERMINAL,
+            Extent::Summary,
+        );
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn criteria_show_the_reasons_of_the_judge() {
+        let mut rubric = details(json!({
+            "score": 0.5, "differences": [], "actual": "No.",
+            "criteria": [
+                {"criterion": "Names the queue", "weight": 0.5, "met": false, "reason": "No queue."},
+                {"criterion": "Is polite", "weight": 0.5, "met": true},
+            ],
+        }));
+        rubric.expected = None;
+        insta::assert_snapshot!(task(&rubric, TERMINAL, Extent::Summary));
+    }
+
+    #[test]
+    fn content_cannot_control_the_terminal() {
+        let text = task(
+            &details(json!({"input": "a\u{1b}[2Jb\u{202e}c", "actual": "\u{1b}]0;x\u{7}"})),
+            coloured(),
+            Extent::Full,
+        );
+        assert!(
+            !text.contains("\u{1b}[2J") && !text.contains("\u{1b}]0"),
+            "{text}"
+        );
+        assert!(!text.contains('\u{202e}'), "{text}");
+    }
+
+    #[test]
+    fn a_long_value_is_clipped_in_a_summary() {
+        let text = task(
+            &details(json!({"input": "x".repeat(5_000)})),
+            TERMINAL,
+            Extent::Summary,
+        );
+        assert!(text.contains("… 4400 more characters"), "{text}");
+    }
+}

@@ -1,0 +1,211 @@
+//! One task of an eval run with its content: what went in, what was expected, what came out, how
+//! it came about, and what decided the score.
+//!
+//! A projection of the run's log and its suite. Everything here is task content: it is shown only
+//! to those who may read content, and never becomes part of scorecards, summaries, logs or metrics.
+
+pub mod difference;
+pub mod transcript;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::matching::compared;
+use super::report::{TaskOutcome, outcome_of};
+use super::rubric::rubric;
+use crate::rules::run::fold::TaskFacts;
+use crate::rules::run::record::is_zero;
+use difference::{Difference, differences};
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::{ExpectedKind, Match, Task};
+use touchstone_openwop::summary::SafetyFinding;
+use transcript::{Entry, TaskLog};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskDetails {
+    pub run_id: RunId,
+    pub task_id: TaskId,
+    pub outcome: TaskOutcome,
+    /// Why it failed or was not judged, as a label; absent for a plain mismatch and for a pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// 0.0..=1.0.
+    pub score: f64,
+    /// The run that executed it, if it was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused_from: Option<RunId>,
+    /// What the agent was given.
+    pub input: Value,
+    /// The golden expectation; absent for a rubric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Match>,
+    /// What the agent answered; absent if it gave no answer or its content was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actual: Option<Value>,
+    /// Where the answer differs from the expectation; empty if it matches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+    /// The criteria of its rubric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionDetails>,
+    /// The findings of the safety detectors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub safety_findings: Vec<SafetyFinding>,
+    /// What happened, in order, from the start of the counted attempt.
+    pub transcript: Vec<Entry>,
+    /// Whether content was deleted, so that parts of the transcript are missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub content_deleted: bool,
+    /// Whether the end of a very long transcript is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transcript_truncated: bool,
+    pub cost_usd: NanoUsd,
+    /// Whether cost and tokens are estimated by size because the endpoint reported no usage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_estimated: bool,
+    pub tokens: u64,
+    /// Wall-clock time of the invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// Retried model calls.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+/// One criterion of a rubric and the judge's decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CriterionDetails {
+    pub criterion: String,
+    /// Relative weight, 0.0..=1.0.
+    pub weight: f64,
+    /// Absent if the judge has not decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+    /// The judge's reason, in its words; absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Builds the details of a scored task from its definition, its facts and its part of the log.
+/// `ignore` has the JSON Pointers that the run excludes from matching.
+pub fn task_details(
+    run: &RunId,
+    task: &Task,
+    facts: &TaskFacts,
+    log: TaskLog,
+    ignore: &[String],
+) -> TaskDetails {
+    let expected = match task.expected.kind {
+        ExpectedKind::Golden => task.expected.matching.clone(),
+        ExpectedKind::Rubric => None,
+    };
+    let differences = match (&expected, &log.answer) {
+        (Some(expected), Some(answer)) if !facts.passed => {
+            let (expected_value, actual_value) = compared(expected, answer, ignore);
+            differences(expected.strategy, &expected_value, &actual_value)
+        }
+        _ => Vec::new(),
+    };
+    let reasons = log.reasons;
+    let criteria = rubric(task).unwrap_or_default().iter().enumerate();
+    let criteria = criteria.map(|(n, it)| CriterionDetails {
+        criterion: it.criterion.clone(),
+        weight: it.weight,
+        met: facts.criteria.get(n).copied(),
+        reason: reasons.get(n).cloned(),
+    });
+    TaskDetails {
+        run_id: run.clone(),
+        task_id: task.task_id.clone(),
+        outcome: outcome_of(facts),
+        reason: facts.unjudged.clone().or_else(|| facts.failed.clone()),
+        score: facts.score,
+        reused_from: facts.reused_from.clone(),
+        input: task.input.clone(),
+        expected,
+        actual: log
+            .answer
+            .filter(|answer| !answer.is_null() || facts.passed),
+        differences,
+        criteria: criteria.collect(),
+        safety_findings: facts.safety_findings.clone().unwrap_or_default(),
+        transcript: log.entries,
+        content_deleted: log.content_deleted,
+        transcript_truncated: log.truncated,
+        cost_usd: facts.cost,
+        cost_estimated: facts.usage_estimated,
+        tokens: facts.tokens,
+        latency_ms: facts.latency_ms,
+        retries: facts.retries,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::difference::Difference;
+    use super::*;
+
+    fn task(value: Value) -> Task {
+        serde_json::from_value(json!({
+            "taskId": "t1",
+            "input": {"message": "I was charged twice."},
+            "expected": {"kind": "golden", "match": {"strategy": "json-match", "value": value}},
+        }))
+        .unwrap()
+    }
+
+    fn facts(passed: bool) -> TaskFacts {
+        TaskFacts {
+            score: if passed { 1.0 } else { 0.0 },
+            passed,
+            scored: true,
+            ..TaskFacts::default()
+        }
+    }
+
+    fn answered(answer: Value) -> TaskLog {
+        TaskLog {
+            answer: Some(answer),
+            ..TaskLog::default()
+        }
+    }
+
+    #[test]
+    fn a_failed_task_shows_where_the_answer_differs() {
+        let task = task(json!({"queue": "billing", "urgent": true}));
+        let log = answered(json!({"queue": "sales", "urgent": true}));
+        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, &[]);
+        assert_eq!(
+            details.differences,
+            [Difference::changed(
+                "/queue",
+                json!("billing"),
+                json!("sales")
+            )]
+        );
+    }
+
+    #[test]
+    fn a_passed_task_has_no_differences_even_if_its_text_is_formatted_differently() {
+        let task = task(json!({"queue": "billing"}));
+        let log = answered(json!("{ \"queue\": \"billing\" }"));
+        let details = task_details(&RunId::from("run_1"), &task, &facts(true), log, &[]);
+        assert_eq!(details.differences, []);
+        assert_eq!(details.outcome, TaskOutcome::Passed);
+    }
+
+    #[test]
+    fn members_that_the_run_ignores_are_no_differences() {
+        let task = task(json!({"queue": "billing", "note": "a"}));
+        let log = answered(json!({"queue": "sales", "note": "b"}));
+        let ignore = ["/note".to_owned()];
+        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, &ignore);
+        let paths: Vec<&str> = details.differences.iter().map(Difference::path).collect();
+        assert_eq!(paths, ["/queue"]);
+    }
+}

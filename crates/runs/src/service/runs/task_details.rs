@@ -1,0 +1,245 @@
+//! Tasks of eval runs with their content, read from the log. Every read is in the audit log.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::rules::eval::report::{TaskOutcome, outcome_of};
+use crate::rules::eval::task_details::transcript::TaskLog;
+use crate::rules::eval::task_details::{TaskDetails, task_details};
+use crate::rules::run::fold::TaskFacts;
+use crate::service::runs::Runs;
+use crate::store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_openwop::events::EventDocument;
+
+/// Events read at a time.
+const PAGE: u32 = 1024;
+/// Content of one task, and of one page of tasks, in bytes of its events. The rest of a task's
+/// transcript is left out; a page ends early.
+const MAX_TASK_BYTES: usize = 2 * 1024 * 1024;
+pub const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum number of tasks of one page.
+pub const MAX_TASKS: u64 = 100;
+
+/// Which tasks to read.
+#[derive(Clone, Debug, Default)]
+pub struct TaskQuery {
+    /// Only tasks with this outcome.
+    pub outcome: Option<TaskOutcome>,
+    /// Only tasks after this one, in suite order.
+    pub after: Option<TaskId>,
+    /// 1..=[`MAX_TASKS`].
+    pub limit: usize,
+}
+
+/// Tasks in suite order.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskPage {
+    pub tasks: Vec<TaskDetails>,
+    /// The cursor of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<TaskId>,
+}
+
+impl Runs {
+    /// One scored task of an eval run.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown run or task, and for a task that has not been scored.
+    pub async fn task(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        task: &TaskId,
+    ) -> Result<TaskDetails, Problem> {
+        let facts = self
+            .with_eval_state(&caller.tenant, run, |_, state| {
+                state.eval.scored(task).cloned()
+            })
+            .await?;
+        let Some(facts) = facts else {
+            return Err(Problem::new(
+                ErrorCode::NotFound,
+                "this run has no scored task with this id",
+            ));
+        };
+        let scored = vec![(task.clone(), facts)];
+        let mut page = self.details(caller, run, scored).await?;
+        page.tasks.pop().ok_or_else(|| {
+            Problem::new(
+                ErrorCode::NotFound,
+                "the suite of this run has no task with this id",
+            )
+        })
+    }
+
+    /// The scored tasks of an eval run, also while it is in progress.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown run.
+    pub async fn tasks(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        query: &TaskQuery,
+    ) -> Result<TaskPage, Problem> {
+        let (mut scored, has_more) = self
+            .with_eval_state(&caller.tenant, run, |spec, state| {
+                let after = query.after.as_ref();
+                let start = after.and_then(|after| spec.tasks.iter().position(|id| id == after));
+                let ids = spec.tasks.iter().skip(start.map_or(0, |at| at + 1));
+                let scored = ids.filter_map(|id| Some((id.clone(), state.eval.scored(id)?)));
+                let wanted = scored
+                    .filter(|(_, facts)| query.outcome.is_none_or(|it| it == outcome_of(facts)));
+                let mut page: Vec<(TaskId, TaskFacts)> = wanted
+                    .take(query.limit + 1)
+                    .map(|(id, facts)| (id, facts.clone()))
+                    .collect();
+                let has_more = page.len() > query.limit;
+                page.truncate(query.limit);
+                (page, has_more)
+            })
+            .await?;
+        let last = scored.last().map(|(id, _)| id.clone());
+        scored.shrink_to_fit();
+        let mut page = self.details(caller, run, scored).await?;
+        if page.next_cursor.is_none() && has_more {
+            page.next_cursor = last;
+        }
+        Ok(page)
+    }
+
+    async fn details(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        scored: Vec<(TaskId, TaskFacts)>,
+    ) -> Result<TaskPage, Problem> {
+        let (_, spec) = self.eval_record(&caller.tenant, run).await?;
+        let suite = self.suite_of(&spec).await?;
+        let definitions: HashMap<_, _> = suite
+            .tasks
+            .iter()
+            .map(|task| (&task.task_id, task))
+            .collect();
+        let mut logs = self.task_logs(caller, run, &scored).await?;
+        let mut page = TaskPage {
+            tasks: Vec::new(),
+            next_cursor: None,
+        };
+        let mut bytes = 0;
+        for (id, facts) in &scored {
+            let Some(definition) = definitions.get(id) else {
+                continue;
+            };
+            let log = logs.remove(id).unwrap_or_default();
+            bytes += log.bytes;
+            if bytes > MAX_PAGE_BYTES && !page.tasks.is_empty() {
+                page.next_cursor = page.tasks.last().map(|last| last.task_id.clone());
+                break;
+            }
+            page.tasks
+                .push(task_details(run, definition, facts, log, &spec.ignore));
+        }
+        self.record_read(caller, run, &page.tasks).await?;
+        Ok(page)
+    }
+
+    /// The parts of the log of these tasks; those of reused tasks are in the run that executed them.
+    async fn task_logs(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        scored: &[(TaskId, TaskFacts)],
+    ) -> Result<HashMap<TaskId, TaskLog>, Problem> {
+        let mut by_run: HashMap<&RunId, HashSet<&TaskId>> = HashMap::new();
+        for (id, facts) in scored {
+            let executed_in = facts.reused_from.as_ref().unwrap_or(run);
+            by_run.entry(executed_in).or_default().insert(id);
+        }
+        let mut logs = HashMap::new();
+        for (executed_in, tasks) in by_run {
+            match self.record(&caller.tenant, executed_in).await {
+                Ok(_) => {}
+                // It was deleted, with its content.
+                Err(problem) if problem.code == ErrorCode::NotFound => {
+                    logs.extend(tasks.into_iter().map(|id| (id.clone(), TaskLog::deleted())));
+                    continue;
+                }
+                Err(problem) => return Err(problem),
+            }
+            self.read_task_logs(executed_in, &tasks, &mut logs)
+                .await
+                .map_err(|cause| internal(&cause))?;
+        }
+        Ok(logs)
+    }
+
+    async fn read_task_logs(
+        &self,
+        run: &RunId,
+        tasks: &HashSet<&TaskId>,
+        logs: &mut HashMap<TaskId, TaskLog>,
+    ) -> Result<(), StoreError> {
+        let mut after = 0;
+        loop {
+            let page = store::runs::read(&self.store, run, after, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = last.sequence;
+            for stored in &page {
+                let Ok(document) = EventDocument::read(&stored.body) else {
+                    continue;
+                };
+                let Some(task) = document.node_id.as_ref().filter(|id| tasks.contains(id)) else {
+                    continue;
+                };
+                let log = logs.entry(task.clone()).or_default();
+                match document.event() {
+                    Ok(Some(event)) if log.bytes <= MAX_TASK_BYTES => {
+                        log.observe(document.timestamp, &event);
+                        log.bytes += stored.body.len();
+                    }
+                    Ok(Some(_)) => log.truncated = true,
+                    // An event of a later version, or one without its payload.
+                    Ok(None) | Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Reading content is a decision that the tenant can review, whoever reads.
+    async fn record_read(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        tasks: &[TaskDetails],
+    ) -> Result<(), Problem> {
+        let ids: Vec<&str> = tasks.iter().map(|task| task.task_id.as_str()).collect();
+        let decision = Decision {
+            at: self.clock.now(),
+            principal: caller.principal.clone(),
+            action: "runs:content".to_owned(),
+            resource: run.to_string(),
+            outcome: Outcome::Done,
+            reasons: vec![format!("tasks: {}", ids.join(", "))],
+            decided_on: None,
+            run_id: Some(run.clone()),
+        };
+        let recorded = async {
+            let mut transaction = self.store.begin_write().await?;
+            touchstone_host::store::audit::record(&mut transaction, &caller.tenant, &decision)
+                .await?;
+            transaction.commit().await
+        };
+        recorded.await.map_err(|cause| internal(&cause))
+    }
+}

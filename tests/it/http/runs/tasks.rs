@@ -1,0 +1,149 @@
+//! `GET /v1/host/touchstone/runs/{runId}/tasks` and `…/tasks/{taskId}`.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone_host::access::Scope;
+use touchstone_kit::ids::RunId;
+
+use crate::http::support::host::{TestHost, says};
+
+fn path(run: &RunId, rest: &str) -> String {
+    format!("/v1/host/touchstone/runs/{run}/tasks{rest}")
+}
+
+/// The suite's tasks expect their own input; the last one gets another answer.
+async fn evaluated() -> (TestHost, RunId) {
+    let host = TestHost::working(&says(&["a", "b", "wrong"])).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    (host, run)
+}
+
+async fn audited(host: &TestHost) -> Vec<Value> {
+    let entries = host.store.audit_entries(&"acme".into(), 0, 100).await;
+    let entries = entries.unwrap().into_iter();
+    entries
+        .map(|entry| serde_json::from_str::<Value>(&entry.body).unwrap())
+        .filter(|entry| entry["action"] == "runs:content")
+        .collect()
+}
+
+#[tokio::test]
+async fn a_failed_task_is_shown_with_expected_and_actual_answer() {
+    let (host, run) = evaluated().await;
+    let reply = host.get(&path(&run, "/task-2")).await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    let task = reply.json();
+    assert_eq!(task["outcome"], "failed");
+    assert_eq!(task["expected"]["strategy"], "exact");
+    let [difference] = task["differences"].as_array().unwrap().as_slice() else {
+        panic!("{task}");
+    };
+    assert_eq!(
+        (&difference["path"], &difference["kind"]),
+        (&json!(""), &json!("changed"))
+    );
+    assert_eq!(difference["actual"], task["actual"]);
+    let steps: Vec<&str> = task["transcript"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["step"].as_str().unwrap())
+        .collect();
+    assert_eq!(steps, ["started", "modelCalled", "answered"]);
+}
+
+#[tokio::test]
+async fn tasks_are_listed_in_pages_and_by_outcome() {
+    let (host, run) = evaluated().await;
+    let ids = |page: &Value| -> Vec<String> {
+        let tasks = page["tasks"].as_array().unwrap().iter();
+        tasks
+            .map(|task| task["taskId"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let first = host.get(&path(&run, "?limit=2")).await.json();
+    assert_eq!(ids(&first), ["task-0", "task-1"]);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let second = host
+        .get(&path(&run, &format!("?limit=2&cursor={cursor}")))
+        .await
+        .json();
+    assert_eq!(
+        (ids(&second), &second["nextCursor"]),
+        (vec!["task-2".to_owned()], &Value::Null)
+    );
+    let failed = host.get(&path(&run, "?outcome=failed")).await.json();
+    assert_eq!(ids(&failed), ["task-2"]);
+}
+
+#[tokio::test]
+async fn content_needs_its_own_scope() {
+    let (host, run) = evaluated().await;
+    let reader = host.key_with(&[Scope::RunsRead]).await;
+    for rest in ["", "/task-2"] {
+        let path = path(&run, rest);
+        let reply = host.request(Method::GET, &path).key(&reader).send().await;
+        assert_eq!(reply.status, StatusCode::FORBIDDEN, "{reply:?}");
+    }
+    assert_eq!(audited(&host).await, Vec::<Value>::new());
+    let entitled = host.key_with(&[Scope::RunsContent]).await;
+    let path = path(&run, "/task-2");
+    let reply = host.request(Method::GET, &path).key(&entitled).send().await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+}
+
+#[tokio::test]
+async fn every_read_of_content_is_audited_without_the_content() {
+    let (host, run) = evaluated().await;
+    host.get(&path(&run, "/task-2")).await;
+    host.get(&path(&run, "?limit=2")).await;
+    let entries = audited(&host).await;
+    let reasons: Vec<&Value> = entries.iter().map(|entry| &entry["reasons"]).collect();
+    assert_eq!(
+        reasons,
+        [&json!(["tasks: task-2"]), &json!(["tasks: task-0, task-1"])]
+    );
+    assert!(entries.iter().all(|entry| entry["runId"] == json!(run)));
+}
+
+#[rstest]
+#[case::unknown_task("/task-9", StatusCode::NOT_FOUND)]
+#[case::unknown_outcome("?outcome=lost", StatusCode::BAD_REQUEST)]
+#[case::no_limit("?limit=0", StatusCode::BAD_REQUEST)]
+#[case::high_limit("?limit=101", StatusCode::BAD_REQUEST)]
+#[tokio::test]
+async fn a_wrong_request_is_refused(#[case] rest: &str, #[case] status: StatusCode) {
+    let (host, run) = evaluated().await;
+    let reply = host.get(&path(&run, rest)).await;
+    assert_eq!(reply.status, status, "{reply:?}");
+}
+
+#[tokio::test]
+async fn another_tenant_sees_no_task() {
+    let (host, run) = evaluated().await;
+    for rest in ["", "/task-2"] {
+        let path = path(&run, rest);
+        let reply = host
+            .request(Method::GET, &path)
+            .key(&host.other_key)
+            .send()
+            .await;
+        assert_eq!(reply.status, StatusCode::NOT_FOUND, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_replay_shows_the_same_answer_as_its_source() {
+    let (host, run) = evaluated().await;
+    let fork = host
+        .post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "replay"}))
+        .await
+        .json();
+    let fork = RunId::from(fork["runId"].as_str().unwrap());
+    host.ended(&fork).await;
+    let original = host.get(&path(&run, "/task-2")).await.json();
+    let replayed = host.get(&path(&fork, "/task-2")).await.json();
+    assert_eq!(replayed["actual"], original["actual"]);
+}
