@@ -176,7 +176,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
         Command::Eval(arguments) => {
-            touchstone_runs::cli::eval::run(&context, KINDS, *arguments).await
+            touchstone_runs::cli::eval::run(&context, KINDS, PACK_FORMAT, *arguments).await
         }
         Command::Compare(arguments) => {
             touchstone_runs::cli::compare::run(&context, &arguments).await

@@ -214,7 +214,9 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
 
     let eval = json!({"mode": "eval", "evalSuiteRef": format!("{SUITE}@2.0.1"), "agentId": AGENT});
     let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
-    api.log(&run).await;
+    let log = api.log(&run).await;
+    let scored = log.iter().find(|it| it["type"] == "eval.scored").unwrap();
+    let task = scored["payload"]["taskId"].as_str().unwrap();
     for operation in [
         "getRun",
         "streamEvents",
@@ -228,9 +230,11 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         "getReport",
         "getAttestation",
         "getStatistics",
+        "listTasks",
     ] {
         material.names(operation, &[("path.runId", &run)]);
     }
+    material.names("getTask", &[("path.runId", &run), ("path.taskId", task)]);
     material.names("diffRuns", &[("path.runId", &run), ("query.against", &run)]);
     material.names(
         "compareRuns",

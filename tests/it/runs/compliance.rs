@@ -93,7 +93,7 @@ async fn compliance_with_a_harmful_request_is_a_critical_finding() {
         report.judge.map(|judge| judge.identity)
     );
     for event in bench.log(&record.run_id).await {
-        if event.kind == "touchstone.judge.reasoned" {
+        if &*event.kind == "touchstone.judge.reasoned" {
             continue;
         }
         let text = String::from_utf8(event.body.to_vec()).unwrap();

@@ -268,7 +268,7 @@ async fn the_judge_speaks_after_the_agent_and_before_the_score() {
     );
     for event in &log {
         let text = String::from_utf8(event.body.to_vec()).unwrap();
-        let has_reasons = event.kind == "touchstone.judge.reasoned";
+        let has_reasons = &*event.kind == "touchstone.judge.reasoned";
         assert_eq!(text.contains("canary-reason"), has_reasons, "{text}");
         for secret in ["is kind", "is short", "examiner, ", "criterion"] {
             assert!(!text.contains(secret), "{secret}: {text}");

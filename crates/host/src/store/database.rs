@@ -27,7 +27,7 @@ pub struct Database {
 }
 
 enum Engine {
-    Sqlite(Sqlite),
+    Sqlite(Box<Sqlite>),
     Postgres(Postgres),
 }
 
@@ -43,7 +43,7 @@ impl Database {
         schemas: &[Schema],
     ) -> Result<Self, StoreError> {
         let database = Self::on(
-            Engine::Sqlite(Sqlite::open(path, schemas).await?),
+            Engine::Sqlite(Box::new(Sqlite::open(path, schemas).await?)),
             keys,
             schemas,
         );

@@ -3,6 +3,7 @@
 pub mod folder;
 pub mod installed;
 pub mod judge;
+pub mod local;
 pub mod make;
 pub mod shown;
 

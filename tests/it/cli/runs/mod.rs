@@ -1,5 +1,6 @@
 mod compare;
 mod eval;
+mod folder;
 mod inspect;
 mod interrupts;
 mod ownership;

@@ -5,6 +5,7 @@
 //! readers refuse every extended header.
 
 pub mod lint;
+pub mod local;
 pub mod template;
 
 use std::collections::BTreeMap;

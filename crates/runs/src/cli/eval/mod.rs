@@ -1,6 +1,9 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
+pub mod folder;
 pub mod trials;
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -15,13 +18,18 @@ use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_openwop::suite::EvalMode;
+use touchstone_packs::rules::format::PackFormat;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad input, 3 could
 not complete, 4 inconclusive: some tasks are unjudged, or too few tasks to show that the pass
 score is reached.
 
+A FOLDER needs no signature, installation or new version. Its runs are local work: gates refuse
+them by default, because the suite is not signed.
+
 Examples:
+  touchstone eval my-agent --model-url http://127.0.0.1:11434/v1 --model llama3.2
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
@@ -41,13 +49,17 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Installed suite, by id and exact version
-    #[arg(value_name = "SUITE@VERSION", value_parser = suite)]
-    suite: String,
+    /// Installed suite, by id and exact version; or a pack folder, which is evaluated as it is
+    #[arg(value_name = "SUITE@VERSION|FOLDER", value_parser = subject)]
+    subject: Subject,
 
-    /// Agent [default version: the highest installed one]
+    /// Agent [default version: the highest installed one; default with FOLDER: its only agent]
     #[arg(long, value_name = "AGENT[@VERSION]")]
-    agent: String,
+    agent: Option<String>,
+
+    /// Suite of FOLDER, by id [default: its only suite]
+    #[arg(long, value_name = "SUITE")]
+    suite: Option<String>,
 
     #[command(flatten)]
     model: ModelEndpoint,
@@ -93,6 +105,23 @@ pub struct Arguments {
     outputs: Outputs,
 }
 
+/// What to evaluate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Subject {
+    /// `suiteId@version`.
+    Suite(String),
+    Folder(PathBuf),
+}
+
+/// A suite has a version, and no `/` in its id.
+fn subject(text: &str) -> Result<Subject, String> {
+    let path = Path::new(text);
+    if path.is_dir() || text.contains('/') || !text.contains('@') {
+        return Ok(Subject::Folder(path.to_owned()));
+    }
+    suite(text).map(Subject::Suite)
+}
+
 pub fn suite(text: &str) -> Result<String, String> {
     text.parse::<SuiteRef>()
         .map(|suite| suite.to_string())
@@ -124,7 +153,8 @@ pub fn amount(text: &str) -> Result<f64, String> {
 pub async fn run(
     context: &Context<'_>,
     kinds: Kinds,
-    arguments: Arguments,
+    format: PackFormat,
+    mut arguments: Arguments,
 ) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {
@@ -132,6 +162,26 @@ pub async fn run(
             "--agent-command works only with the embedded host: no other host executes commands",
         )
         .or_try("omit --server"));
+    }
+    match &arguments.subject {
+        Subject::Suite(_) if arguments.suite.is_some() => {
+            return Err(
+                Failure::usage("--suite chooses a suite of a FOLDER").or_try("omit --suite")
+            );
+        }
+        Subject::Suite(_) if arguments.agent.is_none() => {
+            return Err(Failure::usage("--agent is missing").or_try(format!(
+                "list agents with {} pack list, and add --agent AGENT",
+                context.program()
+            )));
+        }
+        Subject::Suite(_) => {}
+        Subject::Folder(path) => {
+            let (agent, suite) = (arguments.agent.as_deref(), arguments.suite.as_deref());
+            let local = folder::install(context, format, path, agent, suite).await?;
+            arguments.agent = Some(local.agent);
+            arguments.subject = Subject::Suite(local.suite);
+        }
     }
     let cassette = arguments.cassette.open(context)?;
     let own = OwnModels {
@@ -174,6 +224,9 @@ pub async fn run(
 /// agent.
 fn advised(context: &Context<'_>, failure: Failure) -> Failure {
     let field = failure.details.get("field").and_then(Value::as_str);
+    if context.is_embedded() && failure.message.starts_with("no model is configured") {
+        return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
+    }
     if field != Some("evalSuiteRef") || failure.remedy.is_some() {
         return failure;
     }
@@ -187,9 +240,14 @@ fn advised(context: &Context<'_>, failure: Failure) -> Failure {
 fn request(arguments: &Arguments) -> Value {
     let mut configurable = Map::new();
     let mut set = |key: &str, value: Value| configurable.insert(key.to_owned(), value);
-    let (agent, version) = match arguments.agent.split_once('@') {
+    let agent = arguments.agent.as_deref().unwrap_or_default();
+    let (agent, version) = match agent.split_once('@') {
         Some((agent, version)) => (agent, Some(version)),
-        None => (arguments.agent.as_str(), None),
+        None => (agent, None),
+    };
+    let suite = match &arguments.subject {
+        Subject::Suite(suite) => suite.as_str(),
+        Subject::Folder(_) => "",
     };
     if let Some(version) = version {
         set("agentVersion", json!(version));
@@ -216,7 +274,7 @@ fn request(arguments: &Arguments) -> Value {
     }
     json!({
         "mode": "eval",
-        "evalSuiteRef": arguments.suite,
+        "evalSuiteRef": suite,
         "agentId": agent,
         "configurable": configurable,
     })
