@@ -39,9 +39,9 @@ fn log() -> Log {
     let store: Arc<Database> = runtime.block_on(async {
         let keys = HostKeyFile::own(folder.path().join("secrets.pem"));
         let store = touchstone::database::open(&location, Arc::new(keys)).await.expect("a store");
-        store.create(&record, None).await.expect("a run");
+        touchstone_runs::store::runs::create(&store, &record, None).await.expect("a run");
         let lease = std::time::Duration::from_secs(60);
-        let claim = store.claim_run(&record.tenant, &run, "fuzz", lease).await.expect("a claim").expect("the run");
+        let claim = touchstone_runs::store::queue::claim_run(&store, &record.tenant, &run, "fuzz", lease).await.expect("a claim").expect("the run");
         let events: Vec<StoredEvent> = (1..=EVENTS)
             .map(|sequence| StoredEvent {
                 sequence,
@@ -53,7 +53,7 @@ fn log() -> Log {
                 .into(),
             })
             .collect();
-        store.append(&run, claim.fence, &events, true).await.expect("a log");
+        touchstone_runs::store::runs::append(&store, &run, claim.fence, &events, true).await.expect("a log");
         store
     });
     Log {

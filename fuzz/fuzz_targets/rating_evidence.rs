@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
         }
     };
     let config = listed
-        .beside
+        .options
         .get("config")
         .map_or_else(|| Ok(Config::default()), Config::read);
     let Ok(config) = config else {
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
         .max()
         .unwrap_or_default();
     let overrides = listed
-        .beside
+        .options
         .get("overrides")
         .and_then(|it| serde_json::from_value(it.clone()).ok());
     let overrides: Vec<_> = overrides.unwrap_or_default();
