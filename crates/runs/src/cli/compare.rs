@@ -106,8 +106,9 @@ async fn show_broken(context: &Context<'_>, client: &Client, found: &RunComparis
         let runs = [before.as_str(), after.as_str()];
         let shown = show_answers(context, client, runs, change.task_id.as_str()).await;
         // The comparison is complete without them, and a key may have no access to content.
-        if shown.is_err() {
-            return;
+        if let Err(failure) = shown {
+            let note = format!("the answers of broken tasks are not shown: {failure}");
+            return context.terminal().note(&note);
         }
     }
 }

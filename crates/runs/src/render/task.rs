@@ -78,8 +78,8 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
             colors.doubtful("content of this task was deleted")
         );
     }
-    if details.transcript_truncated {
-        let note = "the transcript is longer; `run events` prints all of it";
+    if details.transcript_incomplete {
+        let note = "parts of the transcript are missing; `run events` prints every event";
         let _ = writeln!(text, "  {}", colors.doubtful(note));
     }
     text

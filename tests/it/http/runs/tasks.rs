@@ -111,6 +111,7 @@ async fn every_read_of_content_is_audited_without_the_content() {
 #[rstest]
 #[case::unknown_task("/task-9", StatusCode::NOT_FOUND)]
 #[case::unknown_outcome("?outcome=lost", StatusCode::BAD_REQUEST)]
+#[case::unknown_cursor("?cursor=task-9", StatusCode::BAD_REQUEST)]
 #[case::no_limit("?limit=0", StatusCode::BAD_REQUEST)]
 #[case::high_limit("?limit=101", StatusCode::BAD_REQUEST)]
 #[tokio::test]

@@ -144,13 +144,12 @@ impl Sqlite {
         if self.process.looked.load(Ordering::Relaxed) && self.process.others().is_empty() {
             return Ok(false);
         }
-        let mut holders = BTreeSet::new();
+        let mut dead = BTreeSet::new();
         for leases in &self.leases {
             let owners = sqlx::query_scalar(leases.owners).fetch_all(&self.readers);
-            holders.extend(owners.await.map_err(backend)?);
+            dead.extend(owners.await.map_err(backend)?);
         }
-        holders.retain(|holder: &String| self.process.is_dead(holder));
-        let dead = holders;
+        dead.retain(|holder: &String| self.process.is_dead(holder));
         if !dead.is_empty() {
             let mut transaction = self.begin().await?;
             for holder in &dead {

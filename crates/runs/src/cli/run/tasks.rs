@@ -91,7 +91,12 @@ pub async fn show_main_failures(context: &Context<'_>, client: &Client, report: 
     for task in main_failures(&report.tasks) {
         let found = fetch(client, report.run_id.as_str(), task.task_id.as_str()).await;
         // The scorecard is complete without them, and a key may have no access to content.
-        let Ok(details) = found else { return };
+        let details = match found {
+            Ok(details) => details,
+            Err(failure) => {
+                return terminal.note(&format!("failed tasks are not shown: {failure}"));
+            }
+        };
         terminal.print(&render(&details, terminal.style(), Extent::Summary));
         let command = format!(
             "{} run show {} --task {}",
@@ -139,7 +144,7 @@ fn main_failures(tasks: &[TaskReport]) -> Vec<&TaskReport> {
         .iter()
         .filter(|task| task.outcome != TaskOutcome::Passed)
         .map(|task| {
-            let repeats = !reasons.insert((task.outcome as u8, task.reason.as_deref()));
+            let repeats = !reasons.insert((task.outcome, task.reason.as_deref()));
             (task.outcome == TaskOutcome::Unjudged, repeats, task)
         })
         .collect();
@@ -149,4 +154,40 @@ fn main_failures(tasks: &[TaskReport]) -> Vec<&TaskReport> {
         .map(|(_, _, task)| task)
         .take(SHOWN)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tasks(all: &[(&str, &str, Option<&str>)]) -> Vec<TaskReport> {
+        let task = |(id, outcome, reason): &(&str, &str, Option<&str>)| {
+            let document = json!({"taskId": id, "outcome": outcome, "reason": reason});
+            serde_json::from_value(document).unwrap()
+        };
+        all.iter().map(task).collect()
+    }
+
+    #[test]
+    fn failures_with_different_reasons_come_first_and_unjudged_tasks_last() {
+        let tasks = tasks(&[
+            ("down", "unjudged", Some("connect")),
+            ("fine", "passed", None),
+            ("wrong-1", "failed", None),
+            ("wrong-2", "failed", None),
+            ("invalid", "failed", Some("output_not_json")),
+        ]);
+        let shown: Vec<&str> = main_failures(&tasks)
+            .iter()
+            .map(|task| task.task_id.as_str())
+            .collect();
+        assert_eq!(shown, ["wrong-1", "invalid", "wrong-2"]);
+    }
+
+    #[test]
+    fn an_id_is_encoded_as_one_segment_of_a_path() {
+        assert_eq!(encoded("a/b c?+"), "a%2Fb%20c%3F%2B");
+    }
 }

@@ -30,12 +30,8 @@ pub async fn show(
     OwnRun(run): OwnRun,
 ) -> Answer {
     let task = TaskId::from(path.get("taskId"));
-    let _permit = state
-        .log
-        .memory()
-        .reserve(PAGE_MEMORY)
-        .await
-        .map_err(full)?;
+    let memory = state.log.memory();
+    let _permit = memory.reserve(PAGE_MEMORY).await.map_err(full)?;
     let details = state.runs.task(&caller, &run.run_id, &task).await?;
     json(StatusCode::OK, &details)
 }
@@ -53,12 +49,8 @@ pub async fn list(
         limit: usize::try_from(query.whole("limit", 1, MAX_TASKS)?.unwrap_or(DEFAULT_LIMIT))
             .unwrap_or(usize::MAX),
     };
-    let _permit = state
-        .log
-        .memory()
-        .reserve(PAGE_MEMORY)
-        .await
-        .map_err(full)?;
+    let memory = state.log.memory();
+    let _permit = memory.reserve(PAGE_MEMORY).await.map_err(full)?;
     let page = state.runs.tasks(&caller, &run.run_id, &asked).await?;
     json(StatusCode::OK, &page)
 }

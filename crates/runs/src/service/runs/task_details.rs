@@ -83,18 +83,20 @@ impl Runs {
     /// The scored tasks of an eval run, also while it is in progress.
     ///
     /// # Errors
-    /// `not_found` for an unknown run.
+    /// `not_found` for an unknown run; `validation_error` if it has no task `after`.
     pub async fn tasks(
         &self,
         caller: &Caller,
         run: &RunId,
         query: &TaskQuery,
     ) -> Result<TaskPage, Problem> {
-        let (mut scored, has_more) = self
+        let (scored, has_more) = self
             .with_eval_state(&caller.tenant, run, |spec, state| {
-                let after = query.after.as_ref();
-                let start = after.and_then(|after| spec.tasks.iter().position(|id| id == after));
-                let ids = spec.tasks.iter().skip(start.map_or(0, |at| at + 1));
+                let start = match &query.after {
+                    Some(after) => spec.tasks.iter().position(|id| id == after)? + 1,
+                    None => 0,
+                };
+                let ids = spec.tasks.iter().skip(start);
                 let scored = ids.filter_map(|id| Some((id.clone(), state.eval.scored(id)?)));
                 let wanted = scored
                     .filter(|(_, facts)| query.outcome.is_none_or(|it| it == outcome_of(facts)));
@@ -104,11 +106,16 @@ impl Runs {
                     .collect();
                 let has_more = page.len() > query.limit;
                 page.truncate(query.limit);
-                (page, has_more)
+                Some((page, has_more))
             })
-            .await?;
+            .await?
+            .ok_or_else(|| {
+                Problem::validation(
+                    "cursor",
+                    "`cursor` is not from a page of this run; omit it to start with the first task",
+                )
+            })?;
         let last = scored.last().map(|(id, _)| id.clone());
-        scored.shrink_to_fit();
         let mut page = self.details(caller, run, scored).await?;
         if page.next_cursor.is_none() && has_more {
             page.next_cursor = last;
@@ -188,15 +195,15 @@ impl Runs {
         tasks: &HashSet<&TaskId>,
         logs: &mut HashMap<TaskId, TaskLog>,
     ) -> Result<(), StoreError> {
-        let mut after = 0;
+        let (mut after, mut has_unreadable) = (0, false);
         loop {
             let page = store::runs::read(&self.store, run, after, PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
+            let Some(last) = page.last() else { break };
             after = last.sequence;
             for stored in &page {
                 let Ok(document) = EventDocument::read(&stored.body) else {
+                    // It may belong to any task.
+                    has_unreadable = true;
                     continue;
                 };
                 let Some(task) = document.node_id.as_ref().filter(|id| tasks.contains(id)) else {
@@ -204,16 +211,19 @@ impl Runs {
                 };
                 let log = logs.entry(task.clone()).or_default();
                 match document.event() {
-                    Ok(Some(event)) if log.bytes <= MAX_TASK_BYTES => {
-                        log.observe(document.timestamp, &event);
-                        log.bytes += stored.body.len();
+                    Ok(Some(event)) => {
+                        let bytes = stored.body.len();
+                        log.add(document.timestamp, &event, bytes, MAX_TASK_BYTES);
                     }
-                    Ok(Some(_)) => log.truncated = true,
-                    // An event of a later version, or one without its payload.
-                    Ok(None) | Err(_) => {}
+                    // An event of a later version, or a damaged one.
+                    Ok(None) | Err(_) => log.is_incomplete = true,
                 }
             }
         }
+        for task in tasks.iter().filter(|_| has_unreadable) {
+            logs.entry((*task).clone()).or_default().is_incomplete = true;
+        }
+        Ok(())
     }
 
     /// Reading content is a decision that the tenant can review, whoever reads.

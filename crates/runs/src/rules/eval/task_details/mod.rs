@@ -41,7 +41,7 @@ pub struct TaskDetails {
     /// The golden expectation; absent for a rubric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Match>,
-    /// What the agent answered; absent if it gave no answer or its content was deleted.
+    /// What the agent answered; absent if it gave no answer or the answer was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<Value>,
     /// Where the answer differs from the expectation; empty if it matches.
@@ -55,12 +55,13 @@ pub struct TaskDetails {
     pub safety_findings: Vec<SafetyFinding>,
     /// What happened, in order, from the start of the counted attempt.
     pub transcript: Vec<Entry>,
-    /// Whether content was deleted, so that parts of the transcript are missing.
+    /// Whether the run that executed it was deleted, with answer and transcript.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content_deleted: bool,
-    /// Whether the end of a very long transcript is left out.
+    /// Whether parts of the transcript are missing, because it is very long or an event cannot be
+    /// read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub transcript_truncated: bool,
+    pub transcript_incomplete: bool,
     pub cost_usd: NanoUsd,
     /// Whether cost and tokens are estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -134,7 +135,7 @@ pub fn task_details(
         safety_findings: facts.safety_findings.clone().unwrap_or_default(),
         transcript: log.entries,
         content_deleted: log.content_deleted,
-        transcript_truncated: log.truncated,
+        transcript_incomplete: log.is_incomplete,
         cost_usd: facts.cost,
         cost_estimated: facts.usage_estimated,
         tokens: facts.tokens,

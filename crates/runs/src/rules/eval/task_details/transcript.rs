@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rules::run::bundle::REDACTED;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{Event, ToolStatus};
 
@@ -83,11 +82,11 @@ pub struct TaskLog {
     pub answer: Option<Value>,
     /// The judge's reason for each criterion, in the rubric's order.
     pub reasons: Vec<String>,
-    /// Whether content was deleted from these events.
+    /// Whether the run that executed the task was deleted, with its content.
     pub content_deleted: bool,
-    /// Whether further events were left out, because there are too many.
-    pub truncated: bool,
-    /// Size of its events.
+    /// Whether events are missing, because there are too many or one cannot be read.
+    pub is_incomplete: bool,
+    /// Size of the events that were added.
     pub bytes: usize,
     /// Whether the invocation ended, so that later model calls are the judge's.
     pub ended: bool,
@@ -102,70 +101,57 @@ impl TaskLog {
         }
     }
 
-    /// Adds the next event of the task.
-    pub fn observe(&mut self, at: Timestamp, event: &Event) {
+    /// Adds the next event of the task, of this size in bytes. Beyond `most` bytes, only what
+    /// restarts the transcript, the answer and the judge's reasons are added.
+    pub fn add(&mut self, at: Timestamp, event: &Event, bytes: usize, most: usize) {
+        let is_needed = matches!(
+            event,
+            Event::AgentInvocationStarted(_)
+                | Event::AgentInvocationCompleted(_)
+                | Event::AgentDecided(_)
+                | Event::JudgeReasoned(_)
+        );
+        if self.bytes + bytes > most && !is_needed {
+            self.is_incomplete = true;
+            return;
+        }
         if let Event::AgentInvocationStarted(started) = event
             && !started.is_of_worker()
         {
             // An attempt that was cut off does not count.
-            *self = Self {
-                bytes: self.bytes,
-                ..Self::default()
-            };
+            *self = Self::default();
         }
         match event {
             Event::AgentInvocationCompleted(_) => self.ended = true,
-            Event::AgentDecided(decided) => self.answer = self.kept(&decided.decision),
-            Event::JudgeReasoned(judge) => {
-                let reasons = judge.reasons.iter().filter(|reason| *reason != REDACTED);
-                self.reasons = reasons.cloned().collect();
-            }
+            Event::AgentDecided(decided) => self.answer = Some(decided.decision.clone()),
+            Event::JudgeReasoned(judge) => self.reasons.clone_from(&judge.reasons),
             _ => {}
         }
+        self.bytes += bytes;
         if let Some(step) = self.step(event) {
             self.entries.push(Entry { at, step });
         }
     }
 
-    /// A recorded content; `None` if it was deleted.
-    fn kept(&mut self, content: &Value) -> Option<Value> {
-        let deleted = match content {
-            Value::String(text) => text == REDACTED,
-            Value::Array(elements) => matches!(elements.as_slice(), [only] if only == REDACTED),
-            Value::Object(members) => {
-                members.len() == 1 && members.get("redacted").is_some_and(|it| it == REDACTED)
-            }
-            _ => false,
-        };
-        self.content_deleted |= deleted;
-        (!deleted).then(|| content.clone())
-    }
-
-    fn step(&mut self, event: &Event) -> Option<Step> {
+    fn step(&self, event: &Event) -> Option<Step> {
         Some(match event {
             Event::AgentInvocationStarted(started) => Step::Started {
                 model: started.resolved_model.clone(),
                 provider: started.resolved_provider.clone(),
             },
-            Event::AgentReasoned(reasoned) => {
-                match self.kept(&reasoned.reasoning.clone().into())? {
-                    Value::String(text) => Step::Said { text },
-                    _ => return None,
-                }
-            }
+            Event::AgentReasoned(reasoned) => Step::Said {
+                text: reasoned.reasoning.clone(),
+            },
             Event::AgentToolCalled(called) => Step::ToolCalled {
                 tool: called.tool_name.clone(),
                 call_id: called.call_id.clone(),
-                arguments: called.inputs.as_ref().and_then(|inputs| self.kept(inputs)),
+                arguments: called.inputs.clone(),
             },
             Event::AgentToolReturned(returned) => Step::ToolReturned {
                 tool: returned.tool_name.clone(),
                 call_id: returned.call_id.clone(),
                 status: returned.status,
-                result: returned
-                    .outcome
-                    .as_ref()
-                    .and_then(|outcome| self.kept(outcome)),
+                result: returned.outcome.clone(),
                 error: returned.error.as_ref().map(|error| error.message.clone()),
             },
             Event::FixtureMissing(missing) => Step::FixtureMissing {
@@ -187,7 +173,7 @@ impl TaskLog {
                 by_judge: self.ended,
             },
             Event::AgentDecided(decided) => Step::Answered {
-                answer: self.kept(&decided.decision)?,
+                answer: decided.decision.clone(),
             },
             _ => return None,
         })
@@ -231,7 +217,7 @@ mod tests {
     fn log_of(events: &[Event]) -> TaskLog {
         let mut log = TaskLog::default();
         for event in events {
-            log.observe(Timestamp::UNIX_EPOCH, event);
+            log.add(Timestamp::UNIX_EPOCH, event, 1, usize::MAX);
         }
         log
     }
@@ -303,9 +289,36 @@ mod tests {
     }
 
     #[test]
-    fn deleted_content_is_reported_as_deleted() {
-        let log = log_of(&[started("openai"), decided(json!({"redacted": REDACTED}))]);
-        assert!(log.content_deleted);
-        assert_eq!(log.answer, None);
+    fn an_answer_that_looks_like_a_mask_is_shown_as_it_is() {
+        let log = log_of(&[started("openai"), decided(json!("[REDACTED]"))]);
+        assert_eq!(log.answer, Some(json!("[REDACTED]")));
+        assert!(!log.content_deleted);
+    }
+
+    #[test]
+    fn a_long_transcript_still_has_its_answer() {
+        let mut log = TaskLog::default();
+        let events = [started("openai"), usage(), usage(), decided(json!("Ann"))];
+        for event in &events {
+            log.add(Timestamp::UNIX_EPOCH, event, 10, 20);
+        }
+        assert_eq!((log.entries.len(), log.is_incomplete), (3, true));
+        assert_eq!(log.answer, Some(json!("Ann")));
+    }
+
+    #[test]
+    fn a_new_attempt_has_room_for_its_own_transcript() {
+        let mut log = TaskLog::default();
+        let events = [
+            started("openai"),
+            usage(),
+            usage(),
+            started("openai"),
+            usage(),
+        ];
+        for event in &events {
+            log.add(Timestamp::UNIX_EPOCH, event, 10, 20);
+        }
+        assert_eq!((log.entries.len(), log.is_incomplete), (2, false));
     }
 }
