@@ -143,8 +143,8 @@ pub async fn remove_profile(
     Ok(removed > 0)
 }
 
-/// Marks the runs that a judge without a calibration scored for processing, if a judge has been
-/// calibrated since they were processed.
+/// Makes runs be collected again that were left out because their judge was not calibrated, if any
+/// judge was calibrated after they were left out.
 pub async fn recollect_after_calibration(
     database: &Database,
     organization: OrganizationNumber,

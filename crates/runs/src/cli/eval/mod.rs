@@ -223,8 +223,9 @@ pub async fn run(
 /// Adds a remedy to a refused run: the host answers the same for a missing suite and a missing
 /// agent.
 fn advised(context: &Context<'_>, failure: Failure) -> Failure {
-    let field = failure.details.get("field").and_then(Value::as_str);
-    if context.is_embedded() && failure.message.starts_with("no model is configured") {
+    let detail = |name: &str| failure.details.get(name).and_then(Value::as_str);
+    let field = detail("field");
+    if context.is_embedded() && detail("reason") == Some("model_missing") {
         return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
     }
     if field != Some("evalSuiteRef") || failure.remedy.is_some() {

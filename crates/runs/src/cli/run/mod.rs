@@ -40,7 +40,7 @@ pub enum Command {
     /// Show the scorecard of a run, or its tasks in detail; the scorecard exits like
     /// `touchstone eval`, with 0 while the run is unfinished
     #[command(
-        after_help = "--task and --failed show the content of tasks. They exit with 0 if the tasks can be read, and need the scope runs:content on a remote host.\n\nExamples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --task refund-twice\n  touchstone run show run_0199c0de --failed\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
+        after_help = "--task and --failed show the content of tasks. They exit with 0 if the tasks can be read, and need the scope runs:content on a remote host. With --json, --failed prints one document per line.\n\nExamples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --task refund-twice\n  touchstone run show run_0199c0de --failed\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
     )]
     Show(Show),
     /// Print the recorded events of a run

@@ -186,6 +186,7 @@ fn no_model(agent: &AgentFacts<'_>) -> Problem {
             agent.model_class.as_str()
         ),
     )
+    .with("reason", "model_missing")
 }
 
 /// Whether the suite may be run against the agent.
