@@ -9,6 +9,7 @@ pub mod github;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod report_page;
 #[cfg(test)]
 mod sample;
 pub mod scorecard;

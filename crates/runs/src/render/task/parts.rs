@@ -101,16 +101,10 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             let provider = provider.as_deref().unwrap_or("an unknown provider");
             (format!("started on {model} of {provider}"), None)
         }
-        Step::Said { text } => (
-            "said".to_owned(),
-            Some(Value::String(text.clone())),
-        ),
+        Step::Said { text } => ("said".to_owned(), Some(Value::String(text.clone()))),
         Step::ToolCalled {
             tool, arguments, ..
-        } => (
-            format!("called {tool}"),
-            arguments.clone(),
-        ),
+        } => (format!("called {tool}"), arguments.clone()),
         Step::ToolReturned {
             tool,
             status,
@@ -126,15 +120,9 @@ fn titled(step: &Step) -> (String, Option<Value>) {
                     "was not called: it is not on the agent's allowlist".to_owned()
                 }
             };
-            (
-                format!("{tool} {end}"),
-                result.clone(),
-            )
+            (format!("{tool} {end}"), result.clone())
         }
-        Step::FixtureMissing { tool } => (
-            format!("the suite has no response for {tool}"),
-            None,
-        ),
+        Step::FixtureMissing { tool } => (format!("the suite has no response for {tool}"), None),
         Step::HandedOff { to, reason } => (
             format!("handed off to {to}"),
             reason.clone().map(Value::String),
