@@ -101,6 +101,7 @@ pub async fn open(
         max_concurrency_per_tenant: config.limits.max_concurrency_per_tenant,
         quotas: config.quotas,
         retention: config.retention,
+        content: config.content.retain,
         command,
         fixtures: config.conformance.enabled,
         clock,

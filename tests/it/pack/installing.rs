@@ -21,7 +21,7 @@ use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::storage::Storage;
-use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
 
 use super::publishing::{key, trust};
 
@@ -98,6 +98,7 @@ async fn world() -> World {
         deployments.clone(),
         Quotas::default(),
         Retention::default(),
+        ContentRetention::default(),
     );
     World {
         packs: Packs::new(

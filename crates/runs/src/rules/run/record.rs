@@ -178,6 +178,10 @@ impl Work {
     pub const fn is_claimable(&self) -> bool {
         !matches!(self, Self::Journal)
     }
+
+    pub const fn is_eval(&self) -> bool {
+        matches!(self, Self::Eval(_))
+    }
 }
 
 /// A run of a workflow, its definition pinned.
