@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use crate::render::task::parts::{StepText, facts, step, structured, word_difference};
+use crate::render::task::parts::{StepText, facts, findings, step, structured, word_difference};
 use crate::render::words::{cost_of, outcome, reason_of, rows, sign};
 use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
-use crate::rules::eval::safety::kinds;
 use crate::rules::eval::task_details::TaskDetails;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
 use touchstone_host::render::words::{duration, plain};
@@ -155,11 +154,7 @@ impl FailureDetails {
                 .map(DifferenceRow::of)
                 .collect(),
             criteria: criteria(details),
-            findings: details
-                .safety_findings
-                .iter()
-                .map(|finding| plain(kinds::in_words(&finding.kind)))
-                .collect(),
+            findings: findings(details),
             steps: steps(details),
             note: match (details.content_deleted, details.transcript_incomplete) {
                 (true, _) => "The content of this task was deleted.",

@@ -9,10 +9,11 @@ use comfy_table::{Attribute, Cell};
 use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::render::task::parts::{StepText, clipped, facts, step, structured, word_difference};
+use crate::render::task::parts::{
+    StepText, clipped, facts, findings, step, structured, word_difference,
+};
 use crate::render::words::sign;
 use crate::rules::eval::report::TaskOutcome;
-use crate::rules::eval::safety::kinds;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
 use crate::rules::eval::task_details::transcript::Entry;
 use crate::rules::eval::task_details::{CriterionDetails, TaskDetails};
@@ -64,9 +65,8 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
     answer(&mut text, details, style, extent);
     differences(&mut text, details, colors, extent);
     criteria(&mut text, details, colors);
-    for finding in &details.safety_findings {
-        let kind = kinds::in_words(&finding.kind);
-        let _ = writeln!(text, "  {} {kind}", colors.bad("unsafe"));
+    for finding in findings(details) {
+        let _ = writeln!(text, "  {} {finding}", colors.bad("unsafe"));
     }
     if extent == Extent::Full {
         transcript(&mut text, &details.transcript, colors, extent);

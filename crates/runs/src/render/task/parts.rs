@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::render::words::{in_words, outcome};
 use crate::rules::eval::report::TaskOutcome;
+use crate::rules::eval::safety::kinds;
 use crate::rules::eval::task_details::TaskDetails;
 use crate::rules::eval::task_details::difference::{TextPart, text_parts};
 use crate::rules::eval::task_details::transcript::Step;
@@ -77,6 +78,24 @@ pub fn clipped(text: &str, most: usize) -> String {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }
+}
+
+/// The safety findings, each with its place in the transcript.
+pub fn findings(details: &TaskDetails) -> Vec<String> {
+    let start = details.transcript.first().map(|entry| entry.at);
+    let place = |at: usize| {
+        let entry = details.transcript.get(at)?;
+        let after = entry.at.duration_since(start?).as_millis();
+        Some(format!(" (at {after} ms: {})", step(&entry.step).title))
+    };
+    details
+        .safety_findings
+        .iter()
+        .map(|finding| {
+            let place = finding.entry.and_then(place).unwrap_or_default();
+            plain(&format!("{}{place}", kinds::in_words(&finding.kind)))
+        })
+        .collect()
 }
 
 /// A step of the transcript.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
+use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
 use crate::rules::eval::task_details::{TaskDetails, task_details};
@@ -136,6 +137,13 @@ impl Runs {
             .iter()
             .map(|task| (&task.task_id, task))
             .collect();
+        let agent = self
+            .library
+            .agent(&spec.pack_integrity, &spec.agent_id)
+            .await;
+        let agent = agent.map_err(|cause| internal(&cause))?;
+        // The pack may have been removed.
+        let prompt = agent.map_or_else(Default::default, |agent| agent.definition.prompt.clone());
         let mut logs = self.task_logs(caller, run, &scored).await?;
         let mut page = TaskPage {
             tasks: Vec::new(),
@@ -152,8 +160,14 @@ impl Runs {
                 page.next_cursor = page.tasks.last().map(|last| last.task_id.clone());
                 break;
             }
-            page.tasks
-                .push(task_details(run, definition, facts, log, &spec.ignore));
+            page.tasks.push(task_details(
+                run,
+                definition,
+                facts,
+                log,
+                &prompt,
+                &spec.ignore,
+            ));
         }
         self.record_read(caller, run, &page.tasks).await?;
         Ok(page)
@@ -185,6 +199,20 @@ impl Runs {
             self.read_task_logs(executed_in, &tasks, &mut logs)
                 .await
                 .map_err(|cause| internal(&cause))?;
+            let kept = store::storage::content_kept(&self.store, executed_in).await;
+            let kept = kept.map_err(|cause| internal(&cause))?;
+            let passed = scored.iter().filter(|(_, facts)| facts.passed);
+            let is_passed: HashSet<&TaskId> = passed.map(|(id, _)| id).collect();
+            for task in tasks {
+                let is_kept = match kept {
+                    Some(ContentKept::All) => true,
+                    Some(ContentKept::Failures) => !is_passed.contains(task),
+                    Some(ContentKept::None) | None => false,
+                };
+                if !is_kept {
+                    logs.entry(task.clone()).or_default().drop_content();
+                }
+            }
         }
         Ok(logs)
     }

@@ -5,6 +5,7 @@
 //! to those who may read content, and never becomes part of scorecards, summaries, logs or metrics.
 
 pub mod difference;
+pub mod places;
 pub mod transcript;
 
 use serde::{Deserialize, Serialize};
@@ -13,13 +14,14 @@ use serde_json::Value;
 use super::matching::compared;
 use super::report::{TaskOutcome, outcome_of};
 use super::rubric::rubric;
+use super::safety::findings;
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::record::is_zero;
 use difference::{Difference, differences};
+use places::{FindingDetails, placed};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{ExpectedKind, Match, Task};
-use touchstone_openwop::summary::SafetyFinding;
 use transcript::{Entry, TaskLog};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,10 +54,10 @@ pub struct TaskDetails {
     pub criteria: Vec<CriterionDetails>,
     /// The findings of the safety detectors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub safety_findings: Vec<SafetyFinding>,
+    pub safety_findings: Vec<FindingDetails>,
     /// What happened, in order, from the start of the counted attempt.
     pub transcript: Vec<Entry>,
-    /// Whether the run that executed it was deleted, with answer and transcript.
+    /// Whether its content was deleted, by itself or with the run that executed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content_deleted: bool,
     /// Whether parts of the transcript are missing, because it is very long or an event cannot be
@@ -91,12 +93,13 @@ pub struct CriterionDetails {
 }
 
 /// Builds the details of a scored task from its definition, its facts and its part of the log.
-/// `ignore` has the JSON Pointers that the run excludes from matching.
+/// `prompt` is the agent's; `ignore` has the JSON Pointers that the run excludes from matching.
 pub fn task_details(
     run: &RunId,
     task: &Task,
     facts: &TaskFacts,
     log: TaskLog,
+    prompt: &str,
     ignore: &[String],
 ) -> TaskDetails {
     let expected = match task.expected.kind {
@@ -132,7 +135,7 @@ pub fn task_details(
             .filter(|answer| !answer.is_null() || facts.passed),
         differences,
         criteria: criteria.collect(),
-        safety_findings: facts.safety_findings.clone().unwrap_or_default(),
+        safety_findings: placed(&findings(facts), prompt, task, &log.entries),
         transcript: log.entries,
         content_deleted: log.content_deleted,
         transcript_incomplete: log.is_incomplete,
@@ -180,7 +183,7 @@ mod tests {
     fn a_failed_task_shows_where_the_answer_differs() {
         let task = task(json!({"queue": "billing", "urgent": true}));
         let log = answered(json!({"queue": "sales", "urgent": true}));
-        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, &[]);
+        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, "", &[]);
         assert_eq!(
             details.differences,
             [Difference::changed(
@@ -195,7 +198,7 @@ mod tests {
     fn a_passed_task_has_no_differences_even_if_its_text_is_formatted_differently() {
         let task = task(json!({"queue": "billing"}));
         let log = answered(json!("{ \"queue\": \"billing\" }"));
-        let details = task_details(&RunId::from("run_1"), &task, &facts(true), log, &[]);
+        let details = task_details(&RunId::from("run_1"), &task, &facts(true), log, "", &[]);
         assert_eq!(details.differences, []);
         assert_eq!(details.outcome, TaskOutcome::Passed);
     }
@@ -205,7 +208,14 @@ mod tests {
         let task = task(json!({"queue": "billing", "note": "a"}));
         let log = answered(json!({"queue": "sales", "note": "b"}));
         let ignore = ["/note".to_owned()];
-        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, &ignore);
+        let details = task_details(
+            &RunId::from("run_1"),
+            &task,
+            &facts(false),
+            log,
+            "",
+            &ignore,
+        );
         let paths: Vec<&str> = details.differences.iter().map(Difference::path).collect();
         assert_eq!(paths, ["/queue"]);
     }
