@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::cli::output::write_file;
 use crate::cli::suite::init::suite_id;
-use crate::cli::suite::{File, Shown, read, read_octets, show_faults};
+use crate::cli::suite::{File, Shown, read, read_octets, scoring, show_faults};
 use crate::rules::eval::import::{Fault, Format, Identity, Imported, Loss, convert};
+use crate::rules::eval::suite_rules::check_suite;
 use crate::rules::kind::Kinds;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -39,6 +40,9 @@ pub struct Import {
     /// exact]
     #[arg(long = "match", value_name = "HOW", value_parser = strategy)]
     strategy: Option<MatchStrategy>,
+    /// Scoring document of the suite: assertions that the suite's own format cannot express
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    scoring: Option<PathBuf>,
     /// Write the suite to this file, in the form packs use, instead of importing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -119,9 +123,13 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
     match &arguments.out {
         Some(file) => written(terminal, file, &suite, &losses),
         None => {
+            let body = match with_scoring(context, kinds, arguments, suite)? {
+                Some(body) => body,
+                None => return Ok(Exit::BadInput),
+            };
             let session = context.look().await?;
             let client = session.client();
-            let shown: Shown = client.post("/v1/host/touchstone/suites", &suite).await?;
+            let shown: Shown = client.post("/v1/host/touchstone/suites", &body).await?;
             if terminal.json() {
                 terminal.document(&json!({"ok": true, "suite": shown, "notCarriedOver": losses}));
             } else {
@@ -130,6 +138,30 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
             Ok(Exit::Good)
         }
     }
+}
+
+/// The body of the request: the suite, with its scoring document if one is given. `None` after the
+/// scoring document's faults are shown.
+fn with_scoring(
+    context: &Context<'_>,
+    kinds: Kinds,
+    arguments: &Import,
+    suite: Value,
+) -> Result<Option<Value>, Failure> {
+    let Some(file) = &arguments.scoring else {
+        return Ok(Some(suite));
+    };
+    let invalid = |cause: String| Failure::bad_input("no_suite", cause);
+    let checked = check_suite(kinds, &suite).map_err(|faults| {
+        let first = faults.first().map(ToString::to_string);
+        invalid(first.unwrap_or_default())
+    })?;
+    let Some(read) = scoring::read(context, file, &checked)? else {
+        return Ok(None);
+    };
+    let scoring: Value =
+        serde_json::from_str(&read.canonical).map_err(|cause| invalid(cause.to_string()))?;
+    Ok(Some(json!({"suite": suite, "scoring": scoring})))
 }
 
 fn identity(arguments: &Import) -> Identity {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::render::task::parts::{StepText, facts, findings, step, structured, word_difference};
 use crate::render::words::{cost_of, outcome, reason_of, rows, sign};
+use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
 use crate::rules::eval::task_details::TaskDetails;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
@@ -94,6 +95,7 @@ pub struct FailureDetails {
     pub words: Vec<Word>,
     pub differences: Vec<DifferenceRow>,
     pub criteria: Vec<CriterionRow>,
+    pub assertions: Vec<AssertionRow>,
     pub findings: Vec<String>,
     pub steps: Vec<StepRow>,
     pub note: &'static str,
@@ -118,6 +120,16 @@ pub struct CriterionRow {
     pub text: String,
     pub weight: f64,
     pub reason: String,
+}
+
+pub struct AssertionRow {
+    pub class: &'static str,
+    pub sign: &'static str,
+    pub text: String,
+    /// What was found, if it does not hold.
+    pub found: String,
+    /// How deep it is nested in others.
+    pub depth: usize,
 }
 
 pub struct StepRow {
@@ -154,6 +166,7 @@ impl FailureDetails {
                 .map(DifferenceRow::of)
                 .collect(),
             criteria: criteria(details),
+            assertions: assertions(details),
             findings: findings(details),
             steps: steps(details),
             note: match (details.content_deleted, details.transcript_incomplete) {
@@ -212,6 +225,33 @@ fn criteria(details: &TaskDetails) -> Vec<CriterionRow> {
         }
     };
     details.criteria.iter().map(row).collect()
+}
+
+fn assertions(details: &TaskDetails) -> Vec<AssertionRow> {
+    fn add(rows: &mut Vec<AssertionRow>, it: &AssertionResult, depth: usize) {
+        let (class, sign) = match it.holds {
+            true => ("good", "✓"),
+            false => ("bad", "✗"),
+        };
+        rows.push(AssertionRow {
+            class,
+            sign,
+            text: plain(&format!("{}: {}", it.kind, it.expected)),
+            found: match (&it.found, it.holds) {
+                (Some(found), false) => plain(found),
+                _ => String::new(),
+            },
+            depth,
+        });
+        for nested in &it.assertions {
+            add(rows, nested, depth + 1);
+        }
+    }
+    let mut rows = Vec::new();
+    for it in &details.assertions {
+        add(&mut rows, it, 0);
+    }
+    rows
 }
 
 fn steps(details: &TaskDetails) -> Vec<StepRow> {

@@ -65,6 +65,7 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
     answer(&mut text, details, style, extent);
     differences(&mut text, details, colors, extent);
     criteria(&mut text, details, colors);
+    assertions(&mut text, details, colors);
     for finding in findings(details) {
         let _ = writeln!(text, "  {} {finding}", colors.bad("unsafe"));
     }
@@ -112,6 +113,7 @@ pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> Strin
         section(&mut text, colors, titles[1], &of(after));
     }
     criteria(&mut text, after, colors);
+    assertions(&mut text, after, colors);
     text
 }
 
@@ -333,6 +335,48 @@ fn criterion(it: &CriterionDetails, colors: Colors) -> String {
         plain(&it.criterion),
         colors.faint(&format!("(weight {})", it.weight))
     )
+}
+
+fn assertions(text: &mut String, details: &TaskDetails, colors: Colors) {
+    if details.assertions.is_empty() {
+        return;
+    }
+    let mut lines = Vec::new();
+    for it in &details.assertions {
+        assertion(&mut lines, it, 0, colors);
+    }
+    section(text, colors, "assertions", &lines.join("\n"));
+}
+
+/// An assertion with what was found if that says why it fails, and the nested ones below it.
+fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors: Colors) {
+    let mark = match it.holds {
+        true => colors.good("✓"),
+        false => colors.bad("✗"),
+    };
+    let mut notes = Vec::new();
+    if (it.weight - 1.0).abs() > f64::EPSILON {
+        notes.push(format!("weight {}", it.weight));
+    }
+    if let Some(metric) = &it.metric {
+        notes.push(format!("{} {:.2}", plain(metric), it.value));
+    }
+    let notes = match notes.is_empty() {
+        true => String::new(),
+        false => format!(" {}", colors.faint(&format!("({})", notes.join(", ")))),
+    };
+    let indent = "  ".repeat(depth);
+    let (kind, expected) = (plain(&it.kind), plain(&it.expected));
+    lines.push(format!("{indent}{mark} {kind}: {expected}{notes}"));
+    if let Some(found) = it.found.as_ref().filter(|_| !it.holds) {
+        lines.push(format!(
+            "{indent}  {}",
+            colors.faint(&format!("found {}", plain(found)))
+        ));
+    }
+    for nested in &it.assertions {
+        assertion(lines, nested, depth + 1, colors);
+    }
 }
 
 fn transcript(text: &mut String, entries: &[Entry], colors: Colors, extent: Extent) {

@@ -41,6 +41,10 @@ pub fn facts(details: &TaskDetails) -> Vec<String> {
 
 /// The outcome of a task without a recorded reason.
 fn plain_outcome(details: &TaskDetails) -> String {
+    if !details.assertions.is_empty() {
+        let held = details.assertions.iter().filter(|it| it.holds).count();
+        return format!("{held} of {} assertions hold", details.assertions.len());
+    }
     let met = details.criteria.iter().filter(|it| it.met == Some(true));
     match (details.outcome, details.criteria.len()) {
         (_, all @ 1..) => format!("{} of {all} criteria met", met.count()),

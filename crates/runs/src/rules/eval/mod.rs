@@ -1,5 +1,6 @@
 //! Evaluation: suites, matching of outputs, scoring of facts, and gates.
 
+pub mod assertions;
 pub mod attempts;
 pub mod comparison;
 pub mod gate;
@@ -11,6 +12,7 @@ pub mod safety;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod scoring;
+pub mod scoring_document;
 pub mod statistics;
 pub mod suite_lint;
 pub mod suite_rules;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
-use crate::rules::eval::task_details::{TaskDetails, task_details};
+use crate::rules::eval::task_details::{Measure, TaskDetails, task_details};
 use crate::rules::run::fold::TaskFacts;
 use crate::service::runs::Runs;
 use crate::store;
@@ -132,6 +132,7 @@ impl Runs {
     ) -> Result<TaskPage, Problem> {
         let (_, spec) = self.eval_record(&caller.tenant, run).await?;
         let suite = self.suite_of(&spec).await?;
+        let scoring = self.scoring_of(&spec).await?;
         let definitions: HashMap<_, _> = suite
             .tasks
             .iter()
@@ -144,6 +145,12 @@ impl Runs {
         let agent = agent.map_err(|cause| internal(&cause))?;
         // The pack may have been removed.
         let prompt = agent.map_or_else(Default::default, |agent| agent.definition.prompt.clone());
+        let measure = Measure {
+            ignore: &spec.ignore,
+            thresholds: suite.thresholds.unwrap_or_default(),
+            scoring: scoring.as_deref(),
+            prompt: &prompt,
+        };
         let mut logs = self.task_logs(caller, run, &scored).await?;
         let mut page = TaskPage {
             tasks: Vec::new(),
@@ -160,14 +167,8 @@ impl Runs {
                 page.next_cursor = page.tasks.last().map(|last| last.task_id.clone());
                 break;
             }
-            page.tasks.push(task_details(
-                run,
-                definition,
-                facts,
-                log,
-                &prompt,
-                &spec.ignore,
-            ));
+            page.tasks
+                .push(task_details(run, definition, facts, log, measure));
         }
         self.record_read(caller, run, &page.tasks).await?;
         Ok(page)
