@@ -13,6 +13,7 @@ use crate::render::task::parts::{
     StepText, clipped, facts, findings, step, structured, word_difference,
 };
 use crate::render::words::sign;
+use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
 use crate::rules::eval::task_details::transcript::Entry;
