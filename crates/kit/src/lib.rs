@@ -9,6 +9,7 @@ pub mod integrity;
 pub mod json;
 pub mod keys;
 pub mod money;
+pub mod near;
 pub mod network;
 pub mod pack_name;
 pub mod redaction;

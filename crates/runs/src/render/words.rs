@@ -126,6 +126,7 @@ pub fn in_words(label: &str) -> String {
         "tls" => "TLS connection to the endpoint failed",
         "reset" => "endpoint closed the connection",
         "timeout" => "endpoint took too long",
+        "task_timeout" => "took longer than the limit per task",
         "not_http" => "endpoint does not speak HTTP",
         "blocked_address" => "endpoint's address is not allowed",
         "unauthorized" => "endpoint answered 401: API key missing or wrong",

@@ -1,6 +1,7 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
 pub mod folder;
+pub mod selection;
 pub mod trials;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::cli::cassette::CassetteOptions;
+use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
@@ -30,6 +32,8 @@ them by default, because the suite is not signed.
 
 Examples:
   touchstone eval my-agent --model-url http://127.0.0.1:11434/v1 --model llama3.2
+  touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
+  touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
@@ -67,6 +71,9 @@ pub struct Arguments {
     /// Earlier run of the same suite and version to compare with
     #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
     baseline: Option<String>,
+
+    #[command(flatten)]
+    selection: SelectionOptions,
 
     /// Maximum number of tasks in flight
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -273,6 +280,7 @@ fn request(arguments: &Arguments) -> Value {
     if arguments.any_target {
         set("evalTargetOverride", json!(true));
     }
+    arguments.selection.set(&mut configurable);
     json!({
         "mode": "eval",
         "evalSuiteRef": suite,

@@ -18,6 +18,7 @@ use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
     is_zero,
 };
+use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
@@ -375,8 +376,13 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
         );
     }
     if spec.tasks.len() < spec.suite_task_count && !has_kind {
+        let reason = if run.configurable.contains_key(TASK_SELECTION) {
+            "only those were selected, so a gate refuses the run unless its policy allows it"
+        } else {
+            "the others cannot be scored in these modes"
+        };
         notes.push(format!(
-            "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
+            "{} of the suite's {} tasks took part; {reason}",
             spec.tasks.len(),
             spec.suite_task_count
         ));

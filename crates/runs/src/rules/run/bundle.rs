@@ -25,6 +25,8 @@ const SETTINGS: &[&str] = &[
     "evalConcurrency",
     "evalMatch",
     "evalModes",
+    "evalTaskTimeoutMs",
+    "evalTasks",
     "maxLoopIterations",
     "maxTokens",
     "model",

@@ -271,6 +271,9 @@ pub struct EvalSpec {
     /// 0058). The runtime's own limit fails only the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
+    /// Longest time of one task's agent, in milliseconds; a task that takes longer is unjudged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_timeout_ms: Option<u64>,
     /// The host's ceiling on the run's cost: once it is exceeded, no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,
