@@ -25,7 +25,11 @@ pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a
         .filter(|(similarity, _)| *similarity >= LEAST)
         .collect();
     similar.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
-    similar.into_iter().map(|(_, name)| name).take(MOST).collect()
+    similar
+        .into_iter()
+        .map(|(_, name)| name)
+        .take(MOST)
+        .collect()
 }
 
 /// The remedy for an unknown name: `did you mean "a" or "b"?`; `None` without a similar name.

@@ -1,4 +1,5 @@
 mod compare;
+mod described;
 mod eval;
 mod folder;
 mod inspect;

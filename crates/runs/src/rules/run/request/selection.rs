@@ -206,7 +206,10 @@ mod tests {
     #[case::more_than_there_are(json!({"limit": 9}), &["refund-1", "refund-2", "login"])]
     #[case::all_members_apply(json!({"ids": ["login", "refund-2"], "filter": "-", "limit": 5}), &["refund-2"])]
     #[case::nulls(json!({"ids": null, "limit": null}), &["refund-1", "refund-2", "login"])]
-    fn tasks_that_match_every_member_are_selected(#[case] member: Value, #[case] expected: &[&str]) {
+    fn tasks_that_match_every_member_are_selected(
+        #[case] member: Value,
+        #[case] expected: &[&str],
+    ) {
         let selected = read(&member).unwrap().select(&suite(), scored()).unwrap();
         let selected: Vec<&str> = selected.iter().map(TaskId::as_str).collect();
         assert_eq!(selected, expected);
@@ -222,7 +225,10 @@ mod tests {
         #[case] field: &str,
         #[case] part: &str,
     ) {
-        let problem = read(&member).unwrap().select(&suite(), scored()).unwrap_err();
+        let problem = read(&member)
+            .unwrap()
+            .select(&suite(), scored())
+            .unwrap_err();
         let field = format!("configurable.evalTasks.{field}");
         assert_eq!(problem.details.get("field"), Some(&json!(field)));
         assert!(problem.message.contains(part), "{}", problem.message);
