@@ -2,6 +2,7 @@
 //!
 //! Pure functions over the eval report, which is folded from the log. No decisions are made here.
 
+pub mod change;
 pub mod comparison;
 pub mod diff;
 pub mod flips;

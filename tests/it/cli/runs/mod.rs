@@ -4,6 +4,7 @@ mod eval;
 mod folder;
 mod inspect;
 mod interrupts;
+mod iterate;
 mod ownership;
 mod storage;
 mod suites;

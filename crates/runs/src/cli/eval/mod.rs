@@ -5,6 +5,9 @@ pub mod folder;
 pub mod selection;
 mod target;
 pub mod trials;
+mod watching;
+
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -19,7 +22,10 @@ use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
-use touchstone_host::cli::context::Context;
+use touchstone_agents::model::answer_cache::AnswerCache;
+use touchstone_agents::model::answer_cache::folder::AnswerFolder;
+use touchstone_agents::model::cassette::Cassette;
+use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_openwop::suite::EvalMode;
 use touchstone_packs::rules::format::PackFormat;
@@ -36,7 +42,7 @@ Examples:
   touchstone eval my-agent --model-url http://127.0.0.1:11434/v1 --model llama3.2
   touchstone eval --prompt prompt.md --cases cases.csv \\
     --model-url http://127.0.0.1:11434/v1 --model llama3.2
-  touchstone eval --agent-command ./agent.py --cases cases.csv
+  touchstone eval --agent-command ./agent.py --cases cases.csv --watch
   touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
   touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
@@ -113,6 +119,15 @@ pub struct Arguments {
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["model_url", "replay"])]
     agent_command: Option<String>,
 
+    /// Call the models for every request. Otherwise runs of a folder, or of an agent described by
+    /// flags, reuse answers to equal requests of earlier runs
+    #[arg(long)]
+    no_cache: bool,
+
+    /// Run again when the folder, or a file named by a flag, changes; Ctrl-C ends
+    #[arg(long, conflicts_with_all = ["trials", "record", "replay", "save"])]
+    watch: bool,
+
     #[command(flatten)]
     cassette: CassetteOptions,
 
@@ -158,6 +173,23 @@ impl Arguments {
             by_command: self.agent_command.is_some(),
         }
     }
+
+    /// Opens the embedded or remote host with the models that the options select.
+    async fn open(
+        &self,
+        context: &Context<'_>,
+        cassette: Option<Cassette>,
+    ) -> Result<Session, Failure> {
+        // Answers of earlier runs are for local work only, which is no evidence anyway.
+        let reuses = self.selected().is_local() && !self.no_cache && cassette.is_none();
+        let folder = AnswerFolder::of_user(&|name| std::env::var_os(name)).filter(|_| reuses);
+        let own = OwnModels {
+            cassette,
+            agent_command: self.agent_command.clone(),
+            answers: folder.map(|folder| Arc::new(AnswerCache::new(folder))),
+        };
+        work_with(context, self.model.config(), own).await
+    }
 }
 
 pub async fn run(
@@ -173,24 +205,17 @@ pub async fn run(
         )
         .or_try("omit --server"));
     }
-    let selected = arguments.selected();
-    let target = selected.resolve(context, format).await?;
+    if arguments.watch {
+        return watching::run(context, kinds, format, &arguments).await;
+    }
+    let target = arguments.selected().resolve(context, format).await?;
     let cassette = arguments.cassette.open(context)?;
-    let own = OwnModels {
-        cassette: cassette.clone(),
-        agent_command: arguments.agent_command.clone(),
-    };
-    let session = work_with(context, arguments.model.config(), own).await?;
-    let body = request(&arguments, &target);
+    let session = arguments.open(context, cassette.clone()).await?;
     let outcome = async {
         if let Some(trials) = arguments.trials {
             return trials::run(context, &session, &arguments, &target, trials).await;
         }
-        let started: Started = session
-            .client()
-            .post("/v1/runs", &body)
-            .await
-            .map_err(|failure| advised(context, failure))?;
+        let started = start(context, &session, &arguments, &target).await?;
         watch(
             context,
             &session,
@@ -215,6 +240,18 @@ pub async fn run(
         }
         (None, outcome) => outcome,
     }
+}
+
+/// Creates the run.
+async fn start(
+    context: &Context<'_>,
+    session: &Session,
+    arguments: &Arguments,
+    target: &Target,
+) -> Result<Started, Failure> {
+    let body = request(arguments, target);
+    let started = session.client().post("/v1/runs", &body).await;
+    started.map_err(|failure| advised(context, failure))
 }
 
 /// Adds a remedy to a refused run: the host answers the same for a missing suite and a missing

@@ -126,6 +126,35 @@ pub struct Evaluated {
     pub identity: String,
 }
 
+/// How many model answers came from the cache of model answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CachedAnswers {
+    pub cached: u64,
+    /// All answers of models, the judge's included.
+    pub answers: u64,
+    /// What the cached ones would have cost.
+    pub cost_saved_usd: NanoUsd,
+}
+
+impl CachedAnswers {
+    fn of(state: &RunState) -> Self {
+        let tasks = state.eval.tasks.values();
+        tasks.fold(
+            Self {
+                cached: 0,
+                answers: 0,
+                cost_saved_usd: NanoUsd::default(),
+            },
+            |sum, task| Self {
+                cached: sum.cached + task.cached_answers,
+                answers: sum.answers + task.answers,
+                cost_saved_usd: sum.cost_saved_usd + task.cost_saved,
+            },
+        )
+    }
+}
+
 /// The judge of the rubrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +187,9 @@ pub struct EvalReport {
     /// Digest of the cassette that replaced the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
+    /// The answers that came from the cache of model answers; absent if the cache was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_cache: Option<CachedAnswers>,
     /// Fingerprint of the key that signed that cassette, if the signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
@@ -309,6 +341,10 @@ pub fn report(
             identity,
         }),
         replayed_from: spec.execution.replayed_from.clone(),
+        answer_cache: spec
+            .execution
+            .answer_cache
+            .then(|| CachedAnswers::of(state)),
         cassette_signed_by: spec.execution.cassette_signed_by.clone(),
         judge: spec.judge.as_ref().map(provenance),
         safety_judge: spec.safety_judge.as_ref().map(provenance),
@@ -318,7 +354,7 @@ pub fn report(
             .or(spec.safety_judge.as_ref())
             .map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),
-        notes: notes(&record.spec, spec, kind.is_some()),
+        notes: notes(&record.spec, spec, kind.is_some(), state),
         ignore: spec.ignore.clone(),
         summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
         tasks: spec
@@ -347,7 +383,7 @@ fn provenance(judge: &JudgePin) -> JudgeProvenance {
     }
 }
 
-fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
+fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Vec<String> {
     let mut notes = Vec::new();
     let asked = run
         .configurable
@@ -393,6 +429,15 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
              its policy allows it",
             tasks(rerun.kept_tasks),
             rerun.source_run_id
+        ));
+    }
+    let CachedAnswers {
+        cached, answers, ..
+    } = CachedAnswers::of(state);
+    if cached > 0 {
+        notes.push(format!(
+            "{cached} of {answers} model answers came from the cache: they cost nothing, their \
+             latency is not the model's, and a gate refuses the run unless its policy allows replays"
         ));
     }
     if let Some(cassette) = &spec.execution.replayed_from {
