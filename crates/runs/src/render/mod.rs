@@ -10,6 +10,7 @@ pub mod github;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod matrix;
 #[cfg(test)]
 mod sample;
 pub mod scorecard;

@@ -232,3 +232,78 @@ fn an_installed_suite_cannot_be_watched() {
         done.stderr
     );
 }
+
+#[test]
+fn several_models_and_prompts_are_compared_in_one_table() {
+    let desk = Desk::new();
+    std::fs::write(
+        desk.home.path("long.md"),
+        "Answer with a label. Be careful.",
+    )
+    .unwrap();
+    let url = format!("{}/v1", desk.server.uri());
+    let own = format!("large={url}");
+    let command = [
+        "matrix",
+        "--prompt",
+        "prompt.md",
+        "--prompt",
+        "long.md",
+        "--cases",
+        "cases.csv",
+        "--model-url",
+        &url,
+        "--model",
+        "small",
+        "--model",
+        &own,
+        "--markdown",
+        "matrix.md",
+    ];
+    let done = desk.home.run(&[&["--json"], &command[..]].concat());
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let found = done.document();
+    let names: Vec<&str> = found["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "prompt.md, small",
+            "prompt.md, large",
+            "long.md, small",
+            "long.md, large"
+        ]
+    );
+    assert_eq!(found["variants"][0]["score"], json!(0.5));
+    assert_eq!(found["pairs"].as_array().unwrap().len(), 6);
+    assert_eq!(found["pairs"][0]["beyondChance"], json!(false));
+    assert_eq!(desk.calls(), 8);
+    let written = std::fs::read_to_string(desk.home.path("matrix.md")).unwrap();
+    assert!(
+        written.contains("| prompt.md, small | 0.500 |"),
+        "{written}"
+    );
+
+    let again = desk.home.run(&command);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert!(
+        again.stdout.contains("no difference is beyond chance"),
+        "{}",
+        again.stdout
+    );
+    assert_eq!(desk.calls(), 8);
+}
+
+#[test]
+fn a_matrix_needs_several_variants() {
+    let desk = Desk::new();
+    let done = desk
+        .home
+        .run(&["matrix", "--prompt", "prompt.md", "--cases", "cases.csv"]);
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("repeat --model"), "{}", done.stderr);
+}

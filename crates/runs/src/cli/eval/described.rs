@@ -53,6 +53,15 @@ pub(super) struct Described {
 }
 
 impl DescribedAgent {
+    /// Without a pack folder.
+    pub(super) fn of(prompt: Option<PathBuf>, cases: Option<PathBuf>) -> Self {
+        Self {
+            prompt,
+            cases,
+            ..Self::default()
+        }
+    }
+
     /// The files that the description consists of.
     pub fn sources(&self) -> Vec<&Path> {
         let sources = [&self.prompt, &self.cases];

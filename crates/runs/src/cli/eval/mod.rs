@@ -2,6 +2,7 @@
 
 pub mod described;
 pub mod folder;
+pub mod matrix;
 pub mod selection;
 mod target;
 pub mod trials;
@@ -61,7 +62,7 @@ Examples:
     --agent-command ./agent.py --record triage.cassette.jsonl";
 
 /// Run a suite against an agent and print progress, scorecard and verdict
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Installed suite, by id and exact version; or a pack folder, which is evaluated as it is

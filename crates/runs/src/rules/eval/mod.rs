@@ -5,6 +5,7 @@ pub mod comparison;
 pub mod gate;
 pub mod import;
 pub mod matching;
+pub mod matrix;
 pub mod report;
 pub mod rubric;
 pub mod safety;
