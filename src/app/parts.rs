@@ -150,9 +150,10 @@ fn models(
             ModelCatalog::build(&config.models, judge, &environment, clock)?.reaching(elsewhere)
         }
     };
-    Ok(match &own.cassette {
-        Some(cassette) => models.on(cassette),
-        None => models,
+    Ok(match (&own.cassette, &own.answers) {
+        (Some(cassette), _) => models.on(cassette),
+        (None, Some(answers)) => models.caching(answers),
+        (None, None) => models,
     })
 }
 

@@ -10,6 +10,7 @@ pub mod json;
 pub mod json_place;
 pub mod keys;
 pub mod money;
+pub mod near;
 pub mod network;
 pub mod pack_name;
 pub mod redaction;

@@ -115,6 +115,7 @@ impl Home {
     pub fn touchstone(&self) -> Command {
         let mut command = touchstone();
         command.current_dir(self.0.path());
+        command.env("XDG_CACHE_HOME", self.path(".cache"));
         command
     }
 

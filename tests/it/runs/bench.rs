@@ -347,6 +347,7 @@ impl Bench {
             temperature: None,
             max_tokens: Some(16),
             max_loop_iterations: None,
+            task_timeout_ms: None,
             cost_ceiling: None,
             budget: BudgetSpec::default(),
             retry_of: None,

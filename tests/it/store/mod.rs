@@ -300,6 +300,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 temperature: None,
                 max_tokens: None,
                 max_loop_iterations: None,
+                task_timeout_ms: None,
                 cost_ceiling: None,
                 budget: BudgetSpec::default(),
                 retry_of: None,

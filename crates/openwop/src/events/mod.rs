@@ -24,8 +24,9 @@ mod run;
 pub use crate::invocation::InvocationOutcome;
 pub use agent::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
-    AgentToolCalled, AgentToolReturned, EffectIntended, ModelRetried, OrchestratorDecision,
-    ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport, UsageEstimated,
+    AgentToolCalled, AgentToolReturned, AnswerCached, EffectIntended, ModelRetried,
+    OrchestratorDecision, ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport,
+    UsageEstimated,
 };
 pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
@@ -180,6 +181,8 @@ events! {
     ModelRetried(ModelRetried) = "touchstone.model.retried";
     /// The provider reported no usage: the preceding `provider.usage` is an estimate by size.
     UsageEstimated(UsageEstimated) = "touchstone.usage.estimated";
+    /// The answer came from the cache of model answers: the preceding `provider.usage` cost nothing.
+    AnswerCached(AnswerCached) = "touchstone.answer.cached";
     /// A tool with side effects is about to be called.
     EffectIntended(EffectIntended) = "touchstone.effect.intended";
     /// The agent called a tool for which the suite has no response.

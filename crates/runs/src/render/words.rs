@@ -2,7 +2,7 @@
 
 use comfy_table::Color;
 
-use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
@@ -12,7 +12,14 @@ use touchstone_openwop::summary::{Severity, TaskSummary};
 
 /// The run's cost, and the number of tasks for which it is an estimate.
 pub fn cost(report: &EvalReport) -> Option<String> {
-    let total = usd(report.summary.total_cost_usd?);
+    let mut total = usd(report.summary.total_cost_usd?);
+    if let Some(CachedAnswers {
+        cached, answers, ..
+    }) = report.answer_cache
+        && cached > 0
+    {
+        total.push_str(&format!(" ({cached} of {answers} answers from the cache)"));
+    }
     Some(match estimated(report) {
         0 => total,
         1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
@@ -143,6 +150,7 @@ pub fn in_words(label: &str) -> String {
         "tls" => "TLS connection to the endpoint failed",
         "reset" => "endpoint closed the connection",
         "timeout" => "endpoint took too long",
+        "task_timeout" => "took longer than the limit per task",
         "not_http" => "endpoint does not speak HTTP",
         "blocked_address" => "endpoint's address is not allowed",
         "unauthorized" => "endpoint answered 401: API key missing or wrong",

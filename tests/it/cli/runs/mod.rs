@@ -1,9 +1,11 @@
 mod assertions;
 mod compare;
+mod described;
 mod eval;
 mod folder;
 mod inspect;
 mod interrupts;
+mod iterate;
 mod ownership;
 mod storage;
 mod suites;

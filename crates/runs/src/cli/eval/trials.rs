@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::eval::Arguments;
+use crate::cli::eval::target::Target;
 use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::watch::{Interrupts, Started, follow};
@@ -17,10 +18,11 @@ use touchstone_host::system::SystemIds;
 
 /// Starts the runs of an experiment, follows them one after the other, and prints the pooled
 /// statistics.
-pub async fn run(
+pub(super) async fn run(
     context: &Context<'_>,
     session: &Session,
     arguments: &Arguments,
+    target: &Target,
     trials: u32,
 ) -> Result<Exit, Failure> {
     let (client, terminal) = (session.client(), context.terminal());
@@ -28,7 +30,7 @@ pub async fn run(
     let mut interrupts = Interrupts::listen()?;
     let mut runs = Vec::new();
     for index in 1..=trials {
-        let mut body = crate::cli::eval::request(arguments);
+        let mut body = crate::cli::eval::request(arguments, target);
         if let Some(configurable) = body.get_mut("configurable") {
             configurable["trial"] =
                 json!({"experimentId": experiment, "index": index, "of": trials});

@@ -73,7 +73,7 @@ fn format(text: &str) -> Result<Format, String> {
     })
 }
 
-fn strategy(text: &str) -> Result<MatchStrategy, String> {
+pub fn strategy(text: &str) -> Result<MatchStrategy, String> {
     match text {
         "exact" => Ok(MatchStrategy::Exact),
         "contains" => Ok(MatchStrategy::Contains),

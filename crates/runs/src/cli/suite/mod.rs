@@ -106,7 +106,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
     }
 }
 
-fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let unreadable = |cause: String| {

@@ -6,6 +6,7 @@ pub mod comparison;
 pub mod gate;
 pub mod import;
 pub mod matching;
+pub mod matrix;
 pub mod report;
 pub mod rubric;
 pub mod safety;

@@ -18,6 +18,7 @@ use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
     is_zero,
 };
+use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
@@ -142,6 +143,35 @@ pub struct Evaluated {
     pub identity: String,
 }
 
+/// How many model answers came from the cache of model answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CachedAnswers {
+    pub cached: u64,
+    /// All answers of models, the judge's included.
+    pub answers: u64,
+    /// What the cached ones would have cost.
+    pub cost_saved_usd: NanoUsd,
+}
+
+impl CachedAnswers {
+    fn of(state: &RunState) -> Self {
+        let tasks = state.eval.tasks.values();
+        tasks.fold(
+            Self {
+                cached: 0,
+                answers: 0,
+                cost_saved_usd: NanoUsd::default(),
+            },
+            |sum, task| Self {
+                cached: sum.cached + task.cached_answers,
+                answers: sum.answers + task.answers,
+                cost_saved_usd: sum.cost_saved_usd + task.cost_saved,
+            },
+        )
+    }
+}
+
 /// The judge of the rubrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -174,6 +204,9 @@ pub struct EvalReport {
     /// Digest of the cassette that replaced the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
+    /// The answers that came from the cache of model answers; absent if the cache was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_cache: Option<CachedAnswers>,
     /// Fingerprint of the key that signed that cassette, if the signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
@@ -321,6 +354,10 @@ pub fn report(
             identity,
         }),
         replayed_from: spec.execution.replayed_from.clone(),
+        answer_cache: spec
+            .execution
+            .answer_cache
+            .then(|| CachedAnswers::of(state)),
         cassette_signed_by: spec.execution.cassette_signed_by.clone(),
         judge: spec.judge.as_ref().map(provenance),
         safety_judge: spec.safety_judge.as_ref().map(provenance),
@@ -330,7 +367,7 @@ pub fn report(
             .or(spec.safety_judge.as_ref())
             .map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),
-        notes: notes(&record.spec, spec, kind.is_some()),
+        notes: notes(&record.spec, spec, kind.is_some(), state),
         ignore: spec.ignore.clone(),
         summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
         tasks: spec
@@ -388,7 +425,7 @@ fn provenance(judge: &JudgePin) -> JudgeProvenance {
     }
 }
 
-fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
+fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Vec<String> {
     let mut notes = Vec::new();
     let asked = run
         .configurable
@@ -417,8 +454,13 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
         );
     }
     if spec.tasks.len() < spec.suite_task_count && !has_kind {
+        let reason = if run.configurable.contains_key(TASK_SELECTION) {
+            "only those were selected, so a gate refuses the run unless its policy allows it"
+        } else {
+            "the others cannot be scored in these modes"
+        };
         notes.push(format!(
-            "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
+            "{} of the suite's {} tasks took part; {reason}",
             spec.tasks.len(),
             spec.suite_task_count
         ));
@@ -429,6 +471,15 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
              its policy allows it",
             tasks(rerun.kept_tasks),
             rerun.source_run_id
+        ));
+    }
+    let CachedAnswers {
+        cached, answers, ..
+    } = CachedAnswers::of(state);
+    if cached > 0 {
+        notes.push(format!(
+            "{cached} of {answers} model answers came from the cache: they cost nothing, their \
+             latency is not the model's, and a gate refuses the run unless its policy allows replays"
         ));
     }
     if let Some(cassette) = &spec.execution.replayed_from {

@@ -26,6 +26,8 @@ const SETTINGS: &[&str] = &[
     "evalConcurrency",
     "evalMatch",
     "evalModes",
+    "evalTaskTimeoutMs",
+    "evalTasks",
     "maxLoopIterations",
     "maxTokens",
     "model",

@@ -26,6 +26,12 @@ pub struct TaskFacts {
     pub attempt_tokens: u64,
     /// Whether cost or tokens are partly estimated by size, because the endpoint reported no usage.
     pub usage_estimated: bool,
+    /// All model answers, including those of attempts that were cut off and of the judge.
+    pub answers: u64,
+    /// Those that came from the cache of model answers.
+    pub cached_answers: u64,
+    /// What those would have cost.
+    pub cost_saved: NanoUsd,
     /// All its tool calls, including attempts that were cut off.
     pub tool_calls: u64,
     /// All its retries, including attempts that were cut off.
@@ -103,6 +109,10 @@ impl TaskFacts {
                 self.all_retries += 1;
             }
             Event::UsageEstimated(_) => self.usage_estimated = true,
+            Event::AnswerCached(cached) => {
+                self.cached_answers += 1;
+                self.cost_saved = self.cost_saved + cached.cost_saved_usd;
+            }
             _ => {}
         }
     }

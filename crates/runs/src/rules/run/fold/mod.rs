@@ -225,7 +225,8 @@ impl RunState {
             | Event::EffectIntended(_)
             | Event::FixtureMissing(_)
             | Event::ModelRetried(_)
-            | Event::UsageEstimated(_) => {
+            | Event::UsageEstimated(_)
+            | Event::AnswerCached(_) => {
                 if let Some(task) = self.task(node) {
                     task.fold(event);
                 }
@@ -317,6 +318,7 @@ impl RunState {
         let mut of_judge = false;
         if let Some(task) = self.task(node) {
             of_judge = task.before_judge;
+            task.answers += 1;
             task.cost = task.cost + cost;
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
             if of_judge {

@@ -124,8 +124,12 @@ pub fn plan(
     check_agent(&request, document, agent)?;
     let modes = usable_modes(&request, document, limits.scored_modes)?;
     let mut kind = plan_kind(&request, document, &modes)?;
+    if kind.is_some() {
+        check_no_suite_options(&request)?;
+    }
     let scoring_digest = suite.scoring.filter(|_| kind.is_none());
-    let scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    let mut scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    scoring.tasks = request.tasks.select(document, scoring.tasks)?;
     check_tasks(document, agent, limits, kind.is_some())?;
     let baseline = pin_baseline(&request, suite, &scoring, baseline)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
@@ -166,6 +170,7 @@ pub fn plan(
         temperature: request.temperature,
         max_tokens: request.max_tokens,
         max_loop_iterations: request.max_loop_iterations,
+        task_timeout_ms: request.task_timeout_ms,
         // The host's ceiling stops the run; the suite's `maxCostUsd` is a pass criterion and does
         // not.
         cost_ceiling: limits.max_cost_per_suite,
@@ -194,6 +199,21 @@ fn no_model(agent: &AgentFacts<'_>) -> Problem {
         ),
     )
     .with("reason", "model_missing")
+}
+
+/// Options about the tasks of a suite, which an evaluation kind replaces by its own.
+fn check_no_suite_options(request: &CreateRun) -> Result<(), Problem> {
+    let set = [
+        ("evalTasks", !request.tasks.is_empty()),
+        ("evalTaskTimeoutMs", request.task_timeout_ms.is_some()),
+    ];
+    match set.into_iter().find(|(_, set)| *set) {
+        None => Ok(()),
+        Some((name, _)) => Err(Problem::validation(
+            &format!("configurable.{name}"),
+            "applies only to the tasks of plain suites; leave it out",
+        )),
+    }
 }
 
 /// Whether the suite may be run against the agent.
