@@ -36,10 +36,10 @@ pub enum Command {
         after_help = "Errors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
     )]
     Lint(Lint),
-    /// Import a suite without a pack, or tasks from promptfoo, OpenAI evals, Inspect or CSV; it is
-    /// marked unsigned
+    /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
+    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON or CSV
     #[command(
-        after_help = "Reports everything that has no equivalent in a suite.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples"
+        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
     /// List installed suites

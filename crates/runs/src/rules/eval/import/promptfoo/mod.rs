@@ -1,0 +1,346 @@
+//! Configurations of promptfoo: test cases with variables and assertions.
+//!
+//! The variables become the input of a task, the assertions its expectation, and the prompts the
+//! instructions of agents. Code and templates with statements are reported, not executed.
+
+mod asserts;
+mod csv_tests;
+mod files;
+mod prompts;
+mod template;
+
+use serde_json::{Map, Value, json};
+
+use self::asserts::Context;
+use self::files::Located;
+use super::draft::{Draft, short};
+use super::source::{Files, Source, mapping};
+
+/// Maximum number of test cases that lists of values may expand to.
+const MAX_COMBINATIONS: usize = 10_000;
+/// Maximum number of tests that scenarios may expand to.
+const MAX_SCENARIO_TESTS: usize = 100_000;
+
+/// Converts a configuration.
+///
+/// # Errors
+/// It is not a mapping in YAML or JSON.
+pub fn convert(source: &Source<'_>, draft: &mut Draft) -> Result<(), String> {
+    let mut config = mapping(source.bytes)?;
+    let mut take = |name: &str| config.remove(name).filter(|value| !value.is_null());
+    let (prompts, tests, defaults) = (take("prompts"), take("tests"), take("defaultTest"));
+    let (scenarios, description) = (take("scenarios"), take("description"));
+    let providers = take("providers").or_else(|| take("targets"));
+    config.remove("$schema");
+    config.remove("yaml-language-server");
+    if description.is_some() {
+        draft.report_loss(
+            "description",
+            "`description`: a suite has an id but no description",
+        );
+    }
+    if let Some(providers) = providers {
+        draft.report_loss("providers", providers_lost(&providers));
+    }
+    draft.report_unknown("the configuration", "the configuration", &config);
+    draft.agents = prompts::read(prompts, source.files, draft);
+    let defaults = match defaults.map(|defaults| files::mapping(defaults, source.files)) {
+        Some(Ok(defaults)) => defaults,
+        Some(Err(reason)) => {
+            draft.report_loss(
+                "defaultTest",
+                format!("`defaultTest` cannot be read: {reason}"),
+            );
+            Map::new()
+        }
+        None => Map::new(),
+    };
+    let defaults = Case::of(defaults, "defaultTest", source.files, draft);
+    let is_empty = tests.is_none() && scenarios.is_none();
+    if is_empty {
+        draft.skip("tests", "a configuration without `tests` or `scenarios`");
+    }
+    let tests = tests.map(|tests| files::tests(tests, "tests", source.files, draft));
+    for test in tests.into_iter().flatten() {
+        convert_test(test, &[&defaults], source.files, draft);
+    }
+    if let Some(scenarios) = scenarios {
+        convert_scenarios(scenarios, &defaults, source.files, draft);
+    }
+    Ok(())
+}
+
+/// The loss of the providers, with their names.
+fn providers_lost(providers: &Value) -> String {
+    let items = match providers {
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let names: Vec<String> = items
+        .iter()
+        .filter_map(|item| match item {
+            Value::String(name) => Some(name.as_str()),
+            Value::Object(provider) => provider
+                .get("id")
+                .and_then(Value::as_str)
+                .or_else(|| provider.keys().next().map(String::as_str)),
+            _ => None,
+        })
+        .take(8)
+        .map(|name| short(name).into_owned())
+        .collect();
+    format!(
+        "`providers` ({}): choose the model with --model-url and --model, or run a program as the \
+         agent with --agent-command",
+        names.join(", ")
+    )
+}
+
+/// What a test, `defaultTest` or a scenario's configuration adds to a case.
+#[derive(Default)]
+struct Case {
+    name: Option<Value>,
+    vars: Map<String, Value>,
+    asserts: Vec<Value>,
+    threshold: Option<f64>,
+    keeps_lists: bool,
+    /// Why its variables cannot be used.
+    fault: Option<String>,
+}
+
+impl Case {
+    fn of(mut test: Map<String, Value>, place: &str, files: &dyn Files, draft: &mut Draft) -> Self {
+        let mut take = |name: &str| test.remove(name).filter(|value| !value.is_null());
+        let name = take("description");
+        let (vars, asserts, options) = (take("vars"), take("assert"), take("options"));
+        let threshold = take("threshold");
+        let transform = take("transform");
+        let mut options = match options {
+            Some(Value::Object(options)) => options,
+            _ => Map::new(),
+        };
+        let keeps_lists = options
+            .remove("disableVarExpansion")
+            .is_some_and(|value| value == json!(true));
+        for (name, value) in [
+            ("transform", transform.or_else(|| options.remove("transform"))),
+            ("postprocess", options.remove("postprocess")),
+            ("transformVars", options.remove("transformVars")),
+        ] {
+            if value.is_some() {
+                let changed = match name {
+                    "transformVars" => "the variables",
+                    _ => "the answer",
+                };
+                draft.report_loss(
+                    place,
+                    format!("`{name}`, which changes {changed} with code: without it, assertions may fail"),
+                );
+            }
+        }
+        draft.report_unknown(place, "the options of a test", &options);
+        draft.report_unknown(place, "a test", &test);
+        let (vars, fault) = match vars.map(|vars| variables(vars, files)) {
+            Some(Ok(vars)) => (vars, None),
+            Some(Err(reason)) => (Map::new(), Some(reason)),
+            None => (Map::new(), None),
+        };
+        let threshold_number = threshold.as_ref().and_then(Value::as_f64);
+        let in_range = threshold_number.filter(|it| (0.0..=1.0).contains(it));
+        if threshold.is_some() && in_range.is_none() {
+            draft.report_loss(place, "a threshold that is not a number from 0 to 1");
+        }
+        Self {
+            name,
+            vars,
+            asserts: match asserts {
+                Some(Value::Array(asserts)) => asserts,
+                Some(one) => vec![one],
+                None => Vec::new(),
+            },
+            threshold: in_range,
+            keeps_lists,
+            fault,
+        }
+    }
+}
+
+/// The variables of a test, with the content of files.
+fn variables(vars: Value, files: &dyn Files) -> Result<Map<String, Value>, String> {
+    let mut merged = Map::new();
+    match vars {
+        Value::Array(items) => {
+            for item in items {
+                merged.extend(files::mapping(item, files)?);
+            }
+        }
+        one => merged = files::mapping(one, files)?,
+    }
+    merged
+        .into_iter()
+        .map(|(name, value)| Ok((name, variable(value, files)?)))
+        .collect()
+}
+
+fn variable(value: Value, files: &dyn Files) -> Result<Value, String> {
+    match value {
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| files::variable(item, files))
+            .collect::<Result<Vec<_>, _>>()
+            .map(Value::Array),
+        one => files::variable(one, files),
+    }
+}
+
+/// Converts a test with everything that it inherits, from the most general to the most specific.
+fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &mut Draft) {
+    let Located { place, test } = test;
+    let own = Case::of(test, &place, files, draft);
+    let cases: Vec<&Case> = inherited.iter().copied().chain([&own]).collect();
+    if let Some(reason) = cases.iter().find_map(|case| case.fault.as_ref()) {
+        draft.skip(
+            &place,
+            &format!("a test whose variables cannot be read: {reason}"),
+        );
+        return;
+    }
+    let mut vars = Map::new();
+    for case in &cases {
+        vars.extend(case.vars.clone());
+    }
+    let is_in_file = |text: &str| text.starts_with("file://");
+    if vars.values().any(|value| template::any_string(value, is_in_file)) {
+        draft.skip(&place, "a test whose variables are in another file");
+        return;
+    }
+    let asserts: Vec<Value> = cases
+        .iter()
+        .rev()
+        .flat_map(|case| case.asserts.iter().cloned())
+        .collect();
+    let threshold = cases.iter().rev().find_map(|case| case.threshold);
+    let name = own.name.as_ref();
+    let expanded = match cases.iter().any(|case| case.keeps_lists) {
+        true => Some(vec![vars]),
+        false => combinations(vars),
+    };
+    let Some(expanded) = expanded else {
+        draft.skip(
+            &place,
+            "a test whose lists of values expand to too many cases",
+        );
+        return;
+    };
+    for vars in expanded {
+        convert_case(vars, &asserts, threshold, name, &place, files, draft);
+    }
+}
+
+fn convert_case(
+    vars: Map<String, Value>,
+    asserts: &[Value],
+    threshold: Option<f64>,
+    name: Option<&Value>,
+    place: &str,
+    files: &dyn Files,
+    draft: &mut Draft,
+) {
+    let vars = match template::fill_variables(vars) {
+        Ok(vars) => vars,
+        Err(why) => {
+            draft.skip(
+                place,
+                &format!("a test with a variable that is {}", why.reason()),
+            );
+            return;
+        }
+    };
+    let prompt = draft.agents.first().map(|agent| agent.prompt.clone());
+    let input = match (vars.is_empty(), prompt) {
+        (false, _) => Value::Object(vars.clone()),
+        (true, Some(prompt)) if draft.agents.len() == 1 && !template::is_template(&prompt) => {
+            json!(prompt)
+        }
+        (true, Some(_)) if !draft.agents.iter().any(|it| template::is_template(&it.prompt)) => {
+            json!({})
+        }
+        (true, _) => {
+            draft.skip(
+                place,
+                "a test without input: it sets no variables, and no prompt stands alone",
+            );
+            return;
+        }
+    };
+    let context = Context {
+        vars: &vars,
+        files,
+        place,
+    };
+    match asserts::expectation(asserts, threshold, &context, draft) {
+        Some(expectation) => draft.add(place, name, input, expectation),
+        None => draft.skip(place, "a test without an assertion that can be imported"),
+    }
+}
+
+/// Expands lists of texts: one case per text, and all combinations for several lists. `None` if
+/// there are too many.
+fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
+    let mut all = vec![Map::new()];
+    for (name, value) in vars {
+        let values = match value {
+            Value::Array(values) if values.first().is_some_and(Value::is_string) => values,
+            value => vec![value],
+        };
+        if all.len().saturating_mul(values.len()) > MAX_COMBINATIONS {
+            return None;
+        }
+        all = all
+            .iter()
+            .flat_map(|known| {
+                values.iter().map(|value| {
+                    let mut case = known.clone();
+                    case.insert(name.clone(), value.clone());
+                    case
+                })
+            })
+            .collect();
+    }
+    Some(all)
+}
+
+/// Converts scenarios: every test with every configuration.
+fn convert_scenarios(scenarios: Value, defaults: &Case, files: &dyn Files, draft: &mut Draft) {
+    let scenarios = files::tests(scenarios, "scenarios", files, draft);
+    let mut count = 0_usize;
+    for Located { place, mut test } in scenarios {
+        let mut take = |name: &str| test.remove(name).filter(|value| !value.is_null());
+        let (config, tests) = (take("config"), take("tests"));
+        take("description");
+        draft.report_unknown(&place, "a scenario", &test);
+        let config = config.unwrap_or_else(|| json!([{}]));
+        let configs = files::tests(config, &format!("{place}.config"), files, draft);
+        // A scenario without tests asks each configuration once.
+        let tests = tests.unwrap_or_else(|| json!([{}]));
+        let tests = files::tests(tests, &format!("{place}.tests"), files, draft);
+        let configs: Vec<Case> = configs
+            .into_iter()
+            .map(|config| Case::of(config.test, &config.place, files, draft))
+            .collect();
+        for config in &configs {
+            for test in &tests {
+                count += 1;
+                if count > MAX_SCENARIO_TESTS {
+                    draft.skip(&place, "scenarios that expand to more than 100,000 tests");
+                    return;
+                }
+                let test = Located {
+                    place: test.place.clone(),
+                    test: test.test.clone(),
+                };
+                convert_test(test, &[defaults, config], files, draft);
+            }
+        }
+    }
+}
