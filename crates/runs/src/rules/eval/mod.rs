@@ -11,6 +11,7 @@ pub mod safety;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod scoring;
+pub mod scoring_document;
 pub mod statistics;
 pub mod suite_lint;
 pub mod suite_rules;
