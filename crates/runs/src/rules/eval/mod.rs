@@ -2,6 +2,7 @@
 
 pub mod attempts;
 pub mod comparison;
+pub mod export;
 pub mod gate;
 pub mod import;
 pub mod matching;

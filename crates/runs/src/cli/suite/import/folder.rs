@@ -53,7 +53,8 @@ impl Folder {
     }
 
     fn is_inside(&self, path: &Path) -> bool {
-        path.canonicalize().is_ok_and(|path| path.starts_with(&self.root))
+        path.canonicalize()
+            .is_ok_and(|path| path.starts_with(&self.root))
     }
 }
 
@@ -64,7 +65,9 @@ impl Files for Folder {
             return Err("it does not exist".to_owned());
         };
         if !real.starts_with(&self.root) {
-            return Err("it is outside the folder of the document; --root allows a wider folder".to_owned());
+            return Err(
+                "it is outside the folder of the document; --root allows a wider folder".to_owned(),
+            );
         }
         if !real.is_file() {
             return Err("it is not a file".to_owned());
@@ -86,7 +89,10 @@ impl Files for Folder {
     fn matching(&self, pattern: &str) -> Result<Vec<String>, String> {
         let is_folder = self.base.join(pattern).is_dir();
         let pattern = match is_folder {
-            true => format!("{}/*.*", glob::Pattern::escape(pattern.trim_end_matches('/'))),
+            true => format!(
+                "{}/*.*",
+                glob::Pattern::escape(pattern.trim_end_matches('/'))
+            ),
             false => pattern.to_owned(),
         };
         let base = glob::Pattern::escape(&self.base.to_string_lossy());
@@ -115,7 +121,8 @@ mod tests {
 
     /// A folder `outer` with a file, and `outer/config` with three.
     fn tree() -> (PathBuf, PathBuf) {
-        let outer = std::env::temp_dir().join(format!("touchstone-import-{}", uuid::Uuid::now_v7()));
+        let outer =
+            std::env::temp_dir().join(format!("touchstone-import-{}", uuid::Uuid::now_v7()));
         let inner = outer.join("config");
         fs::create_dir_all(inner.join("cases")).unwrap();
         fs::write(outer.join("secret.txt"), "outside").unwrap();

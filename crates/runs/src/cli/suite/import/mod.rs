@@ -129,14 +129,14 @@ fn format_of(
             .or_try("change the value in the file, or set the file's format with --format")),
             None => Ok(None),
         },
-        Recognition::Unknown(reason) => Err(Failure::bad_input(
-            "not_recognized",
-            format!("{file}: {reason}"),
-        )
-        .or_try(
-            "name the columns with --input and --expected, or the format with --format; \
+        Recognition::Unknown(reason) => {
+            Err(
+                Failure::bad_input("not_recognized", format!("{file}: {reason}")).or_try(
+                    "name the columns with --input and --expected, or the format with --format; \
              docs/importing.md lists the formats",
-        )),
+                ),
+            )
+        }
     }
 }
 
@@ -144,7 +144,9 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
     let bytes = read_octets(&arguments.file.file)?;
     let columns = arguments.columns();
     let format = format_of(arguments, &bytes, &columns)?;
-    let read_as = format.as_ref().and_then(|(_, explanation)| explanation.clone());
+    let read_as = format
+        .as_ref()
+        .and_then(|(_, explanation)| explanation.clone());
     let program = context.program();
     let output = Output {
         terminal: context.terminal(),
@@ -156,7 +158,9 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
             if let Some(explanation) = explanation.filter(|_| !output.terminal.json()) {
                 let file = arguments.file.file.display();
                 let change = "--format, --input and --expected change it";
-                output.terminal.note(&format!("read {file} as {explanation} ({change})"));
+                output
+                    .terminal
+                    .note(&format!("read {file} as {explanation} ({change})"));
             }
             converted(arguments, &bytes, format, &columns)?
         }
@@ -196,7 +200,8 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
 }
 
 fn is_suite_file(path: &Path) -> bool {
-    path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"))
+    path.extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("json"))
 }
 
 fn converted(
@@ -226,9 +231,10 @@ fn drop_scoring(imported: &mut Imported) {
         let tasks = scoring.get("tasks").and_then(|tasks| tasks.as_object());
         let first = tasks.and_then(|tasks| tasks.keys().next());
         imported.losses.push(Loss {
-            what: "assertions that only a scoring document can hold; write a pack with --out DIR to \
+            what:
+                "assertions that only a scoring document can hold; write a pack with --out DIR to \
                    keep them"
-                .to_owned(),
+                    .to_owned(),
             count: scored_count(&scoring),
             first: format!("task {}", first.map_or("", String::as_str)),
             left_out: Vec::new(),

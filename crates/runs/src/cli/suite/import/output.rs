@@ -70,8 +70,11 @@ impl Output<'_> {
                 scored_count(scoring)
             ));
         }
-        self.terminal
-            .note(&format!("next: {} suite lint {}", self.program, file.display()));
+        self.terminal.note(&format!(
+            "next: {} suite lint {}",
+            self.program,
+            file.display()
+        ));
         Ok(Exit::Good)
     }
 
@@ -111,7 +114,8 @@ impl Output<'_> {
         };
         self.terminal
             .print(&format!("{}: {count}, {tasks} tasks", folder.display()));
-        self.terminal.note(&self.next(folder, &agents, &imported.suite));
+        self.terminal
+            .note(&self.next(folder, &agents, &imported.suite));
         Ok(Exit::Good)
     }
 

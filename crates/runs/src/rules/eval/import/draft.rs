@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 use super::Fault;
 use super::pack::AgentDraft;
 use super::scoring::{self, Expectation};
+use crate::rules::eval::scoring_document::limits::MAX_METRICS;
 use crate::rules::eval::suite_rules::check_suite;
 use crate::rules::kind::Kinds;
-use touchstone_openwop::suite::MatchStrategy;
+use touchstone_openwop::suite::{MatchStrategy, SuiteFault};
 
 const MAX_ID_CHARS: usize = 64;
 /// Maximum number of tasks of a suite; a few lists of values can expand to very many.
@@ -93,6 +94,7 @@ pub struct Draft {
     tasks: Vec<Value>,
     scoring: Map<String, Value>,
     ids: HashSet<String>,
+    metrics: HashSet<String>,
     losses: Vec<Loss>,
     /// Index of each loss by its text; a document may have very many.
     known: HashMap<String, usize>,
@@ -106,6 +108,7 @@ impl Draft {
             tasks: Vec::new(),
             scoring: Map::new(),
             ids: HashSet::new(),
+            metrics: HashSet::new(),
             losses: Vec::new(),
             known: HashMap::new(),
         }
@@ -143,6 +146,15 @@ impl Draft {
         Some(loss)
     }
 
+    /// Whether a name of a metric can be used: a scoring document has a limited number.
+    pub fn use_metric(&mut self, name: &str) -> bool {
+        let has_room = self.metrics.contains(name) || self.metrics.len() < MAX_METRICS;
+        if has_room {
+            self.metrics.insert(name.to_owned());
+        }
+        has_room
+    }
+
     /// Records all members of an object that were not converted.
     pub fn report_unknown(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
@@ -177,7 +189,8 @@ impl Draft {
             return;
         }
         let id = self.id_of(new.place, new.name);
-        let mut task = json!({"taskId": id, "input": new.input, "expected": new.expectation.expected});
+        let mut task =
+            json!({"taskId": id, "input": new.input, "expected": new.expectation.expected});
         if let (false, Some(members)) = (new.tool_responses.is_empty(), task.as_object_mut()) {
             members.insert(
                 "fixtures".to_owned(),
@@ -265,18 +278,17 @@ impl Draft {
                 members.insert("thresholds".to_owned(), json!({"passScore": score}));
             }
         }
-        match check_suite(Kinds::NONE, &suite) {
-            Ok(_) => Ok(Imported {
-                scoring: scoring::document(&identity.suite_id, self.scoring),
-                tools: tools(&suite),
-                suite,
-                agents: self.agents,
-                losses: self.losses,
-            }),
-            Err(faults) => Err(Fault::NoSuite(
-                faults.first().map(ToString::to_string).unwrap_or_default(),
-            )),
-        }
+        let first = |faults: Vec<SuiteFault>| {
+            Fault::NoSuite(faults.first().map(ToString::to_string).unwrap_or_default())
+        };
+        let parsed = check_suite(Kinds::NONE, &suite).map_err(first)?;
+        Ok(Imported {
+            scoring: scoring::document(&parsed, self.scoring).map_err(Fault::NoSuite)?,
+            tools: tools(&suite),
+            suite,
+            agents: self.agents,
+            losses: self.losses,
+        })
     }
 }
 

@@ -177,7 +177,10 @@ fn fill(source: &Source<'_>, options: &Options<'_>, draft: &mut Draft) -> Result
 
 /// Whether the first part of a column's path exists.
 fn has_path(rows: &Rows, name: &str) -> bool {
-    rows.has(name) || name.split_once('.').is_some_and(|(first, _)| rows.has(first))
+    rows.has(name)
+        || name
+            .split_once('.')
+            .is_some_and(|(first, _)| rows.has(first))
 }
 
 /// A table needs its columns; without them, every row would be reported alone.

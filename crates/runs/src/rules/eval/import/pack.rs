@@ -93,7 +93,10 @@ pub fn files(imported: &Imported) -> Files {
 }
 
 fn member<'a>(document: &'a Value, name: &str) -> &'a str {
-    document.get(name).and_then(Value::as_str).unwrap_or_default()
+    document
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn pretty(document: &Value) -> Vec<u8> {

@@ -88,7 +88,10 @@ fn of_yaml(bytes: &[u8]) -> Option<Recognition> {
         return Some(found(Format::Promptfoo, "a promptfoo configuration"));
     }
     if openai_evals::is_registry(members) {
-        return Some(found(Format::OpenaiEvals, "a registry file of OpenAI evals"));
+        return Some(found(
+            Format::OpenaiEvals,
+            "a registry file of OpenAI evals",
+        ));
     }
     Some(Recognition::Unknown(format!(
         "it is YAML, but neither a suite nor a configuration: its members are {}",
@@ -146,7 +149,12 @@ fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
             "expectedTools",
         ];
         if has(&deepeval) || (has(&["expected_output"]) && !has(&langfuse)) || has(&["turns"]) {
-            let used = columns(&["input", "expected_output", "expectedOutput", "expected_tools"]);
+            let used = columns(&[
+                "input",
+                "expected_output",
+                "expectedOutput",
+                "expected_tools",
+            ]);
             return found(Format::Deepeval, format!("goldens of DeepEval: {used}"));
         }
         if has(&langfuse) && has(&["input"]) {

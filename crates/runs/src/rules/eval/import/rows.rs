@@ -173,8 +173,11 @@ pub fn named(names: &[String]) -> String {
 
 /// The rows of an exported document, which wraps them in one member.
 fn unwrap(members: &mut Map<String, Value>) -> Option<Vec<Value>> {
-    // A sample can have a member of the same name.
-    if ["input", "inputs", "prompt", "question"].iter().any(|name| members.contains_key(*name)) {
+    // A sample can have a member of the same name, and so do logs of Inspect.
+    if ["input", "inputs", "prompt", "question", "eval"]
+        .iter()
+        .any(|name| members.contains_key(*name))
+    {
         return None;
     }
     let name = WRAPPERS

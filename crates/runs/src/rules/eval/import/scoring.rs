@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use touchstone_openwop::suite::MatchStrategy;
+use crate::rules::eval::scoring_document::{ScoringDocument, VERSION, read};
+use touchstone_openwop::suite::{AgentEvalSuite, MatchStrategy};
 
 /// The expectation of a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +50,9 @@ pub fn one_of(strategy: MatchStrategy, answers: Vec<Value>) -> Option<Expectatio
     if answers.len() == 1 {
         return Some(Expectation::plain(first));
     }
-    let are_texts = answers.iter().all(|it| it.as_str().is_some_and(|text| !text.is_empty()));
+    let are_texts = answers
+        .iter()
+        .all(|it| it.as_str().is_some_and(|text| !text.is_empty()));
     let assertion = match strategy {
         MatchStrategy::Contains if are_texts => json!({"type": "contains-any", "values": answers}),
         _ => json!({"type": "equals", "anyOf": answers}),
@@ -68,8 +71,43 @@ pub fn answer(strategy: MatchStrategy, answer: Value) -> Value {
     golden(strategy, answer)
 }
 
+/// What is wrong with an assertion, if anything.
+///
+/// # Errors
+/// The member and the reason.
+pub fn check(assertion: &Value) -> Result<(), String> {
+    let alone = json!({
+        "scoringVersion": VERSION, "suiteId": "a.b.evals.c", "tasks": {"t": {"assertions": [assertion]}},
+    });
+    read::read(alone.to_string().as_bytes())
+        .map(|_| ())
+        .map_err(|faults| {
+            let first = faults.into_iter().next();
+            first.map_or_else(String::new, |fault| {
+                let member = fault.pointer.rsplit('/').next().unwrap_or_default();
+                format!("`{member}` {}", fault.reason)
+            })
+        })
+}
+
 /// The scoring document of a suite; `None` if the suite says everything.
-pub fn document(suite_id: &str, tasks: Map<String, Value>) -> Option<Value> {
-    (!tasks.is_empty())
-        .then(|| json!({"scoringVersion": 1, "suiteId": suite_id, "tasks": tasks}))
+///
+/// # Errors
+/// It is not valid.
+pub fn document(
+    suite: &AgentEvalSuite,
+    tasks: Map<String, Value>,
+) -> Result<Option<Value>, String> {
+    if tasks.is_empty() {
+        return Ok(None);
+    }
+    let document = json!({"scoringVersion": VERSION, "suiteId": suite.suite_id, "tasks": tasks});
+    let faults = match serde_json::from_value::<ScoringDocument>(document.clone()) {
+        Ok(document) => read::suite_faults(&document, suite),
+        Err(fault) => return Err(fault.to_string()),
+    };
+    match faults.first() {
+        Some(fault) => Err(fault.to_string()),
+        None => Ok(Some(document)),
+    }
 }

@@ -91,7 +91,8 @@ pub fn mapping(bytes: &[u8]) -> Result<Map<String, Value>, String> {
 /// Whether the name of a file ends with one of these extensions.
 pub fn has_extension(name: &str, extensions: &[&str]) -> bool {
     let name = name.to_ascii_lowercase();
-    extensions
-        .iter()
-        .any(|extension| name.strip_suffix(extension).is_some_and(|rest| rest.ends_with('.')))
+    extensions.iter().any(|extension| {
+        name.strip_suffix(extension)
+            .is_some_and(|rest| rest.ends_with('.'))
+    })
 }

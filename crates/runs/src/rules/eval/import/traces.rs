@@ -16,8 +16,16 @@ const MAX_SPANS: usize = 1_000_000;
 
 /// Names of attributes in the current and in earlier versions of the conventions.
 const INPUT: [&str; 3] = ["gen_ai.input.messages", "gen_ai.prompt", "input.value"];
-const OUTPUT: [&str; 3] = ["gen_ai.output.messages", "gen_ai.completion", "output.value"];
-const RESULT: [&str; 3] = ["gen_ai.tool.call.result", "gen_ai.tool.message", "output.value"];
+const OUTPUT: [&str; 3] = [
+    "gen_ai.output.messages",
+    "gen_ai.completion",
+    "output.value",
+];
+const RESULT: [&str; 3] = [
+    "gen_ai.tool.call.result",
+    "gen_ai.tool.message",
+    "output.value",
+];
 
 /// Whether a document is an export of spans.
 pub fn is_export(document: &Value) -> bool {
@@ -88,7 +96,10 @@ fn read(span: &Value) -> Span {
         _ => "0".repeat(20),
     };
     let events = members(span, &["events"]).map(|event| {
-        let name = event.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = event
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         (name.to_owned(), attributes(event))
     });
     Span {
@@ -166,7 +177,10 @@ fn add(place: &str, trace: &str, spans: &[Span], draft: &mut Draft) {
     };
     let mut tool_responses = Vec::new();
     for span in spans.iter().filter(is_tool) {
-        let name = span.attributes.get("gen_ai.tool.name").and_then(Value::as_str);
+        let name = span
+            .attributes
+            .get("gen_ai.tool.name")
+            .and_then(Value::as_str);
         let result = attribute(span, &RESULT);
         match (name, result) {
             (Some(name), Some(result)) if !name.is_empty() => {
@@ -229,7 +243,7 @@ fn answer(span: &Span) -> Option<Value> {
         .filter(|(name, _)| name == "gen_ai.choice" || name == "gen_ai.assistant.message")
         .find_map(|(_, attributes)| {
             let message = attributes.get("message").map(parsed);
-            let content = message.as_ref().and_then(|message| content_of(message));
+            let content = message.as_ref().and_then(content_of);
             content.or_else(|| attributes.get("content").map(parsed))
         });
     of_event.or_else(|| numbered(span, "gen_ai.completion", None))

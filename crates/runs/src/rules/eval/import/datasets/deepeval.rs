@@ -18,7 +18,8 @@ const TOOLS: [&str; 2] = ["expected_tools", "expectedTools"];
 
 pub fn convert(rows: Rows, columns: &Columns, draft: &mut Draft) {
     for row in rows.rows {
-        let is_conversation = row.value.get("scenario").is_some() || row.value.get("turns").is_some();
+        let is_conversation =
+            row.value.get("scenario").is_some() || row.value.get("turns").is_some();
         if is_conversation && row.value.get("input").is_none() {
             draft.skip(
                 &row.place,

@@ -72,7 +72,11 @@ pub fn convert(bytes: &[u8], columns: &Columns, draft: &mut Draft) -> Result<(),
             }
             match log.get_mut("samples").map(Value::take) {
                 Some(Value::Array(samples)) => samples,
-                _ => return Err("its `samples` are missing; the log was saved without them".to_owned()),
+                _ => {
+                    return Err(
+                        "its `samples` are missing; the log was saved without them".to_owned()
+                    );
+                }
             }
         }
     };
@@ -84,7 +88,10 @@ pub fn convert(bytes: &[u8], columns: &Columns, draft: &mut Draft) -> Result<(),
         if let Some(id) = value.get("id").filter(|id| !id.is_null())
             && !seen.insert(id.to_string())
         {
-            draft.report_loss(&place, "a further epoch of a sample; use --trials of `eval`");
+            draft.report_loss(
+                &place,
+                "a further epoch of a sample; use --trials of `eval`",
+            );
             continue;
         }
         if let Value::Object(sample) = &mut value {

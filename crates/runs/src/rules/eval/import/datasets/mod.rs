@@ -70,7 +70,10 @@ pub fn sample(row: Row, shape: &Shape, columns: &Columns, draft: &mut Draft) -> 
     let id = column(&columns.id, shape.id);
     let Some(input) = input.map(structured) else {
         draft.report_unknown(&place, "a sample", &members);
-        let name = columns.input.as_deref().or_else(|| shape.input.first().copied());
+        let name = columns
+            .input
+            .as_deref()
+            .or_else(|| shape.input.first().copied());
         draft.skip(
             &place,
             &format!("a sample without `{}`", name.unwrap_or("input")),

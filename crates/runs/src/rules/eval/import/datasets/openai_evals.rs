@@ -65,7 +65,8 @@ impl Comparison {
                 Some(Expectation::scored(fallback(), vec![assertion]))
             }
             Self::IncludesIgnoringCase => {
-                let assertion = json!({"type": "contains-any", "values": texts(), "ignoreCase": true});
+                let assertion =
+                    json!({"type": "contains-any", "values": texts(), "ignoreCase": true});
                 Some(Expectation::scored(fallback(), vec![assertion]))
             }
             Self::Includes => one_of(MatchStrategy::Contains, ideals),

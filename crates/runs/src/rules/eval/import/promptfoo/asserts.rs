@@ -5,14 +5,18 @@ use serde_json::{Map, Value, json};
 
 use super::template::fill;
 use crate::rules::eval::import::draft::{Draft, short};
-use crate::rules::eval::import::scoring::{Expectation, any_answer, golden};
+use crate::rules::eval::import::scoring::{self, Expectation, any_answer, golden};
 use crate::rules::eval::import::source::{Files, document};
+use crate::rules::eval::scoring_document::limits;
 use touchstone_openwop::suite::MatchStrategy;
 
 use super::files::is_external;
 
 /// Maximum depth of sets of assertions.
 const MAX_DEPTH: usize = 4;
+
+/// Maximum number of assertions of a test, beside its rubric.
+const MAX_ASSERTIONS: usize = limits::MAX_ASSERTIONS - 1;
 
 /// Assertions that run code.
 const CODE: [&str; 4] = ["javascript", "python", "ruby", "webhook"];
@@ -98,13 +102,7 @@ fn rubric(criteria: &[(String, f64)]) -> Option<Value> {
     })
 }
 
-fn add(
-    assert: &Value,
-    context: &Context<'_>,
-    depth: usize,
-    parts: &mut Parts,
-    draft: &mut Draft,
-) {
+fn add(assert: &Value, context: &Context<'_>, depth: usize, parts: &mut Parts, draft: &mut Draft) {
     let place = context.place;
     let Some(assert) = assert.as_object() else {
         draft.report_loss(place, "an assertion in another file");
@@ -137,11 +135,12 @@ fn add(
         _ => None,
     };
     let metric = metric.filter(|metric| {
-        let usable = is_metric(metric);
+        let usable = is_metric(metric) && draft.use_metric(metric);
         if !usable {
             draft.report_loss(
                 place,
-                "the name of a metric: use 1 to 64 letters, digits, spaces or any of `_-./:`",
+                "the name of a metric: a suite can have 100, of 1 to 64 letters, digits, spaces or \
+                 any of `_-./:`",
             );
         }
         usable
@@ -165,12 +164,26 @@ fn add(
                 draft.report_loss(place, "the metric of a model-graded assertion");
             }
             let weight = common.weight.unwrap_or(1.0);
-            parts.criteria.extend(texts.into_iter().map(|text| (text, weight)));
+            parts
+                .criteria
+                .extend(texts.into_iter().map(|text| (text, weight)));
         }
         Ok(Check::Assertion(assertion)) => {
+            let assertion = common.applied_to(assertion);
+            if let Err(reason) = scoring::check(&assertion) {
+                draft.report_loss(
+                    place,
+                    format!("an assertion of type {:?}: {reason}", short(&kind)),
+                );
+                return;
+            }
+            if parts.checks.len() == MAX_ASSERTIONS {
+                draft.report_loss(place, "an assertion after the first 199 of a test");
+                return;
+            }
             let plain = held_by_a_suite(&assertion);
             let is_first = parts.checks.is_empty();
-            parts.needs_scoring |= plain.is_none() || common.metric.is_some();
+            parts.needs_scoring |= plain.is_none() || assertion.get("metric").is_some();
             // In a set, the assertion is not the expectation of the task.
             if depth == 0 && parts.golden.is_none() {
                 parts.golden = plain;
@@ -178,10 +191,13 @@ fn add(
                 parts.needs_scoring = true;
             }
             parts.needs_scoring |= !is_first;
-            parts.checks.push(common.applied_to(assertion));
+            parts.checks.push(assertion);
         }
         Err(reason) => {
-            draft.report_loss(place, format!("an assertion of type {:?}{reason}", short(&kind)));
+            draft.report_loss(
+                place,
+                format!("an assertion of type {:?}{reason}", short(&kind)),
+            );
             return;
         }
     }
@@ -315,16 +331,17 @@ fn filled(value: Value, context: &Context<'_>) -> Result<Value, String> {
         }
         _ => value,
     };
-    if super::template::any_string(&value, |text| is_external(text) && text.starts_with("file://")) {
+    if super::template::any_string(&value, |text| {
+        is_external(text) && text.starts_with("file://")
+    }) {
         return Err(" whose value is in another file".to_owned());
     }
     fill(&value, context.vars).map_err(|it| format!(" whose value is {}", it.reason()))
 }
 
 fn model_graded(kind: &str, value: Option<&Value>) -> Result<Option<Vec<String>>, String> {
-    let reference = |text: String| {
-        format!("The answer agrees with the facts of this reference answer: {text}")
-    };
+    let reference =
+        |text: String| format!("The answer agrees with the facts of this reference answer: {text}");
     let is_factuality = matches!(kind, "factuality" | "model-graded-factuality");
     if !is_factuality && !matches!(kind, "llm-rubric" | "model-graded-closedqa" | "g-eval") {
         return Ok(None);
@@ -359,7 +376,9 @@ fn deterministic(
     let words = |value: Option<Value>| {
         let words: Option<Vec<String>> = match value {
             Some(Value::Array(items)) => items.iter().map(scalar).collect(),
-            Some(Value::String(list)) => Some(list.split(',').map(|it| it.trim().to_owned()).collect()),
+            Some(Value::String(list)) => {
+                Some(list.split(',').map(|it| it.trim().to_owned()).collect())
+            }
             Some(_) => None,
             None => return Err(without_value()),
         };
@@ -386,7 +405,8 @@ fn deterministic(
         "is-json" => match value {
             None => json!({"type": kind}),
             Some(Value::String(schema)) => {
-                let schema = document(schema.as_bytes()).map_err(|it| format!(" has a schema, but {it}"))?;
+                let schema =
+                    document(schema.as_bytes()).map_err(|it| format!(" has a schema, but {it}"))?;
                 json!({"type": kind, "schema": schema})
             }
             Some(schema) => json!({"type": kind, "schema": schema}),

@@ -99,7 +99,12 @@ const TYPES: [&str; 44] = [
     "starts-with",
 ];
 /// Types whose cell is a list separated by commas.
-const LISTS: [&str; 4] = ["contains-any", "contains-all", "icontains-any", "icontains-all"];
+const LISTS: [&str; 4] = [
+    "contains-any",
+    "contains-all",
+    "icontains-any",
+    "icontains-all",
+];
 
 /// The assertion of a cell: `type: value`, `type(threshold): value`, or an answer to equal.
 pub fn assertion(cell: &str) -> Value {

@@ -12,7 +12,9 @@ use crate::rules::eval::import::table;
 const MAX_DEPTH: usize = 4;
 const SCRIPTS: [&str; 9] = ["js", "cjs", "mjs", "ts", "cts", "mts", "py", "rb", "sh"];
 /// Files that are not text.
-const BINARY: [&str; 9] = ["xlsx", "xls", "pdf", "png", "jpg", "jpeg", "gif", "webp", "wav"];
+const BINARY: [&str; 9] = [
+    "xlsx", "xls", "pdf", "png", "jpg", "jpeg", "gif", "webp", "wav",
+];
 
 /// Whether a file is a program, perhaps with the name of a function.
 pub fn is_script(name: &str) -> bool {
@@ -51,7 +53,8 @@ impl<'a> Reference<'a> {
         if text.contains("://") && !text.starts_with("file://") {
             return Err("on another host, which is not contacted");
         }
-        if name.starts_with("package:") || name.starts_with("exec:") || name.starts_with("python:") {
+        if name.starts_with("package:") || name.starts_with("exec:") || name.starts_with("python:")
+        {
             return Err("made by a program, which is not executed");
         }
         if has_extension(name.split('#').next().unwrap_or(name), &BINARY) {
@@ -76,7 +79,10 @@ impl<'a> Reference<'a> {
         }
         let names = files.matching(self.0)?;
         match names.is_empty() {
-            true => Err(format!("cannot be found: no file matches {}", short(self.0))),
+            true => Err(format!(
+                "cannot be found: no file matches {}",
+                short(self.0)
+            )),
             false => Ok(names),
         }
     }

@@ -18,6 +18,8 @@ use super::source::{Files, Source, mapping};
 
 /// Maximum number of test cases that lists of values may expand to.
 const MAX_COMBINATIONS: usize = 10_000;
+/// Maximum depth of references to templates.
+const MAX_REFERENCE_DEPTH: usize = 16;
 /// Maximum number of tests that scenarios may expand to.
 const MAX_SCENARIO_TESTS: usize = 100_000;
 
@@ -27,6 +29,11 @@ const MAX_SCENARIO_TESTS: usize = 100_000;
 /// It is not a mapping in YAML or JSON.
 pub fn convert(source: &Source<'_>, draft: &mut Draft) -> Result<(), String> {
     let mut config = mapping(source.bytes)?;
+    if let Some(templates) = config.remove("assertionTemplates") {
+        for value in config.values_mut() {
+            replace_references(value, &templates, 0);
+        }
+    }
     let mut take = |name: &str| config.remove(name).filter(|value| !value.is_null());
     let (prompts, tests, defaults) = (take("prompts"), take("tests"), take("defaultTest"));
     let (scenarios, description) = (take("scenarios"), take("description"));
@@ -68,6 +75,32 @@ pub fn convert(source: &Source<'_>, draft: &mut Draft) -> Result<(), String> {
         convert_scenarios(scenarios, &defaults, source.files, draft);
     }
     Ok(())
+}
+
+/// Replaces `$ref: "#/assertionTemplates/NAME"` by the template.
+fn replace_references(value: &mut Value, templates: &Value, depth: usize) {
+    if depth > MAX_REFERENCE_DEPTH {
+        return;
+    }
+    if let Some(Value::String(reference)) = value.get("$ref")
+        && let Some(name) = reference.strip_prefix("#/assertionTemplates/")
+        && let Some(template) = templates.get(name)
+    {
+        *value = template.clone();
+    }
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                replace_references(item, templates, depth + 1);
+            }
+        }
+        Value::Object(members) => {
+            for member in members.values_mut() {
+                replace_references(member, templates, depth + 1);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The loss of the providers, with their names.
@@ -123,7 +156,10 @@ impl Case {
             .remove("disableVarExpansion")
             .is_some_and(|value| value == json!(true));
         for (name, value) in [
-            ("transform", transform.or_else(|| options.remove("transform"))),
+            (
+                "transform",
+                transform.or_else(|| options.remove("transform")),
+            ),
             ("postprocess", options.remove("postprocess")),
             ("transformVars", options.remove("transformVars")),
         ] {
@@ -210,7 +246,10 @@ fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &m
         vars.extend(case.vars.clone());
     }
     let is_in_file = |text: &str| text.starts_with("file://");
-    if vars.values().any(|value| template::any_string(value, is_in_file)) {
+    if vars
+        .values()
+        .any(|value| template::any_string(value, is_in_file))
+    {
         draft.skip(&place, "a test whose variables are in another file");
         return;
     }
@@ -262,7 +301,12 @@ fn convert_case(
         (true, Some(prompt)) if draft.agents.len() == 1 && !template::is_template(&prompt) => {
             json!(prompt)
         }
-        (true, Some(_)) if !draft.agents.iter().any(|it| template::is_template(&it.prompt)) => {
+        (true, Some(_))
+            if !draft
+                .agents
+                .iter()
+                .any(|it| template::is_template(&it.prompt)) =>
+        {
             json!({})
         }
         (true, _) => {

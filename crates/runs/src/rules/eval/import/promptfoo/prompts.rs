@@ -22,7 +22,9 @@ pub fn read(prompts: Option<Value>, files: &dyn Files, draft: &mut Draft) -> Vec
         None => return found,
         Some(Value::Array(items)) => items,
         // The names of files, with labels.
-        Some(Value::Object(labels)) if !labels.contains_key("raw") && !labels.contains_key("id") => {
+        Some(Value::Object(labels))
+            if !labels.contains_key("raw") && !labels.contains_key("id") =>
+        {
             labels
                 .into_iter()
                 .map(|(id, label)| serde_json::json!({"id": id, "label": label}))
@@ -106,9 +108,7 @@ fn from_files(
             return;
         }
         let base = label.clone().unwrap_or_else(|| stem(&name));
-        let texts = files
-            .read(&name)
-            .and_then(|bytes| texts_of(&name, &bytes));
+        let texts = files.read(&name).and_then(|bytes| texts_of(&name, &bytes));
         match texts {
             Ok(texts) => {
                 let several = texts.len() > 1;
@@ -125,7 +125,10 @@ fn from_files(
             }
             Err(reason) => draft.report_loss(
                 place,
-                format!("a prompt in {}, which cannot be read: {reason}", short(&name)),
+                format!(
+                    "a prompt in {}, which cannot be read: {reason}",
+                    short(&name)
+                ),
             ),
         }
     }
@@ -141,7 +144,8 @@ fn texts_of(name: &str, bytes: &[u8]) -> Result<Vec<(Option<String>, String)>, S
     let whole = text(bytes)?;
     if has_extension(name, &["csv"]) {
         let rows = table::read(bytes)?.objects();
-        let cell = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).map(str::to_owned);
+        let cell =
+            |row: &Value, name: &str| row.get(name).and_then(Value::as_str).map(str::to_owned);
         let prompts = rows
             .iter()
             .filter_map(|row| Some((cell(row, "label"), cell(row, "prompt")?)))
@@ -164,7 +168,10 @@ fn texts_of(name: &str, bytes: &[u8]) -> Result<Vec<(Option<String>, String)>, S
     } else {
         vec![whole]
     };
-    let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
+    let parts = parts
+        .into_iter()
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
     Ok(parts
         .take(MAX_PROMPTS)
         .map(|part| (None, part.to_owned()))
@@ -221,12 +228,16 @@ mod tests {
 
     #[test]
     fn chat_messages_become_one_text() {
-        let prompt = r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "{{q}}"}]"#;
+        let prompt =
+            r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "{{q}}"}]"#;
         assert_eq!(instructions(prompt), "Be brief.\n\n{{q}}");
     }
 
     #[test]
     fn a_text_file_is_split_at_lines_of_hyphens() {
-        assert_eq!(split_at_rules("a\n---\nb --- c\n---\n"), ["a\n", "b --- c\n", ""]);
+        assert_eq!(
+            split_at_rules("a\n---\nb --- c\n---\n"),
+            ["a\n", "b --- c\n", ""]
+        );
     }
 }

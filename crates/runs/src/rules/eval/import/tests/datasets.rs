@@ -16,7 +16,11 @@ fn a_table_becomes_tasks() {
         tasks(&it),
         [
             ("first-one".to_owned(), json!("What?"), exact("yes")),
-            ("task-2".to_owned(), json!({"a": 1}), of_structure(json!([1, 2]))),
+            (
+                "task-2".to_owned(),
+                json!({"a": 1}),
+                of_structure(json!([1, 2]))
+            ),
             ("task-3".to_owned(), json!("x"), exact("42")),
         ]
     );
@@ -24,7 +28,11 @@ fn a_table_becomes_tasks() {
     assert_eq!(
         lost(&it),
         [
-            (r#""note" of a sample has no equivalent in a suite"#, 1, "row 3"),
+            (
+                r#""note" of a sample has no equivalent in a suite"#,
+                1,
+                "row 3"
+            ),
             ("a sample without `input`, left out", 1, "row 5"),
         ]
     );
@@ -124,7 +132,10 @@ missing.dev.v0:
   args: {samples_jsonl: missing.jsonl}
 ";
     let files = Memory::of([
-        ("../data/sums/samples.jsonl", r#"{"input": "1+1?", "ideal": ["2", "two"]}"#),
+        (
+            "../data/sums/samples.jsonl",
+            r#"{"input": "1+1?", "ideal": ["2", "two"]}"#,
+        ),
         ("words.jsonl", r#"{"input": "Say a", "ideal": "a"}"#),
     ]);
     let it = imported_with(registry, Format::OpenaiEvals, &files);
@@ -138,7 +149,13 @@ missing.dev.v0:
         assertions(&it, "task-2"),
         json!([{"type": "contains-any", "values": ["a"], "ignoreCase": true}])
     );
-    assert_lost(&it, &["ModelBasedClassify", "missing.jsonl cannot be read: it does not exist"]);
+    assert_lost(
+        &it,
+        &[
+            "ModelBasedClassify",
+            "missing.jsonl cannot be read: it does not exist",
+        ],
+    );
 }
 
 #[rstest]
@@ -173,7 +190,10 @@ fn several_targets_of_inspect_are_all_accepted() {
 fn a_table_of_inspect_becomes_tasks() {
     let it = imported("input,target\nCapital of France?,Paris\n", Format::Inspect);
     let question = json!("Capital of France?");
-    assert_eq!(tasks(&it), [("task-1".to_owned(), question, exact("Paris"))]);
+    assert_eq!(
+        tasks(&it),
+        [("task-1".to_owned(), question, exact("Paris"))]
+    );
 }
 
 #[test]
@@ -182,8 +202,14 @@ fn empty_table_cells_are_ignored() {
         "input,target,id,choices,note\nWhat?,yes,,,\n,no,b,,\n",
         Format::Inspect,
     );
-    assert_eq!(tasks(&it), [("task-1".to_owned(), json!("What?"), exact("yes"))]);
-    assert_eq!(lost(&it), [("a sample without `input`, left out", 1, "row 3")]);
+    assert_eq!(
+        tasks(&it),
+        [("task-1".to_owned(), json!("What?"), exact("yes"))]
+    );
+    assert_eq!(
+        lost(&it),
+        [("a sample without `input`, left out", 1, "row 3")]
+    );
 }
 
 const SAMPLE: &str = r#"{"id": "s1", "epoch": 1, "input": "2+2?", "target": "4", "output": {"completion": "5"}, "scores": {"match": {"value": "I"}}, "metadata": {}}"#;
@@ -195,7 +221,10 @@ fn a_log_of_inspect_gives_its_samples_once() {
     );
     let it = imported(&log, Format::InspectLog);
     assert_eq!(tasks(&it), [("s1".to_owned(), json!("2+2?"), exact("4"))]);
-    assert_lost(&it, &["a further epoch", "the results of the evaluated run"]);
+    assert_lost(
+        &it,
+        &["a further epoch", "the results of the evaluated run"],
+    );
 }
 
 #[test]
@@ -259,13 +288,21 @@ fn exports_of_langfuse_and_braintrust_become_tasks() {
     let it = imported(langfuse, Format::Langfuse);
     assert_eq!(
         tasks(&it),
-        [("i1".to_owned(), json!({"q": "a"}), of_structure(json!({"a": 1})))]
+        [(
+            "i1".to_owned(),
+            json!({"q": "a"}),
+            of_structure(json!({"a": 1}))
+        )]
     );
     assert_lost(&it, &["an archived item", r#""status" of a sample"#]);
     let csv = "id,input,expected_output\ni1,\"{\"\"q\"\": \"\"a\"\"}\",yes\n";
     let it = imported(csv, Format::Langfuse);
-    assert_eq!(tasks(&it), [("i1".to_owned(), json!({"q": "a"}), exact("yes"))]);
-    let braintrust = r#"{"events": [{"id": "e", "_xact_id": "9", "input": "a", "expected": "b", "tags": []}]}"#;
+    assert_eq!(
+        tasks(&it),
+        [("i1".to_owned(), json!({"q": "a"}), exact("yes"))]
+    );
+    let braintrust =
+        r#"{"events": [{"id": "e", "_xact_id": "9", "input": "a", "expected": "b", "tags": []}]}"#;
     let it = imported(braintrust, Format::Braintrust);
     assert_eq!(tasks(&it), [("e".to_owned(), json!("a"), exact("b"))]);
     assert_lost(&it, &[r#""_xact_id" of a sample"#]);
@@ -273,7 +310,8 @@ fn exports_of_langfuse_and_braintrust_become_tasks() {
 
 #[test]
 fn rows_of_the_hugging_face_viewer_become_tasks() {
-    let text = r#"{"features": [], "rows": [{"row_idx": 0, "row": {"question": "a", "answer": "b"}}]}"#;
+    let text =
+        r#"{"features": [], "rows": [{"row_idx": 0, "row": {"question": "a", "answer": "b"}}]}"#;
     let it = imported(text, Format::Table);
     assert_eq!(tasks(&it), [("task-1".to_owned(), json!("a"), exact("b"))]);
 }
@@ -288,10 +326,22 @@ fn duplicate_task_ids_get_numbers_and_are_reported() {
 
 #[rstest]
 #[case(b"", Format::Table, "it is empty")]
-#[case(b"a,b\na,b\n", Format::Table, "its columns are a, b. Name a column with --input")]
+#[case(
+    b"a,b\na,b\n",
+    Format::Table,
+    "its columns are a, b. Name a column with --input"
+)]
 #[case(b"{\"input\": 1", Format::OpenaiEvals, "ends in the middle")]
-#[case(b"{\"input\": \"x\", \"criteria\": \"y\"}", Format::OpenaiEvals, "no column `ideal`")]
-#[case(b"{\"input\": 1, \"ideal\": 1}\nx", Format::OpenaiEvals, "line 2 is not JSON at column 1")]
+#[case(
+    b"{\"input\": \"x\", \"criteria\": \"y\"}",
+    Format::OpenaiEvals,
+    "no column `ideal`"
+)]
+#[case(
+    b"{\"input\": 1, \"ideal\": 1}\nx",
+    Format::OpenaiEvals,
+    "line 2 is not JSON at column 1"
+)]
 #[case(b"- 1\n- 2\n", Format::Promptfoo, "it is not a mapping")]
 #[case(b"\xff", Format::Promptfoo, "line 1 is not UTF-8")]
 #[case(b"3", Format::Inspect, "no column `input`")]

@@ -17,14 +17,32 @@ fn recognized(text: &str) -> Result<Recognized, Option<String>> {
 #[case("target,input\na,b\n", Format::Inspect)]
 #[case("question,answer\na,b\n", Format::Table)]
 #[case(r#"{"input": 1, "ideal": 2}"#, Format::OpenaiEvals)]
-#[case("my-eval.v0:\n  class: evals.elsuite.basic.match:Match\n  args: {samples_jsonl: x.jsonl}", Format::OpenaiEvals)]
-#[case("{\"input\": 1, \"target\": 2}\n{\"input\": 1, \"target\": 2}", Format::Inspect)]
+#[case(
+    "my-eval.v0:\n  class: evals.elsuite.basic.match:Match\n  args: {samples_jsonl: x.jsonl}",
+    Format::OpenaiEvals
+)]
+#[case(
+    "{\"input\": 1, \"target\": 2}\n{\"input\": 1, \"target\": 2}",
+    Format::Inspect
+)]
 #[case(r#"[{"input": 1, "target": 2}]"#, Format::Inspect)]
-#[case(r#"{"version": 2, "status": "success", "eval": {}, "samples": []}"#, Format::InspectLog)]
+#[case(
+    r#"{"version": 2, "status": "success", "eval": {}, "samples": []}"#,
+    Format::InspectLog
+)]
 #[case("PK\u{3}\u{4}", Format::InspectLog)]
-#[case(r#"[{"input": 1, "expected_output": 2, "retrieval_context": []}]"#, Format::Deepeval)]
-#[case(r#"{"data": [{"id": "i", "datasetId": "d", "input": 1, "expectedOutput": 2}]}"#, Format::Langfuse)]
-#[case(r#"{"id": "i", "_xact_id": "1", "input": 1, "expected": 2}"#, Format::Braintrust)]
+#[case(
+    r#"[{"input": 1, "expected_output": 2, "retrieval_context": []}]"#,
+    Format::Deepeval
+)]
+#[case(
+    r#"{"data": [{"id": "i", "datasetId": "d", "input": 1, "expectedOutput": 2}]}"#,
+    Format::Langfuse
+)]
+#[case(
+    r#"{"id": "i", "_xact_id": "1", "input": 1, "expected": 2}"#,
+    Format::Braintrust
+)]
 #[case(r#"{"resourceSpans": []}"#, Format::Otel)]
 #[case("prompts: [a]\ntests: [{vars: {q: x}}]", Format::Promptfoo)]
 #[case("scenarios: []", Format::Promptfoo)]
@@ -43,7 +61,10 @@ fn a_suite_is_not_another_format(#[case] text: &str) {
 #[rstest]
 #[case("", "it is empty")]
 #[case("a,b\n1,2\n", "hold the input; its columns are a, b")]
-#[case("question,b\n1,2\n", "hold the expected answer; its columns are question, b")]
+#[case(
+    "question,b\n1,2\n",
+    "hold the expected answer; its columns are question, b"
+)]
 #[case("{\"a\": 1}\n{\"b\": ", "line 2 ends in the middle of the document")]
 #[case("input,expected\na\n", "line 2 has 1 cells, but the header has 2")]
 #[case("a: 1\nb: 2\n", "its members are a, b")]

@@ -26,9 +26,32 @@ fn a_trace_becomes_a_task_with_its_tool_results() {
     let call = r#"[{"role": "assistant", "parts": [{"type": "tool_call", "name": "orders", "arguments": {}}]}]"#;
     let answer = r#"[{"role": "assistant", "parts": [{"type": "text", "content": "In Lisbon."}]}]"#;
     let spans = [
-        span("a1", 30, &[("gen_ai.operation.name", "chat"), ("gen_ai.output.messages", answer)]),
-        span("a1", 10, &[("gen_ai.operation.name", "chat"), ("gen_ai.input.messages", question), ("gen_ai.output.messages", call)]),
-        span("a1", 20, &[("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "orders"), ("gen_ai.tool.call.result", r#"{"city": "Lisbon"}"#)]),
+        span(
+            "a1",
+            30,
+            &[
+                ("gen_ai.operation.name", "chat"),
+                ("gen_ai.output.messages", answer),
+            ],
+        ),
+        span(
+            "a1",
+            10,
+            &[
+                ("gen_ai.operation.name", "chat"),
+                ("gen_ai.input.messages", question),
+                ("gen_ai.output.messages", call),
+            ],
+        ),
+        span(
+            "a1",
+            20,
+            &[
+                ("gen_ai.operation.name", "execute_tool"),
+                ("gen_ai.tool.name", "orders"),
+                ("gen_ai.tool.call.result", r#"{"city": "Lisbon"}"#),
+            ],
+        ),
         span("b2", 40, &[("http.method", "GET")]),
     ];
     let it = imported(&export(&spans), Format::Otel);
@@ -41,7 +64,13 @@ fn a_trace_becomes_a_task_with_its_tool_results() {
         json!([{"tool": "recorded:orders", "response": {"city": "Lisbon"}}])
     );
     assert_eq!(it.tools, ["recorded:orders"]);
-    assert_lost(&it, &["a trace without a user message", "check that the recorded answers"]);
+    assert_lost(
+        &it,
+        &[
+            "a trace without a user message",
+            "check that the recorded answers",
+        ],
+    );
 }
 
 #[test]
