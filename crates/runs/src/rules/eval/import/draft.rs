@@ -17,6 +17,8 @@ use touchstone_openwop::suite::{MatchStrategy, SuiteFault};
 const MAX_ID_CHARS: usize = 64;
 /// Maximum number of tasks of a suite; a few lists of values can expand to very many.
 const MAX_TASKS: usize = 100_000;
+/// Maximum size of all tasks in bytes: a long text in a list of values is repeated in each task.
+pub const MAX_OCTETS: usize = 256 << 20;
 /// Maximum number of characters shown of a foreign name.
 const MAX_NAME_CHARS: usize = 64;
 
@@ -92,6 +94,8 @@ pub struct Draft {
     pub strategy: MatchStrategy,
     pub agents: Vec<AgentDraft>,
     tasks: Vec<Value>,
+    /// Size of the tasks in bytes.
+    octets: usize,
     scoring: Map<String, Value>,
     ids: HashSet<String>,
     metrics: HashSet<String>,
@@ -106,6 +110,7 @@ impl Draft {
             strategy,
             agents: Vec::new(),
             tasks: Vec::new(),
+            octets: 0,
             scoring: Map::new(),
             ids: HashSet::new(),
             metrics: HashSet::new(),
@@ -166,6 +171,11 @@ impl Draft {
         }
     }
 
+    /// Whether no more tasks are added.
+    pub fn is_full(&self) -> bool {
+        self.tasks.len() >= MAX_TASKS || self.octets >= MAX_OCTETS
+    }
+
     /// Adds a task with a name, an input and an expectation.
     pub fn add(
         &mut self,
@@ -184,10 +194,13 @@ impl Draft {
     }
 
     pub fn add_task(&mut self, new: NewTask<'_>) {
-        if self.tasks.len() == MAX_TASKS {
-            self.skip(new.place, "a task after the first 100,000");
+        if self.is_full() {
+            self.skip(new.place, "a task after the first 100,000 or 256 MiB");
             return;
         }
+        let parts = [&new.input, &new.expectation.expected];
+        let parts = parts.into_iter().chain(&new.expectation.scoring);
+        self.octets += parts.chain(&new.tool_responses).map(octets).sum::<usize>();
         let id = self.id_of(new.place, new.name);
         let mut task =
             json!({"taskId": id, "input": new.input, "expected": new.expectation.expected});
@@ -290,6 +303,20 @@ impl Draft {
             losses: self.losses,
         })
     }
+}
+
+/// The approximate size of a value in bytes.
+pub fn octets(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(octets).sum(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| name.len() + octets(member))
+            .sum(),
+        _ => 0,
+    };
+    inside.saturating_add(16)
 }
 
 /// The tools with fixtures in a suite.

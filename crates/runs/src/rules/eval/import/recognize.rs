@@ -100,7 +100,6 @@ fn of_yaml(bytes: &[u8]) -> Option<Recognition> {
 }
 
 fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
-    let has = |names: &[&str]| names.iter().any(|name| rows.has(name));
     let notation = rows.notation;
     let table = |input: &str, expected: &str| {
         found(
@@ -110,63 +109,13 @@ fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
             ),
         )
     };
-    let chosen = records::chosen(rows, &records::TABLE, columns);
-    if columns.input.is_none() && columns.expected.is_none() {
-        let columns = |names: &[&str]| {
-            let used = names.iter().copied().filter(|name| rows.has(name));
-            used.collect::<Vec<_>>().join(", ")
-        };
-        if has(&["ideal"]) && has(&["input"]) {
-            let used = columns(&["input", "ideal"]);
-            return found(
-                Format::OpenaiEvals,
-                format!("samples of OpenAI evals: {used}"),
-            );
-        }
-        if has(&["_xact_id", "root_span_id"]) && has(&["input"]) {
-            let used = columns(&["input", "expected", "id"]);
-            return found(
-                Format::Braintrust,
-                format!("a dataset of Braintrust: {used}"),
-            );
-        }
-        let langfuse = [
-            "datasetId",
-            "datasetName",
-            "sourceTraceId",
-            "expectedOutput",
-            "source_trace_id",
-            "dataset_id",
-        ];
-        let deepeval = [
-            "actual_output",
-            "retrieval_context",
-            "expected_tools",
-            "tools_called",
-            "additional_metadata",
-            "actualOutput",
-            "retrievalContext",
-            "expectedTools",
-        ];
-        if has(&deepeval) || (has(&["expected_output"]) && !has(&langfuse)) || has(&["turns"]) {
-            let used = columns(&[
-                "input",
-                "expected_output",
-                "expectedOutput",
-                "expected_tools",
-            ]);
-            return found(Format::Deepeval, format!("goldens of DeepEval: {used}"));
-        }
-        if has(&langfuse) && has(&["input"]) {
-            let used = columns(&["input", "expectedOutput", "expected_output", "id"]);
-            return found(Format::Langfuse, format!("a dataset of Langfuse: {used}"));
-        }
-        if has(&["input"]) && has(&["target"]) {
-            let used = columns(&["input", "target", "choices", "id"]);
-            return found(Format::Inspect, format!("a dataset of Inspect: {used}"));
-        }
+    if columns.input.is_none()
+        && columns.expected.is_none()
+        && let Some(recognition) = of_known_columns(rows)
+    {
+        return recognition;
     }
-    match chosen {
+    match records::chosen(rows, &records::TABLE, columns) {
         (Some(input), Some(expected)) if input != expected => table(input, expected),
         (input, expected) => {
             let missing = match (input, expected) {
@@ -180,4 +129,72 @@ fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
             ))
         }
     }
+}
+
+/// Recognizes a format by columns that only it has.
+fn of_known_columns(rows: &Rows) -> Option<Recognition> {
+    let has = |names: &[&str]| names.iter().any(|name| rows.has(name));
+    let columns = |names: &[&str]| {
+        let used = names.iter().copied().filter(|name| rows.has(name));
+        used.collect::<Vec<_>>().join(", ")
+    };
+    if has(&["ideal"]) && has(&["input"]) {
+        let used = columns(&["input", "ideal"]);
+        return Some(found(
+            Format::OpenaiEvals,
+            format!("samples of OpenAI evals: {used}"),
+        ));
+    }
+    if has(&["_xact_id", "root_span_id"]) && has(&["input"]) {
+        let used = columns(&["input", "expected", "id"]);
+        return Some(found(
+            Format::Braintrust,
+            format!("a dataset of Braintrust: {used}"),
+        ));
+    }
+    let langfuse = [
+        "datasetId",
+        "datasetName",
+        "sourceTraceId",
+        "expectedOutput",
+        "source_trace_id",
+        "dataset_id",
+    ];
+    let deepeval = [
+        "actual_output",
+        "retrieval_context",
+        "expected_tools",
+        "tools_called",
+        "additional_metadata",
+        "actualOutput",
+        "retrievalContext",
+        "expectedTools",
+    ];
+    if has(&deepeval) || (has(&["expected_output"]) && !has(&langfuse)) || has(&["turns"]) {
+        let used = columns(&[
+            "input",
+            "expected_output",
+            "expectedOutput",
+            "expected_tools",
+        ]);
+        return Some(found(
+            Format::Deepeval,
+            format!("goldens of DeepEval: {used}"),
+        ));
+    }
+    if has(&langfuse) && has(&["input"]) {
+        let used = columns(&["input", "expectedOutput", "expected_output", "id"]);
+        return Some(found(
+            Format::Langfuse,
+            format!("a dataset of Langfuse: {used}"),
+        ));
+    }
+    if has(&["input"]) && has(&["target"]) {
+        let used = columns(&["input", "target", "choices", "id"]);
+        return Some(found(
+            Format::Inspect,
+            format!("a dataset of Inspect: {used}"),
+        ));
+    }
+    None
 }

@@ -4,6 +4,8 @@
 //! instructions of agents. Code and templates with statements are reported, not executed.
 
 mod asserts;
+mod case;
+mod checks;
 mod csv_tests;
 mod files;
 mod prompts;
@@ -12,8 +14,9 @@ mod template;
 use serde_json::{Map, Value, json};
 
 use self::asserts::Context;
+use self::case::Case;
 use self::files::Located;
-use super::draft::{Draft, short};
+use super::draft::{Draft, MAX_OCTETS, octets, short};
 use super::source::{Files, Source, mapping};
 
 /// Maximum number of test cases that lists of values may expand to.
@@ -129,106 +132,6 @@ fn providers_lost(providers: &Value) -> String {
     )
 }
 
-/// What a test, `defaultTest` or a scenario's configuration adds to a case.
-#[derive(Default)]
-struct Case {
-    name: Option<Value>,
-    vars: Map<String, Value>,
-    asserts: Vec<Value>,
-    threshold: Option<f64>,
-    keeps_lists: bool,
-    /// Why its variables cannot be used.
-    fault: Option<String>,
-}
-
-impl Case {
-    fn of(mut test: Map<String, Value>, place: &str, files: &dyn Files, draft: &mut Draft) -> Self {
-        let mut take = |name: &str| test.remove(name).filter(|value| !value.is_null());
-        let name = take("description");
-        let (vars, asserts, options) = (take("vars"), take("assert"), take("options"));
-        let threshold = take("threshold");
-        let transform = take("transform");
-        let mut options = match options {
-            Some(Value::Object(options)) => options,
-            _ => Map::new(),
-        };
-        let keeps_lists = options
-            .remove("disableVarExpansion")
-            .is_some_and(|value| value == json!(true));
-        for (name, value) in [
-            (
-                "transform",
-                transform.or_else(|| options.remove("transform")),
-            ),
-            ("postprocess", options.remove("postprocess")),
-            ("transformVars", options.remove("transformVars")),
-        ] {
-            if value.is_some() {
-                let changed = match name {
-                    "transformVars" => "the variables",
-                    _ => "the answer",
-                };
-                draft.report_loss(
-                    place,
-                    format!("`{name}`, which changes {changed} with code: without it, assertions may fail"),
-                );
-            }
-        }
-        draft.report_unknown(place, "the options of a test", &options);
-        draft.report_unknown(place, "a test", &test);
-        let (vars, fault) = match vars.map(|vars| variables(vars, files)) {
-            Some(Ok(vars)) => (vars, None),
-            Some(Err(reason)) => (Map::new(), Some(reason)),
-            None => (Map::new(), None),
-        };
-        let threshold_number = threshold.as_ref().and_then(Value::as_f64);
-        let in_range = threshold_number.filter(|it| (0.0..=1.0).contains(it));
-        if threshold.is_some() && in_range.is_none() {
-            draft.report_loss(place, "a threshold that is not a number from 0 to 1");
-        }
-        Self {
-            name,
-            vars,
-            asserts: match asserts {
-                Some(Value::Array(asserts)) => asserts,
-                Some(one) => vec![one],
-                None => Vec::new(),
-            },
-            threshold: in_range,
-            keeps_lists,
-            fault,
-        }
-    }
-}
-
-/// The variables of a test, with the content of files.
-fn variables(vars: Value, files: &dyn Files) -> Result<Map<String, Value>, String> {
-    let mut merged = Map::new();
-    match vars {
-        Value::Array(items) => {
-            for item in items {
-                merged.extend(files::mapping(item, files)?);
-            }
-        }
-        one => merged = files::mapping(one, files)?,
-    }
-    merged
-        .into_iter()
-        .map(|(name, value)| Ok((name, variable(value, files)?)))
-        .collect()
-}
-
-fn variable(value: Value, files: &dyn Files) -> Result<Value, String> {
-    match value {
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| files::variable(item, files))
-            .collect::<Result<Vec<_>, _>>()
-            .map(Value::Array),
-        one => files::variable(one, files),
-    }
-}
-
 /// Converts a test with everything that it inherits, from the most general to the most specific.
 fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &mut Draft) {
     let Located { place, test } = test;
@@ -267,11 +170,15 @@ fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &m
     let Some(expanded) = expanded else {
         draft.skip(
             &place,
-            "a test whose lists of values expand to too many cases",
+            "a test whose lists of values expand to more than 10,000 cases or 256 MiB",
         );
         return;
     };
     for vars in expanded {
+        if draft.is_full() {
+            draft.skip(&place, "tests after the first 100,000 or 256 MiB");
+            return;
+        }
         convert_case(vars, &asserts, threshold, name, &place, files, draft);
     }
 }
@@ -331,13 +238,16 @@ fn convert_case(
 /// Expands lists of texts: one case per text, and all combinations for several lists. `None` if
 /// there are too many.
 fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
+    let size: usize = vars.values().map(octets).sum();
+    let mut count = 1_usize;
     let mut all = vec![Map::new()];
     for (name, value) in vars {
         let values = match value {
             Value::Array(values) if values.first().is_some_and(Value::is_string) => values,
             value => vec![value],
         };
-        if all.len().saturating_mul(values.len()) > MAX_COMBINATIONS {
+        count = count.saturating_mul(values.len());
+        if count > MAX_COMBINATIONS || count.saturating_mul(size) > MAX_OCTETS {
             return None;
         }
         all = all
