@@ -176,6 +176,13 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
             }
         },
     };
+    let is_pack = arguments
+        .out
+        .as_deref()
+        .is_some_and(|out| !is_suite_file(out));
+    if !is_pack {
+        drop_agents(&mut imported);
+    }
     if arguments.out.is_none() {
         drop_scoring(&mut imported);
     }
@@ -223,6 +230,19 @@ fn converted(
         identity: &identity,
     };
     convert(&source, &options).map_err(|fault| refused(arguments, fault))
+}
+
+/// Only a pack has agents.
+fn drop_agents(imported: &mut Imported) {
+    let agents = std::mem::take(&mut imported.agents);
+    if !agents.is_empty() {
+        imported.losses.push(Loss {
+            what: "prompts; write a pack with --out DIR to turn them into agents".to_owned(),
+            count: agents.len(),
+            first: "prompts".to_owned(),
+            left_out: Vec::new(),
+        });
+    }
 }
 
 /// A host stores suites without scoring documents.

@@ -62,12 +62,12 @@ impl Output<'_> {
             return Ok(Exit::Good);
         }
         self.terminal
-            .print(&format!("{}: {tasks} tasks", file.display()));
+            .print(&format!("{}: {}", file.display(), counted(tasks, "task")));
         if let Some(scoring) = &imported.scoring {
             self.terminal.print(&format!(
-                "{}: assertions of {} tasks",
+                "{}: assertions of {}",
                 scoring_file.display(),
-                scored_count(scoring)
+                counted(scored_count(scoring), "task")
             ));
         }
         self.terminal.note(&format!(
@@ -108,12 +108,9 @@ impl Output<'_> {
             }));
             return Ok(Exit::Good);
         }
-        let count = match agents.len() {
-            1 => "1 agent".to_owned(),
-            n => format!("{n} agents"),
-        };
+        let (agent_count, tasks) = (counted(agents.len(), "agent"), counted(tasks, "task"));
         self.terminal
-            .print(&format!("{}: {count}, {tasks} tasks", folder.display()));
+            .print(&format!("{}: {agent_count}, {tasks}", folder.display()));
         self.terminal
             .note(&self.next(folder, &agents, &imported.suite));
         Ok(Exit::Good)
@@ -161,6 +158,13 @@ impl Output<'_> {
             "{pack} already provides this suite; the unsigned import takes effect only if that \
              pack is removed"
         ));
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
     }
 }
 
