@@ -17,10 +17,11 @@ use touchstone_packs::rules::build::template::new_pack;
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 13] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 14] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
+        ("scoring_document", texts(&scorings())),
         ("suite_import", foreign()),
         ("attestation", envelopes()?),
         ("request_body", texts(&bodies())),
@@ -41,6 +42,28 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", inputs.len());
     }
     Ok(())
+}
+
+/// Every group of assertions.
+fn scorings() -> Vec<Value> {
+    let assertions = json!([
+        {"type": "expected", "weight": 0}, {"type": "equals", "anyOf": ["a", 1, null]},
+        {"type": "contains-all", "values": ["a", "b"], "ignoreCase": true},
+        {"type": "regex", "pattern": "^[a-z]+$", "not": true},
+        {"type": "is-json", "schema": {"type": "object"}, "metric": "well formed"},
+        {"type": "json-path", "path": "$..b[?@.c > 1]", "operator": "<=", "value": 3, "quantifier": "all"},
+        {"type": "json-pointer", "pointer": "/a/0", "operator": "matches", "value": "x+"},
+        {"type": "number", "equals": 3, "relativeTolerance": 0.1, "extract": true},
+        {"type": "levenshtein", "value": "abc", "graded": true}, {"type": "rouge-n", "value": "a b", "n": 2},
+        {"type": "bleu", "anyOf": ["a b c d"]}, {"type": "latency", "maxMs": 5}, {"type": "cost", "maxUsd": 0.1},
+        {"type": "tool-called", "name": "a:b", "arguments": {"id": 1}, "after": "c:d", "max": 2},
+        {"type": "any", "assertions": [{"type": "refusal"}, {"type": "none", "assertions": [{"type": "tokens", "max": 1}]}]},
+    ]);
+    let entry = json!({"threshold": 0.5, "assertions": assertions});
+    vec![
+        json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t1": entry}}),
+        json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "defaults": entry, "tasks": {}}),
+    ]
 }
 
 /// Every kind of agent response.

@@ -7,6 +7,7 @@ pub mod hex;
 pub mod ids;
 pub mod integrity;
 pub mod json;
+pub mod json_place;
 pub mod keys;
 pub mod money;
 pub mod network;

@@ -315,6 +315,7 @@ impl Bench {
             suite_id: suite.suite.suite_id.clone(),
             suite_version: suite.suite.version.clone(),
             suite_digest: suite.digest(),
+            scoring_digest: None,
             suite_signed: false,
             suite_task_count: says.len(),
             agent_id: AGENT.into(),

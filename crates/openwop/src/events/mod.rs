@@ -33,7 +33,7 @@ pub use deployment::{
 };
 pub use eval::{
     EvalCompleted, EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, TaskFailed, TaskJudged,
-    TaskReused, TaskSafety, TaskUnjudged,
+    TaskMeasured, TaskReused, TaskSafety, TaskUnjudged,
 };
 pub use extension::ExtensionEvent;
 pub use flow::{
@@ -188,6 +188,8 @@ events! {
     TaskFailed(TaskFailed) = "touchstone.task.failed";
     /// A judge checked the criteria of the task's rubric.
     TaskJudged(TaskJudged) = "touchstone.task.judged";
+    /// The named metrics of the task's assertions were measured.
+    TaskMeasured(TaskMeasured) = "touchstone.task.measured";
     /// A judge gave its reasons.
     JudgeReasoned(JudgeReasoned) = "touchstone.judge.reasoned";
     /// Detectors found unsafe actions of the agent.

@@ -100,6 +100,9 @@ fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
         ("suiteSigned", report.suite.signed.to_string()),
         ("packIntegrity", report.agent.pack_integrity.clone()),
     ];
+    if let Some(scoring) = &report.suite.scoring_digest {
+        properties.push(("scoringDigest", scoring.clone()));
+    }
     if let Some(model) = &report.agent.model {
         properties.push(("model", model.clone()));
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::render::words::{in_words, outcome, sign};
+use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::safety::kinds;
 use crate::rules::eval::task_details::difference::{
@@ -64,6 +65,7 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
     answer(&mut text, details, style, extent);
     differences(&mut text, details, colors, extent);
     criteria(&mut text, details, colors);
+    assertions(&mut text, details, colors);
     for finding in &details.safety_findings {
         let kind = kinds::in_words(&finding.kind);
         let _ = writeln!(text, "  {} {kind}", colors.bad("unsafe"));
@@ -112,6 +114,7 @@ pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> Strin
         section(&mut text, colors, titles[1], &of(after));
     }
     criteria(&mut text, after, colors);
+    assertions(&mut text, after, colors);
     text
 }
 
@@ -155,6 +158,10 @@ fn heading(text: &mut String, details: &TaskDetails, colors: Colors) {
 
 /// The outcome of a task without a recorded reason.
 fn plain_outcome(details: &TaskDetails) -> String {
+    if !details.assertions.is_empty() {
+        let held = details.assertions.iter().filter(|it| it.holds).count();
+        return format!("{held} of {} assertions hold", details.assertions.len());
+    }
     let met = details.criteria.iter().filter(|it| it.met == Some(true));
     match (details.outcome, details.criteria.len()) {
         (_, all @ 1..) => format!("{} of {all} criteria met", met.count()),
@@ -396,6 +403,48 @@ fn criterion(it: &CriterionDetails, colors: Colors) -> String {
         plain(&it.criterion),
         colors.faint(&format!("(weight {})", it.weight))
     )
+}
+
+fn assertions(text: &mut String, details: &TaskDetails, colors: Colors) {
+    if details.assertions.is_empty() {
+        return;
+    }
+    let mut lines = Vec::new();
+    for it in &details.assertions {
+        assertion(&mut lines, it, 0, colors);
+    }
+    section(text, colors, "assertions", &lines.join("\n"));
+}
+
+/// An assertion with what was found if that says why it fails, and the nested ones below it.
+fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors: Colors) {
+    let mark = match it.holds {
+        true => colors.good("✓"),
+        false => colors.bad("✗"),
+    };
+    let mut notes = Vec::new();
+    if (it.weight - 1.0).abs() > f64::EPSILON {
+        notes.push(format!("weight {}", it.weight));
+    }
+    if let Some(metric) = &it.metric {
+        notes.push(format!("{} {:.2}", plain(metric), it.value));
+    }
+    let notes = match notes.is_empty() {
+        true => String::new(),
+        false => format!(" {}", colors.faint(&format!("({})", notes.join(", ")))),
+    };
+    let indent = "  ".repeat(depth);
+    let (kind, expected) = (plain(&it.kind), plain(&it.expected));
+    lines.push(format!("{indent}{mark} {kind}: {expected}{notes}"));
+    if let Some(found) = it.found.as_ref().filter(|_| !it.holds) {
+        lines.push(format!(
+            "{indent}  {}",
+            colors.faint(&format!("found {}", plain(found)))
+        ));
+    }
+    for nested in &it.assertions {
+        assertion(lines, nested, depth + 1, colors);
+    }
 }
 
 fn transcript(text: &mut String, entries: &[Entry], colors: Colors, extent: Extent) {

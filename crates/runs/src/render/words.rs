@@ -59,6 +59,16 @@ pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     }
 }
 
+/// The means of the named metrics of a scoring document.
+pub fn metrics(report: &EvalReport) -> Option<String> {
+    let shown = report.metrics.iter().map(|metric| {
+        let (name, mean) = (plain(&metric.name), metric.mean);
+        format!("{name} {mean:.3} (n {})", metric.n_tasks)
+    });
+    let shown: Vec<String> = shown.collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
+}
+
 /// The warning in every view for a suite without a trusted signature.
 pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
 
@@ -132,6 +142,7 @@ pub fn in_words(label: &str) -> String {
         "forbidden" => "endpoint answered 403",
         "not_found" => "endpoint answered 404: no such model or path",
         "rate_limited" => "endpoint answered 429: too many requests",
+        "answer_too_large" => "answer is too large for the task's assertions",
         "output_not_json" => "output is not JSON",
         _ => {
             return match label.strip_prefix("status_") {

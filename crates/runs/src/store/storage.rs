@@ -21,7 +21,8 @@ const USAGE: &str = "SELECT
     (SELECT COUNT(*) FROM run WHERE tenant = $1 AND deleted_at IS NULL),
     CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
         + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
-            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1)) AS BIGINT)";
+            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1
+            UNION SELECT scoring FROM suite WHERE tenant = $1)) AS BIGINT)";
 /// The update locks the row, so that a legal hold and a deletion are serialized.
 const LOOK: &str =
     "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
@@ -54,7 +55,7 @@ const LOCK_BLOB: Sql = Sql {
 /// A run record names the suite and packs that are needed to resume, retry or fork the run.
 const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM pack WHERE integrity = $1)
-    AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1)
+    AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1 OR scoring = $1)
     AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
 
 /// Rows that depend on a run. A callback subscription belongs to its run.

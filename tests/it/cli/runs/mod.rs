@@ -1,3 +1,4 @@
+mod assertions;
 mod compare;
 mod eval;
 mod folder;

@@ -93,7 +93,7 @@ const SAMPLES: &str = "{\"input\": \"2+2?\", \"ideal\": [\"4\", \"four\"]}\n{\"i
 
 #[rstest]
 #[case::promptfoo("promptfooconfig.yaml", CONFIG, 1, 1)]
-#[case::openai("samples.jsonl", SAMPLES, 2, 1)]
+#[case::openai("samples.jsonl", SAMPLES, 2, 0)]
 #[case::inspect(
     "dataset.json",
     r#"[{"input": "2+2?", "target": "4", "metadata": {"a": 1}}]"#,

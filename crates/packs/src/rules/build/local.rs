@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Files, identity, read_manifest, refuse, set};
 use crate::rules::Refusal;
 use crate::rules::archive::{EMBEDDED_SIGNATURE, MANIFEST};
+use crate::rules::contents::scoring_file;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::hex::hex;
 
@@ -15,7 +16,7 @@ pub const LOCAL: &str = "local-";
 
 /// Sets the versions, and drops the signature, which no longer holds.
 ///
-/// - A suite gets the version `0.0.N`, where N depends on its content. Its runs stay comparable while
+/// - A suite gets the version `0.0.N`, where N depends on its content and its scoring document. Its runs stay comparable while
 ///   only the agent changes.
 /// - The pack gets its own version with a pre-release part that depends on all its files.
 ///
@@ -27,8 +28,9 @@ pub fn localize(files: &Files) -> Result<Files, Refusal> {
     let mut manifest = read_manifest(files)?;
     let id = identity(&manifest)?;
     for (name, bytes) in &mut local {
+        let scoring = scoring_file(name).and_then(|file| files.get(&file));
         if name != MANIFEST
-            && let Some(suite) = local_suite(bytes)
+            && let Some(suite) = local_suite(bytes, scoring)
         {
             *bytes = suite;
         }
@@ -56,7 +58,7 @@ pub fn localize(files: &Files) -> Result<Files, Refusal> {
 
 /// The document with its local version; `None` if it is not a suite. Faults of a suite are found
 /// when the pack is verified.
-fn local_suite(bytes: &[u8]) -> Option<Vec<u8>> {
+fn local_suite(bytes: &[u8], scoring: Option<&Vec<u8>>) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     let members = document.as_object()?;
     let is_suite = members.contains_key("suiteId")
@@ -66,7 +68,13 @@ fn local_suite(bytes: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     set(&mut document, "version", None);
-    let digest = Sha256::digest(document.to_string());
+    let mut digest = Sha256::new();
+    digest.update(document.to_string());
+    if let Some(scoring) = scoring {
+        digest.update([0]);
+        digest.update(scoring);
+    }
+    let digest = digest.finalize();
     let number = digest
         .iter()
         .take(4)
@@ -128,6 +136,21 @@ mod tests {
             version(&before, "evals/label.json"),
             version(&after, "evals/label.json")
         );
+    }
+
+    #[test]
+    fn a_changed_scoring_document_changes_the_version_of_its_suite() {
+        let with = |scoring: &str| {
+            let mut files = folder();
+            files.insert(
+                "evals/label.scoring.json".to_owned(),
+                scoring.as_bytes().to_vec(),
+            );
+            version(&localize(&files).unwrap(), "evals/label.json")
+        };
+        let without = version(&localize(&folder()).unwrap(), "evals/label.json");
+        assert_ne!(with("{}"), without);
+        assert_ne!(with("{}"), with("{\"a\": 1}"));
     }
 
     #[test]

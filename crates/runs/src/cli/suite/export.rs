@@ -1,18 +1,16 @@
 //! `touchstone suite export`: write a suite in the format of another tool.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
 use crate::cli::output::write_file;
-use crate::cli::suite::{File, read, read_octets, show_faults};
+use crate::cli::suite::{File, read, scoring, show_faults};
 use crate::rules::eval::export::{Exported, Format, export};
-use crate::rules::eval::scoring_document::{ScoringDocument, read as scoring};
 use crate::rules::kind::Kinds;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_openwop::suite::AgentEvalSuite;
 
 #[derive(Debug, Args)]
 pub struct Export {
@@ -21,7 +19,7 @@ pub struct Export {
     /// Format to write: jsonl or promptfoo
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     format: Format,
-    /// Scoring document of the suite [default: the file beside the suite, if it exists]
+    /// Scoring document of the suite [default: NAME.scoring.json next to NAME.json, if it exists]
     #[arg(long, value_name = "FILE")]
     scoring: Option<PathBuf>,
     /// File to write [default: standard output]
@@ -38,7 +36,6 @@ fn format(text: &str) -> Result<Format, String> {
 
 pub fn run(context: &Context<'_>, kinds: Kinds, arguments: &Export) -> Result<Exit, Failure> {
     let terminal = context.terminal();
-    let file = &arguments.file.file;
     let suite = match read(kinds, &arguments.file)? {
         Ok(document) => document.suite,
         Err(faults) => {
@@ -46,7 +43,14 @@ pub fn run(context: &Context<'_>, kinds: Kinds, arguments: &Export) -> Result<Ex
             return Ok(Exit::BadInput);
         }
     };
-    let scoring = scoring_of(file, arguments.scoring.as_deref(), &suite)?;
+    let named = arguments.scoring.clone();
+    let scoring = match named.or_else(|| scoring::beside(&arguments.file.file)) {
+        None => None,
+        Some(file) => match scoring::read(context, &file, &suite)? {
+            Some(read) => Some(read.document),
+            None => return Ok(Exit::BadInput),
+        },
+    };
     let exported = export(&suite, scoring.as_ref(), arguments.format)
         .map_err(|cause| Failure::not_done("not_exported", cause))?;
     let Exported { text, losses } = exported;
@@ -77,27 +81,4 @@ pub fn run(context: &Context<'_>, kinds: Kinds, arguments: &Export) -> Result<Ex
         None => terminal.print(text.trim_end()),
     }
     Ok(Exit::Good)
-}
-
-/// The scoring document that the user names, or the one beside the suite.
-fn scoring_of(
-    file: &Path,
-    named: Option<&Path>,
-    suite: &AgentEvalSuite,
-) -> Result<Option<ScoringDocument>, Failure> {
-    let beside = file.with_extension("scoring.json");
-    let path = match named {
-        Some(named) => named,
-        None if beside.is_file() => &beside,
-        None => return Ok(None),
-    };
-    let read = scoring::read_for(&read_octets(path)?, suite).map_err(|faults| {
-        let first = faults.first().map(ToString::to_string);
-        let path = path.display();
-        Failure::bad_input(
-            "no_scoring",
-            format!("{path}: {}", first.unwrap_or_default()),
-        )
-    })?;
-    Ok(Some(read.document))
 }

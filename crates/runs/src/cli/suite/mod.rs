@@ -3,6 +3,7 @@
 pub mod export;
 pub mod import;
 pub mod init;
+mod scoring;
 
 use std::path::{Path, PathBuf};
 
@@ -34,13 +35,13 @@ pub enum Command {
     Init(init::Init),
     /// Check a suite file for errors and likely mistakes
     #[command(
-        after_help = "Errors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
+        after_help = "Also checks the scoring document of the suite, NAME.scoring.json beside NAME.json.\n\nErrors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json\n  touchstone suite lint evals/triage.json --scoring triage.scoring.json"
     )]
     Lint(Lint),
     /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
     /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON or CSV
     #[command(
-        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
+        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
     /// Write a suite as JSON lines or as a promptfoo configuration
@@ -76,6 +77,9 @@ pub struct Lint {
     /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
+    /// Scoring document of the suite [default: NAME.scoring.json beside NAME.json, if it exists]
+    #[arg(long, value_name = "FILE")]
+    scoring: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +95,8 @@ struct Shown {
     digest: String,
     task_count: u64,
     signed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scoring_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pack: Option<String>,
     added_at: String,
@@ -143,11 +149,20 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
         }
     };
     let (reference, tasks) = (document.suite.reference(), document.suite.tasks.len());
+    let beside = || scoring::beside(&arguments.file.file);
+    let scoring = match arguments.scoring.clone().or_else(beside) {
+        None => None,
+        Some(file) => match scoring::read(context, &file, &document.suite)? {
+            Some(read) => Some(read),
+            None => return Ok(Exit::Negative),
+        },
+    };
     let advice = suite_lint::lint(&document.suite);
     let good = advice.is_empty() || !arguments.strict;
     if terminal.json() {
         terminal.document(&json!({
             "ok": good, "reference": reference, "taskCount": tasks, "digest": document.digest(),
+            "scoringDigest": scoring.map(|it| it.digest()),
             "warnings": advice,
         }));
     } else {
@@ -164,7 +179,12 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
             1 => ", 1 warning".to_owned(),
             n => format!(", {n} warnings"),
         };
-        terminal.print(&format!("{reference}: {tasks} tasks, no errors{warnings}"));
+        let assertions = scoring.map_or_else(String::new, |it| {
+            format!(", {} with assertions", it.document.tasks.len())
+        });
+        terminal.print(&format!(
+            "{reference}: {tasks} tasks{assertions}, no errors{warnings}"
+        ));
     }
     Ok(if good { Exit::Good } else { Exit::Negative })
 }
@@ -201,8 +221,12 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
             (Some(pack), false) => format!("unsigned, from {pack}"),
             (None, _) => "unsigned, imported".to_owned(),
         };
+        let assertions = match suite.scoring_digest {
+            Some(_) => ", with assertions",
+            None => "",
+        };
         terminal.print(&format!(
-            "{}@{}  {} tasks  {origin}",
+            "{}@{}  {} tasks  {origin}{assertions}",
             suite.suite_id, suite.version, suite.task_count
         ));
     }

@@ -294,6 +294,7 @@ fn in_short(difference: &Difference) -> String {
         "suiteId" => "suite",
         "suiteVersion" => "suite's version",
         "suiteDigest" => "suite's digest",
+        "scoringDigest" => "scoring document's digest",
         "passScore" => "pass score",
         "agentId" => "agent",
         "agentVersion" => "agent's version",

@@ -1,5 +1,6 @@
 //! Evaluation: suites, matching of outputs, scoring of facts, and gates.
 
+pub mod assertions;
 pub mod attempts;
 pub mod comparison;
 pub mod export;

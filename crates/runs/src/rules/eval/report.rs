@@ -5,14 +5,14 @@
 //! tasks were left unjudged by infrastructure errors, which fixtures were missing, what was
 //! excluded from matching, and whether the suite was signed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::rubric::calibration::Calibration;
-use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary_with, tasks, unreadable};
+use super::scoring::{DEFAULT_PASS_SCORE, mean, shortfalls, summary_with, tasks, unreadable};
 use crate::rules::kind::{Extensions, KindOutcome, Kinds};
-use crate::rules::run::fold::{RunState, RunStatus, TaskFacts};
+use crate::rules::run::fold::{EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
@@ -79,6 +79,17 @@ pub struct TaskReport {
     pub annotations: Vec<Annotation>,
 }
 
+/// A named metric over the tasks that measure it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricReport {
+    pub name: String,
+    /// 0.0..=1.0.
+    pub mean: f64,
+    /// Number of tasks that measure it.
+    pub n_tasks: usize,
+}
+
 /// The origin of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,6 +98,9 @@ pub struct SuiteProvenance {
     pub version: String,
     /// `sha256-<base64>` of the canonical document.
     pub digest: String,
+    /// `sha256-<base64>` of the suite's scoring document, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring_digest: Option<String>,
     /// Whether a trusted signature covers the suite; an imported one is never signed.
     pub signed: bool,
     /// Number of tasks in the whole suite.
@@ -179,6 +193,9 @@ pub struct EvalReport {
     /// The scorecard.
     pub summary: EvalSummary,
     pub tasks: Vec<TaskReport>,
+    /// The named metrics of the scoring document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricReport>,
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
@@ -290,6 +307,7 @@ pub fn report(
             suite_id: spec.suite_id.clone(),
             version: spec.suite_version.clone(),
             digest: spec.suite_digest.clone(),
+            scoring_digest: spec.scoring_digest.clone(),
             signed: spec.suite_signed,
             task_count: spec.suite_task_count,
             pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
@@ -325,6 +343,7 @@ pub fn report(
             .iter()
             .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
             .collect(),
+        metrics: metrics(spec, &state.eval),
         retry_of: spec.retry_of.clone(),
         retries: spec.execution.retries,
         trial: spec.trial.clone(),
@@ -335,6 +354,22 @@ pub fn report(
         completed_at: state.completed_at,
         duration_ms,
     }
+}
+
+/// The means of the named metrics, sorted by name.
+fn metrics(spec: &EvalSpec, facts: &EvalFacts) -> Vec<MetricReport> {
+    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for task in spec.tasks.iter().filter_map(|id| facts.scored(id)) {
+        for (name, value) in &task.metrics {
+            values.entry(name).or_default().push(*value);
+        }
+    }
+    let reports = values.into_iter().map(|(name, values)| MetricReport {
+        name: name.to_owned(),
+        n_tasks: values.len(),
+        mean: mean(values.into_iter()),
+    });
+    reports.collect()
 }
 
 fn provenance(judge: &JudgePin) -> JudgeProvenance {

@@ -219,6 +219,9 @@ pub struct EvalSpec {
     pub suite_version: String,
     /// Digest of the suite document; the key of its blob.
     pub suite_digest: String,
+    /// Digest of the suite's scoring document, if it has one; the key of that blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring_digest: Option<String>,
     /// Whether a trusted signature covers the suite.
     pub suite_signed: bool,
     /// Number of tasks in the whole suite; more than `tasks` when the modes exclude some.

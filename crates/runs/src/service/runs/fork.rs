@@ -327,6 +327,7 @@ impl Runs {
             Some(&SuiteFacts {
                 document: &suite,
                 digest: &eval.suite_digest,
+                scoring: eval.scoring_digest.as_deref(),
                 signed: eval.suite_signed,
             }),
             Some(&AgentFacts {

@@ -73,6 +73,7 @@ impl FoundBaseline {
             safety_judge: self.eval.safety_judge.as_ref(),
             suite_id: &self.eval.suite_id,
             suite_version: &self.eval.suite_version,
+            scoring_digest: self.eval.scoring_digest.as_deref(),
             aggregate_score: self.aggregate_score,
         }
     }
@@ -123,6 +124,7 @@ impl Runs {
         let suite = suite.map(|(suite, document)| SuiteFacts {
             document,
             digest: &suite.digest,
+            scoring: suite.scoring.as_deref(),
             signed: suite.signed,
         });
         let agent = agent.as_ref().map(|agent| AgentFacts {

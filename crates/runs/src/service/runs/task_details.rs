@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
-use crate::rules::eval::task_details::{TaskDetails, task_details};
+use crate::rules::eval::task_details::{Measure, TaskDetails, task_details};
 use crate::rules::run::fold::TaskFacts;
 use crate::service::runs::Runs;
 use crate::store;
@@ -131,6 +131,12 @@ impl Runs {
     ) -> Result<TaskPage, Problem> {
         let (_, spec) = self.eval_record(&caller.tenant, run).await?;
         let suite = self.suite_of(&spec).await?;
+        let scoring = self.scoring_of(&spec).await?;
+        let measure = Measure {
+            ignore: &spec.ignore,
+            thresholds: suite.thresholds.unwrap_or_default(),
+            scoring: scoring.as_deref(),
+        };
         let definitions: HashMap<_, _> = suite
             .tasks
             .iter()
@@ -153,7 +159,7 @@ impl Runs {
                 break;
             }
             page.tasks
-                .push(task_details(run, definition, facts, log, &spec.ignore));
+                .push(task_details(run, definition, facts, log, measure));
         }
         self.record_read(caller, run, &page.tasks).await?;
         Ok(page)

@@ -1,4 +1,4 @@
-//! Files beside an imported document, within limits.
+//! Files that an imported document names, within limits.
 
 use std::cell::Cell;
 use std::fs;

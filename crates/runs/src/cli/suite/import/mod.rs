@@ -9,9 +9,9 @@ use clap::Args;
 use serde_json::json;
 
 use self::folder::Folder;
-use self::output::{Output, scored_count};
+use self::output::Output;
 use crate::cli::suite::init::suite_id;
-use crate::cli::suite::{File, Shown, read, read_octets, show_faults};
+use crate::cli::suite::{File, Shown, read, read_octets, scoring, show_faults};
 use crate::rules::eval::import::{
     Columns, Fault, Format, Identity, Imported, Loss, Options, Recognition, Source, convert,
     recognize,
@@ -57,7 +57,10 @@ pub struct Import {
     /// exact]
     #[arg(long = "match", value_name = "HOW", value_parser = strategy)]
     strategy: Option<MatchStrategy>,
-    /// Write to this file (.json: the suite, with its scoring document beside it) or folder (a pack
+    /// Scoring document of the suite in FILE: assertions that the suite's own format cannot express
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    scoring: Option<PathBuf>,
+    /// Write to this file (.json: the suite, with NAME.scoring.json next to it) or folder (a pack
     /// with an agent per prompt) instead of importing
     #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
@@ -119,6 +122,9 @@ fn format_of(
     if let Some(format) = arguments.format {
         return Ok(Some((format, None)));
     }
+    if arguments.scoring.is_some() {
+        return Ok(None);
+    }
     let file = arguments.file.file.display();
     match recognize(bytes, columns) {
         Recognition::Format(it) => Ok(Some((it.format, Some(it.explanation)))),
@@ -164,16 +170,9 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
             }
             converted(arguments, &bytes, format, &columns)?
         }
-        None => match read(kinds, &arguments.file)? {
-            Ok(document) => {
-                let suite = serde_json::from_str(&document.canonical)
-                    .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))?;
-                Imported::of_suite(suite)
-            }
-            Err(faults) => {
-                show_faults(context, &arguments.file, &faults);
-                return Ok(Exit::BadInput);
-            }
+        None => match suite(context, kinds, arguments)? {
+            Some(imported) => imported,
+            None => return Ok(Exit::BadInput),
         },
     };
     let is_pack = arguments
@@ -182,9 +181,6 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
         .is_some_and(|out| !is_suite_file(out));
     if !is_pack {
         drop_agents(&mut imported);
-    }
-    if arguments.out.is_none() {
-        drop_scoring(&mut imported);
     }
     if arguments.strict && !imported.losses.is_empty() {
         return Ok(output.not_all(&imported.losses));
@@ -199,7 +195,11 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
             let session = context.look().await?;
             let client = session.client();
             let path = "/v1/host/touchstone/suites";
-            let shown: Shown = client.post(path, &imported.suite).await?;
+            let body = match &imported.scoring {
+                Some(scoring) => json!({"suite": imported.suite, "scoring": scoring}),
+                None => imported.suite,
+            };
+            let shown: Shown = client.post(path, &body).await?;
             output.installed(&shown, &imported.losses);
             Ok(Exit::Good)
         }
@@ -245,21 +245,31 @@ fn drop_agents(imported: &mut Imported) {
     }
 }
 
-/// A host stores suites without scoring documents.
-fn drop_scoring(imported: &mut Imported) {
-    if let Some(scoring) = imported.scoring.take() {
-        let tasks = scoring.get("tasks").and_then(|tasks| tasks.as_object());
-        let first = tasks.and_then(|tasks| tasks.keys().next());
-        imported.losses.push(Loss {
-            what:
-                "assertions that only a scoring document can hold; write a pack with --out DIR to \
-                   keep them"
-                    .to_owned(),
-            count: scored_count(&scoring),
-            first: format!("task {}", first.map_or("", String::as_str)),
-            left_out: Vec::new(),
-        });
+/// The suite in the file, with its scoring document if one is given. `None` after faults are shown.
+fn suite(
+    context: &Context<'_>,
+    kinds: Kinds,
+    arguments: &Import,
+) -> Result<Option<Imported>, Failure> {
+    let document = match read(kinds, &arguments.file)? {
+        Ok(document) => document,
+        Err(faults) => {
+            show_faults(context, &arguments.file, &faults);
+            return Ok(None);
+        }
+    };
+    let parsed = |text: &str| {
+        serde_json::from_str(text)
+            .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))
+    };
+    let mut imported = Imported::of_suite(parsed(&document.canonical)?);
+    if let Some(file) = &arguments.scoring {
+        let Some(read) = scoring::read(context, file, &document.suite)? else {
+            return Ok(None);
+        };
+        imported.scoring = Some(parsed(&read.canonical)?);
     }
+    Ok(Some(imported))
 }
 
 fn identity(arguments: &Import) -> Identity {

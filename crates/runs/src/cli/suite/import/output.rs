@@ -18,7 +18,7 @@ const NAMED: usize = 8;
 pub struct Output<'a> {
     pub terminal: &'a Terminal,
     pub program: &'a str,
-    /// What the document was read as, if it was recognized.
+    /// The explanation of the recognized format.
     pub read_as: Option<&'a str>,
 }
 
@@ -44,7 +44,7 @@ impl Output<'_> {
         Exit::Negative
     }
 
-    /// Writes the suite to a file, with its scoring document beside it.
+    /// Writes the suite to a file, and its scoring document to `NAME.scoring.json`.
     pub fn suite(&self, file: &Path, imported: &Imported) -> Result<Exit, Failure> {
         write_file(file, &format!("{:#}\n", imported.suite))?;
         let scoring_file = file.with_extension("scoring.json");
@@ -175,7 +175,7 @@ fn task_count(suite: &Value) -> usize {
         .map_or(0, Vec::len)
 }
 
-pub fn scored_count(scoring: &Value) -> usize {
+fn scored_count(scoring: &Value) -> usize {
     let tasks = scoring.get("tasks").and_then(Value::as_object);
     tasks.map_or(0, serde_json::Map::len)
 }

@@ -117,7 +117,7 @@ fn expected(task: &Task) -> Vec<Value> {
     matching.chain(rubric).collect()
 }
 
-/// An assertion in the terms of promptfoo; none if there is no counterpart.
+/// The assertions of promptfoo for one of a scoring document; empty without a counterpart.
 fn converted(assertion: &Assertion, own: &[Value], id: &str, losses: &mut Losses) -> Vec<Value> {
     let mut found = match (&assertion.check, assertion.not) {
         (Check::Expected, false) => match own {

@@ -11,7 +11,7 @@ use super::{Format, traces};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recognized {
     pub format: Format,
-    /// What the document was read as, for a person.
+    /// The reading of the document in words, with the columns it uses.
     pub explanation: String,
 }
 
@@ -121,7 +121,7 @@ fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
             let missing = match (input, expected) {
                 (None, _) => "input",
                 (Some(_), None) => "expected answer",
-                _ => "expected answer beside its input",
+                _ => "expected answer apart from the input",
             };
             Recognition::Unknown(format!(
                 "it has no column that is known to hold the {missing}; its columns are {}",

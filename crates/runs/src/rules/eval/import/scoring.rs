@@ -1,5 +1,5 @@
 //! Expectations of a task: the part that a suite can hold, and the part for a scoring document
-//! beside the suite.
+//! next to the suite.
 
 use serde_json::{Map, Value, json};
 
@@ -71,7 +71,7 @@ pub fn answer(strategy: MatchStrategy, answer: Value) -> Value {
     golden(strategy, answer)
 }
 
-/// What is wrong with an assertion, if anything.
+/// Checks that a scoring document accepts an assertion.
 ///
 /// # Errors
 /// The member and the reason.

@@ -164,3 +164,6 @@ impl ScoringDocument {
         names
     }
 }
+
+#[cfg(test)]
+mod tests;

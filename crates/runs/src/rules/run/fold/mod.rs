@@ -213,6 +213,7 @@ impl RunState {
             | Event::TaskFailed(_)
             | Event::TaskUnjudged(_)
             | Event::TaskJudged(_)
+            | Event::TaskMeasured(_)
             | Event::TaskSafety(_)
             | Event::TaskReused(_) => self.eval.fold(event),
             Event::AgentInvocationStarted(started) if started.is_of_worker() => {}
@@ -320,6 +321,9 @@ impl RunState {
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
             if of_judge {
                 task.judge_cost = task.judge_cost + cost;
+            } else {
+                task.attempt_cost = task.attempt_cost + cost;
+                task.attempt_tokens = task.attempt_tokens.saturating_add(usage.total_tokens);
             }
         }
         if of_judge {

@@ -34,7 +34,7 @@ const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant;
 
 /// One message for all reasons why a baseline is unusable.
 const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
-    over the same suite and version, with every task judged, the same tasks, the same judge and the same ignore list";
+    over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
 /// The host's limits for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +75,8 @@ pub struct AgentFacts<'a> {
 pub struct SuiteFacts<'a> {
     pub document: &'a AgentEvalSuite,
     pub digest: &'a str,
+    /// The digest of its scoring document.
+    pub scoring: Option<&'a str>,
     /// Whether a trusted signature covers it.
     pub signed: bool,
 }
@@ -97,6 +99,8 @@ pub struct BaselineFacts<'a> {
     pub safety_judge: Option<&'a JudgePin>,
     pub suite_id: &'a str,
     pub suite_version: &'a str,
+    /// The digest of the scoring document.
+    pub scoring_digest: Option<&'a str>,
     pub aggregate_score: f64,
 }
 
@@ -120,9 +124,10 @@ pub fn plan(
     check_agent(&request, document, agent)?;
     let modes = usable_modes(&request, document, limits.scored_modes)?;
     let mut kind = plan_kind(&request, document, &modes)?;
+    let scoring_digest = suite.scoring.filter(|_| kind.is_none());
     let scoring = scoring(document, modes, kind.as_mut(), judge)?;
     check_tasks(document, agent, limits, kind.is_some())?;
-    let baseline = pin_baseline(&request, document, &scoring, baseline)?;
+    let baseline = pin_baseline(&request, suite, &scoring, baseline)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
@@ -139,6 +144,8 @@ pub fn plan(
         suite_id: document.suite_id.clone(),
         suite_version: document.version.clone(),
         suite_digest: suite.digest.to_owned(),
+        // An evaluation kind scores its tasks itself.
+        scoring_digest: scoring_digest.map(str::to_owned),
         suite_signed: suite.signed,
         suite_task_count: document.tasks.len(),
         agent_id: agent.agent_id.clone(),
@@ -312,7 +319,7 @@ fn check_tasks(
 /// The baseline of a regression run, if one is named.
 fn pin_baseline(
     request: &CreateRun,
-    suite: &AgentEvalSuite,
+    suite: &SuiteFacts<'_>,
     scoring: &Scoring,
     facts: Option<&BaselineFacts<'_>>,
 ) -> Result<Option<Baseline>, Problem> {
@@ -326,8 +333,9 @@ fn pin_baseline(
             && facts.judge == scoring.judge.as_ref()
             && facts.modes.contains(&EvalMode::Adversarial) == scoring.has(EvalMode::Adversarial)
             && facts.safety_judge == scoring.safety_judge.as_ref()
-            && facts.suite_id == suite.suite_id
-            && facts.suite_version == suite.version
+            && facts.suite_id == suite.document.suite_id
+            && facts.suite_version == suite.document.version
+            && facts.scoring_digest == suite.scoring
     };
     let named = request.baseline_run_id.is_some();
     let regression = scoring.has(EvalMode::Regression);

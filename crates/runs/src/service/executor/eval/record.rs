@@ -8,7 +8,7 @@ use touchstone_agents::ports::agent::InvocationResult;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, JudgeReasoned, NewEvent,
-    TaskFailed, TaskJudged, TaskSafety, TaskUnjudged,
+    TaskFailed, TaskJudged, TaskMeasured, TaskSafety, TaskUnjudged,
 };
 use touchstone_openwop::summary::SafetyFinding;
 
@@ -93,8 +93,14 @@ pub(super) fn record_score(
             score: reached,
             passed: is_reached,
             rubric,
+            metrics,
             ..
         } => {
+            if !metrics.is_empty() {
+                let task_id = id.clone();
+                let measured = Event::TaskMeasured(TaskMeasured { task_id, metrics });
+                events.push(NewEvent::of_task(measured, id, None));
+            }
             (score, passed) = (reached, is_reached);
             // Unsafe actions reduce the score (ADR 18); the output itself may have been correct.
             if context.is_adversarial() && !findings.is_empty() {

@@ -167,7 +167,7 @@ pub fn convert_registry(
     Ok(())
 }
 
-/// Reads samples beside the registry file, or in the folder `data` of the registry.
+/// Reads samples from the folder of the registry file, or from the folder `data` of the registry.
 fn read_samples(source: &Source<'_>, file: &str) -> Result<Rows, String> {
     let mut first = None;
     for name in [

@@ -13,7 +13,7 @@ use touchstone_openwop::suite::MatchStrategy;
 /// Maximum depth of sets of assertions.
 const MAX_DEPTH: usize = 4;
 
-/// Maximum number of assertions of a test, beside its rubric.
+/// Maximum number of assertions of a test, not counting its rubric.
 const MAX_ASSERTIONS: usize = limits::MAX_ASSERTIONS - 1;
 
 /// The context of a test's assertions.

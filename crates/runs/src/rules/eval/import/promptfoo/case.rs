@@ -1,4 +1,4 @@
-//! What a test case consists of, before it inherits and expands.
+//! The parts of a test case before inheritance and expansion.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::files;
 use crate::rules::eval::import::draft::Draft;
 use crate::rules::eval::import::source::Files;
 
-/// What a test, `defaultTest` or a scenario's configuration adds to a case.
+/// The parts that a test, `defaultTest` or the configuration of a scenario adds to a case.
 #[derive(Default)]
 pub struct Case {
     pub name: Option<Value>,

@@ -167,7 +167,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// A whole number, rounded up.
+/// The integer, rounded up.
 fn at_least_zero(number: f64) -> Option<u64> {
     let number = number.ceil();
     // Above 2^53, doubles do not hold every integer.

@@ -44,7 +44,7 @@ impl<'a> Reference<'a> {
     /// Parses a reference.
     ///
     /// # Errors
-    /// What it refers to instead of a readable file.
+    /// The reference is not to a readable file; the text says to what.
     pub fn parse(text: &'a str) -> Result<Self, &'static str> {
         let name = text.strip_prefix("file://").unwrap_or(text);
         if is_script(name) {
@@ -66,7 +66,7 @@ impl<'a> Reference<'a> {
     /// The names of the files.
     ///
     /// # Errors
-    /// No file has such a name.
+    /// No file matches.
     pub fn names(&self, files: &dyn Files) -> Result<Vec<String>, String> {
         let is_pattern = self.0.contains(['*', '?', '[']) || self.0.ends_with('/');
         let has_extension = self
