@@ -58,7 +58,7 @@ fn found(format: Format, explanation: impl Into<String>) -> Recognition {
 fn of_document(rows: &Rows) -> Option<Recognition> {
     let first = &rows.rows.first()?.value;
     let has = |member: &str| first.get(member).is_some();
-    if has("suiteId") {
+    if has("suiteId") || (has("modes") && has("tasks")) {
         return Some(Recognition::Suite);
     }
     if traces::is_export(first) {

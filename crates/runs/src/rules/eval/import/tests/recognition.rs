@@ -53,6 +53,7 @@ fn the_import_format_is_detected_from_the_content(#[case] text: &str, #[case] fo
 
 #[rstest]
 #[case(r#"{"suiteId": "a.evals.b", "tasks": []}"#)]
+#[case(r#"{"modes": ["golden"], "tasks": []}"#)]
 #[case("suiteId: a.evals.b\ntasks: []\n")]
 fn a_suite_is_not_another_format(#[case] text: &str) {
     assert_eq!(recognized(text), Err(None));
