@@ -179,8 +179,26 @@ tests:
         r#"{"input": [{"role": "user", "content": "2+2?"}], "ideal": ["4", "four"]}"#;
     let inspect = r#"[{"input": "2+2?", "target": "4", "choices": ["3", "4"], "id": 1}]"#;
     let csv = "id,input,expected\nFirst,2+2?,4\n,\"{\"\"a\"\": 1}\",\"[1]\"\n";
-    let files = (0_u8..).zip([promptfoo, openai_evals, inspect, csv]);
-    files
+    let log = r#"{"version": 2, "status": "success", "eval": {}, "samples": [{"id": "a", "epoch": 1, "input": "2+2?", "target": "4", "scores": {}}]}"#;
+    let goldens = r#"[{"input": "Hi", "expected_output": "Hello", "expected_tools": [{"name": "search"}]}]"#;
+    let items = r#"{"data": [{"id": "a", "datasetId": "d", "input": {"q": 1}, "expectedOutput": "b", "status": "ACTIVE"}]}"#;
+    let records = r#"{"id": "a", "_xact_id": "1", "input": "a", "expected": {"b": 1}}"#;
+    let spans = r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a1", "startTimeUnixNano": "1", "attributes": [{"key": "gen_ai.prompt", "value": {"stringValue": "Hi"}}, {"key": "gen_ai.completion", "value": {"stringValue": "Hello"}}]}, {"traceId": "a1", "attributes": [{"key": "gen_ai.tool.name", "value": {"stringValue": "t"}}, {"key": "gen_ai.tool.call.result", "value": {"stringValue": "{}"}}]}]}]}]}"#;
+    let in_files = "prompts: file://p.txt\ndefaultTest: {vars: {n: 1}, assert: [{type: regex, value: 'a+'}]}\ntests: [file://t.csv]\nscenarios: [{config: [{vars: {a: 1}}], tests: [{vars: {b: 2}}]}]\n\0q,__expected,__expected2\na,contains-any: a\\,b,latency(5)\n";
+    let registry = "a.v0: {class: 'evals.elsuite.basic.match:Match', args: {samples_jsonl: s.jsonl}}\n\0{\"input\": \"a\", \"ideal\": [\"b\", \"c\"]}\n";
+    let by_format = (0_u8..).zip([
+        promptfoo,
+        openai_evals,
+        inspect,
+        log,
+        goldens,
+        items,
+        records,
+        spans,
+        csv,
+    ]);
+    by_format
+        .chain([(0, in_files), (1, registry)])
         .map(|(format, text)| [&[format], text.as_bytes()].concat())
         .collect()
 }

@@ -49,6 +49,7 @@ pub fn new_pack(name: &str) -> Option<Files> {
 const LOCAL_SPACE: &str = "private.local";
 const PROMPT: &str = "prompts/agent.md";
 const CASES: &str = "evals/cases.json";
+const SCORING: &str = "evals/cases.scoring.json";
 const ANSWER: &str = "schemas/answer.return.schema.json";
 
 /// An agent that has a prompt and cases, and accepts every input.
@@ -58,6 +59,8 @@ pub struct PromptAgent<'a> {
     pub prompt: &'a str,
     /// A suite document. Its id and target are replaced by those of the pack.
     pub suite: Value,
+    /// The scoring document of the suite, if it has one.
+    pub scoring: Option<Value>,
     /// Whether its answer is a JSON object; otherwise any text is.
     pub answers_object: bool,
 }
@@ -70,10 +73,13 @@ pub fn prompt_pack(agent: PromptAgent<'_>) -> serde_json::Result<Files> {
     let own = segment(agent.name);
     let name = format!("{LOCAL_SPACE}.{own}");
     let agent_id = format!("{name}.default");
-    let mut suite = agent.suite;
+    let (mut suite, mut scoring) = (agent.suite, agent.scoring);
     if let Some(members) = suite.as_object_mut() {
         let id = format!("{LOCAL_SPACE}.evals.{own}");
-        members.insert("suiteId".to_owned(), id.into());
+        members.insert("suiteId".to_owned(), id.clone().into());
+        if let Some(scoring) = scoring.as_mut().and_then(Value::as_object_mut) {
+            scoring.insert("suiteId".to_owned(), id.into());
+        }
         members.insert("targetAgentId".to_owned(), agent_id.clone().into());
     }
     let mut entry = json!({
@@ -96,6 +102,9 @@ pub fn prompt_pack(agent: PromptAgent<'_>) -> serde_json::Result<Files> {
         write(ANSWER, &json!({"type": "object"}))?;
     }
     write(CASES, &suite)?;
+    if let Some(scoring) = &scoring {
+        write(SCORING, scoring)?;
+    }
     let manifest = json!({
         "name": name,
         "version": "0.1.0",
@@ -140,6 +149,7 @@ mod tests {
             name,
             prompt: "Answer b.",
             suite,
+            scoring: None,
             answers_object,
         };
         prompt_pack(agent).unwrap()

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
+use crate::cli::suite::import::folder::Folder;
 use crate::cli::suite::read_octets;
-use crate::rules::eval::import::{Fault, Format, Identity, Imported, convert};
+use crate::rules::eval::import::{
+    Columns, Fault, Identity, Imported, Options, Recognition, Source, convert, recognize,
+};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
 use touchstone_openwop::suite::MatchStrategy;
@@ -97,13 +100,14 @@ impl DescribedAgent {
             Some(file) => text(file)?,
             None => NO_PROMPT.to_owned(),
         };
-        let suite = suite(context, cases, self.strategy)?;
+        let Imported { suite, scoring, .. } = imported(context, cases, self.strategy)?;
         let named = self.prompt.as_deref().unwrap_or(cases);
         let agent = PromptAgent {
             name: &named.file_stem().unwrap_or_default().to_string_lossy(),
             prompt: &prompt,
             answers_object: answers_are_objects(&suite),
             suite,
+            scoring,
         };
         let files = prompt_pack(agent)
             .map_err(|cause| Failure::not_done("internal_error", cause.to_string()))?;
@@ -168,26 +172,33 @@ fn text(file: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The cases as a suite document.
-fn suite(
+/// The cases as a suite, with a scoring document if the suite cannot say everything.
+fn imported(
     context: &Context<'_>,
     file: &Path,
     strategy: Option<MatchStrategy>,
-) -> Result<Value, Failure> {
+) -> Result<Imported, Failure> {
     let bytes = read_octets(file)?;
     let shown = file.display();
-    let Some(format) = Format::of(&bytes) else {
-        return match touchstone_kit::json::parse(&bytes) {
-            Ok(suite @ Value::Object(_)) if suite.get("tasks").is_some() => Ok(suite),
-            _ => Err(Failure::bad_input(
-                "cases_unknown_format",
-                format!("{shown} is neither a suite nor a known format of cases"),
-            )
-            .or_try(
-                "use a CSV file with the columns `input` and `expected`, or convert it with \
-                 suite import --from FORMAT --out FILE",
-            )),
-        };
+    let columns = Columns::default();
+    let format = match recognize(&bytes, &columns) {
+        Recognition::Format(found) => found.format,
+        Recognition::Suite => {
+            let suite = touchstone_kit::json::parse(&bytes).map_err(|cause| {
+                Failure::bad_input("cases_unknown_format", format!("{shown}: {cause}")).or_try(
+                    format!("check it with {} suite lint {shown}", context.program()),
+                )
+            })?;
+            return Ok(Imported::of_suite(suite));
+        }
+        Recognition::Unknown(reason) => {
+            return Err(
+                Failure::bad_input("cases_unknown_format", format!("{shown}: {reason}")).or_try(
+                    "use a CSV file with the columns `input` and `expected`, or convert it with \
+                 suite import --format FORMAT --out FILE",
+                ),
+            );
+        }
     };
     let identity = Identity {
         suite_id: "private.local.evals.cases".to_owned(),
@@ -195,27 +206,22 @@ fn suite(
         target_agent_id: None,
         pass_score: None,
     };
-    let strategy = strategy.unwrap_or(MatchStrategy::Exact);
-    let Imported { suite, losses } =
-        convert(&bytes, format, strategy, &identity).map_err(|fault| {
-            let reason = match &fault {
-                Fault::NoTasks(losses) => losses
-                    .first()
-                    .map(|loss| format!("{}: {}", loss.first, loss.what)),
-                _ => None,
-            };
-            let remedy = reason.map_or_else(
-                || {
-                    format!(
-                        "see what can be imported with {} suite import {shown} --out suite.json",
-                        context.program()
-                    )
-                },
-                |reason| format!("check {reason}"),
-            );
-            Failure::bad_input("not_imported", format!("{shown}: {fault}")).or_try(remedy)
-        })?;
-    for loss in &losses {
+    let files = Folder::of(file, None)?;
+    let source = Source {
+        bytes: &bytes,
+        files: &files,
+    };
+    let options = Options {
+        format,
+        strategy: strategy.unwrap_or(MatchStrategy::Exact),
+        columns: &columns,
+        identity: &identity,
+    };
+    let mut imported =
+        convert(&source, &options).map_err(|fault| not_imported(context, file, &fault))?;
+    // The agent is described by the command.
+    imported.agents.clear();
+    for loss in &imported.losses {
         let times = match loss.count {
             1 => String::new(),
             n => format!(", {n} times"),
@@ -225,7 +231,27 @@ fn suite(
             loss.what, loss.first
         ));
     }
-    Ok(suite)
+    Ok(imported)
+}
+
+fn not_imported(context: &Context<'_>, file: &Path, fault: &Fault) -> Failure {
+    let shown = file.display();
+    let reason = match fault {
+        Fault::NoTasks(losses) => losses
+            .first()
+            .map(|loss| format!("{}: {}", loss.first, loss.what)),
+        _ => None,
+    };
+    let remedy = reason.map_or_else(
+        || {
+            format!(
+                "see what can be imported with {} suite import {shown} --out suite.json",
+                context.program()
+            )
+        },
+        |reason| format!("check {reason}"),
+    );
+    Failure::bad_input("not_imported", format!("{shown}: {fault}")).or_try(remedy)
 }
 
 /// Whether every expected answer is a JSON object, which an agent is then asked for.

@@ -1,5 +1,6 @@
-//! `touchstone suite`: create, lint, import and list suites.
+//! `touchstone suite`: create, lint, import, export and list suites.
 
+pub mod export;
 pub mod import;
 pub mod init;
 mod scoring;
@@ -21,7 +22,7 @@ use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 /// Maximum size of a suite file in bytes, above what a pack may contain.
 const MAX_OCTETS: u64 = 64 << 20;
 
-/// Create, lint, import and list suites
+/// Create, lint, import, export and list suites
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone suite init vendor.acme.evals.triage\n  touchstone suite lint evals/triage.json\n  touchstone suite import evals/triage.json\n  touchstone suite list"
@@ -37,12 +38,17 @@ pub enum Command {
         after_help = "Also checks the scoring document of the suite, NAME.scoring.json beside NAME.json.\n\nErrors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json\n  touchstone suite lint evals/triage.json --scoring triage.scoring.json"
     )]
     Lint(Lint),
-    /// Import a suite without a pack, or tasks from promptfoo, OpenAI evals, Inspect or CSV; it is
-    /// marked unsigned
+    /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
+    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON or CSV
     #[command(
-        after_help = "Reports everything that has no equivalent in a suite.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples"
+        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
+    /// Write a suite as JSON lines or as a promptfoo configuration
+    #[command(
+        after_help = "Reports everything that the format cannot hold.\n\nExamples:\n  touchstone suite export evals/triage.json --format jsonl --out triage.jsonl\n  touchstone suite export evals/triage.json --format promptfoo --out promptfooconfig.yaml"
+    )]
+    Export(export::Export),
     /// List installed suites
     #[command(after_help = "Examples:\n  touchstone suite list")]
     List,
@@ -51,7 +57,7 @@ pub enum Command {
 impl Command {
     pub fn target(&self) -> CommandTarget {
         match self {
-            Self::Lint(_) | Self::Init(_) => CommandTarget::Files,
+            Self::Lint(_) | Self::Init(_) | Self::Export(_) => CommandTarget::Files,
             Self::Import(_) | Self::List => CommandTarget::Host,
         }
     }
@@ -102,6 +108,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
         Command::Init(arguments) => init::run(context, &arguments),
         Command::Lint(arguments) => lint(context, kinds, &arguments),
         Command::Import(arguments) => import::run(context, kinds, &arguments).await,
+        Command::Export(arguments) => export::run(context, kinds, &arguments),
         Command::List => list(context).await,
     }
 }

@@ -3,6 +3,7 @@
 pub mod assertions;
 pub mod attempts;
 pub mod comparison;
+pub mod export;
 pub mod gate;
 pub mod import;
 pub mod matching;
