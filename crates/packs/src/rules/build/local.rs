@@ -13,6 +13,12 @@ use touchstone_kit::hex::hex;
 /// Part of the version of every such pack: `0.1.0-local-3fa9c1d2e4b5`.
 pub const LOCAL: &str = "local-";
 
+/// Whether a version is that of a pack whose files were used as they were.
+pub fn is_local(version: &str) -> bool {
+    let pre_release = version.split_once('-').map(|(_, rest)| rest);
+    pre_release.is_some_and(|it| it.split('.').any(|part| part.starts_with(LOCAL)))
+}
+
 /// Sets the versions, and drops the signature, which no longer holds.
 ///
 /// - A suite gets the version `0.0.N`, where N depends on its content. Its runs stay comparable while
@@ -139,6 +145,7 @@ mod tests {
             let files = changed(MANIFEST, "\"0.1.0\"", &format!("\"{own}\""));
             let local = version(&localize(&files).unwrap(), MANIFEST);
             assert!(local.starts_with(start), "{local}");
+            assert!(is_local(&local) && !is_local(own), "{local}");
             semver::Version::parse(&local).unwrap();
         }
     }
