@@ -9,6 +9,7 @@ pub mod github;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod run_list;
 #[cfg(test)]
 mod sample;
 pub mod scorecard;

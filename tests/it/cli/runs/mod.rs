@@ -3,6 +3,7 @@ mod eval;
 mod folder;
 mod inspect;
 mod interrupts;
+mod list;
 mod ownership;
 mod storage;
 mod suites;

@@ -1,5 +1,6 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
+pub mod advice;
 pub mod folder;
 pub mod trials;
 
@@ -9,12 +10,14 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::cli::cassette::CassetteOptions;
+use crate::cli::run::reference::resolve;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
+use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_openwop::suite::EvalMode;
@@ -37,7 +40,7 @@ Examples:
   touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
-    --baseline run_0199c0de --junit eval.xml --markdown eval.md
+    --baseline latest-passed --junit eval.xml --markdown eval.md
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default --trials 5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
@@ -64,7 +67,8 @@ pub struct Arguments {
     #[command(flatten)]
     model: ModelEndpoint,
 
-    /// Earlier run of the same suite and version to compare with
+    /// Earlier run of the same suite and version to compare with, by its id or a unique start of it;
+    /// `latest` or `latest-passed` of the same agent, in any version, and suite
     #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
     baseline: Option<String>,
 
@@ -89,6 +93,10 @@ pub struct Arguments {
     /// Number of trials, 1 to 100; results are pooled
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
+
+    /// Tag of the run, for `touchstone run list --tag`; repeat for several
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
 
     /// Run the suite even if it targets another agent
     #[arg(long)]
@@ -183,6 +191,7 @@ pub async fn run(
             arguments.subject = Subject::Suite(local.suite);
         }
     }
+    resolve_baseline(context, &mut arguments).await?;
     let cassette = arguments.cassette.open(context)?;
     let own = OwnModels {
         cassette: cassette.clone(),
@@ -194,11 +203,11 @@ pub async fn run(
         if let Some(trials) = arguments.trials {
             return trials::run(context, &session, &arguments, trials).await;
         }
-        let started: Started = session
-            .client()
-            .post("/v1/runs", &body)
-            .await
-            .map_err(|failure| advised(context, failure))?;
+        let client = session.client();
+        let started: Started = match client.post("/v1/runs", &body).await {
+            Err(failure) => return Err(advised(context, client, &arguments, failure).await),
+            started => started?,
+        };
         watch(
             context,
             &session,
@@ -220,21 +229,38 @@ pub async fn run(
     }
 }
 
-/// Adds a remedy to a refused run: the host answers the same for a missing suite and a missing
-/// agent.
-fn advised(context: &Context<'_>, failure: Failure) -> Failure {
-    let detail = |name: &str| failure.details.get(name).and_then(Value::as_str);
-    let field = detail("field");
-    if context.is_embedded() && detail("reason") == Some("model_missing") {
-        return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
+/// Replaces the name of the baseline by its id.
+async fn resolve_baseline(context: &Context<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
+    let Some(baseline) = &mut arguments.baseline else {
+        return Ok(());
+    };
+    let agent = arguments.agent.as_deref().unwrap_or_default();
+    let agent = agent.split_once('@').map_or(agent, |(agent, _)| agent);
+    let mut among = vec![("agentId", agent.to_owned())];
+    if let Subject::Suite(suite) = &arguments.subject
+        && let Some((suite, version)) = suite.split_once('@')
+    {
+        among.push(("suiteId", suite.to_owned()));
+        among.push(("suiteVersion", version.to_owned()));
     }
-    if field != Some("evalSuiteRef") || failure.remedy.is_some() {
-        return failure;
-    }
-    let program = context.program();
-    failure.or_try(format!(
-        "list suites with {program} suite list, and agents with {program} pack list"
-    ))
+    let session = context.read().await?;
+    *baseline = resolve(context, session.client(), baseline, &among).await?;
+    Ok(())
+}
+
+/// Adds a remedy to a refused run.
+async fn advised(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Arguments,
+    failure: Failure,
+) -> Failure {
+    let suite = match &arguments.subject {
+        Subject::Suite(suite) => suite.as_str(),
+        Subject::Folder(_) => "",
+    };
+    let agent = arguments.agent.as_deref().unwrap_or_default();
+    advice::explained(context, client, [suite, agent], failure).await
 }
 
 /// The body of `POST /v1/runs` (OpenWOP run-options; RFC 0081 §B).
@@ -273,12 +299,16 @@ fn request(arguments: &Arguments) -> Value {
     if arguments.any_target {
         set("evalTargetOverride", json!(true));
     }
-    json!({
+    let mut body = json!({
         "mode": "eval",
         "evalSuiteRef": suite,
         "agentId": agent,
         "configurable": configurable,
-    })
+    });
+    if let (Some(members), false) = (body.as_object_mut(), arguments.tags.is_empty()) {
+        members.insert("tags".to_owned(), json!(arguments.tags));
+    }
+    body
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::eval::Arguments;
+use crate::cli::eval::{Arguments, advised};
 use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::watch::{Interrupts, Started, follow};
 use crate::render::statistics::statistics;
+use crate::render::words::score;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::run::fold::RunStatus;
@@ -33,10 +34,10 @@ pub async fn run(
             configurable["trial"] =
                 json!({"experimentId": experiment, "index": index, "of": trials});
         }
-        let started: Started = client
-            .post("/v1/runs", &body)
-            .await
-            .map_err(|failure| crate::cli::eval::advised(context, failure))?;
+        let started: Started = match client.post("/v1/runs", &body).await {
+            Err(failure) => return Err(advised(context, client, arguments, failure).await),
+            started => started?,
+        };
         runs.push(started.run_id);
     }
     if !terminal.json() {
@@ -71,7 +72,10 @@ pub async fn run(
 fn line(n: usize, report: &EvalReport) -> String {
     let summary = &report.summary;
     format!(
-        "trial {n:<3} {:.3}  {} of {} passed  {}",
-        summary.aggregate_score, summary.passed_count, summary.task_count, report.run_id
+        "trial {n:<3} {:<5}  {} of {} passed  {}",
+        score(report),
+        summary.passed_count,
+        summary.task_count,
+        report.run_id
     )
 }
