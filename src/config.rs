@@ -22,7 +22,7 @@ use touchstone_packs::config::PackSettings;
 use touchstone_ratings::config::RatingSettings;
 use touchstone_runs::config::WebhookSettings;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
-use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::storage::{ContentSettings, Quotas, Retention};
 
 /// All settings of an operator.
 #[derive(Clone, Debug, Deserialize)]
@@ -58,6 +58,8 @@ pub struct Config {
     pub quotas: Quotas,
     /// When runs are deleted automatically.
     pub retention: Retention,
+    /// How long task content is kept.
+    pub content: ContentSettings,
 }
 
 /// Access to metrics.
@@ -208,6 +210,7 @@ impl Default for Config {
             oasis: OasisSettings::default(),
             quotas: Quotas::default(),
             retention: Retention::default(),
+            content: ContentSettings::default(),
         }
     }
 }

@@ -67,7 +67,7 @@ use touchstone_runs::service::runs::{RunServices, Runs};
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::workflows::Workflows;
-use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
 use touchstone_runs::webhook_client::WebhookClient;
 
 /// The parts of a host: its store, its adapters and its settings.
@@ -103,6 +103,8 @@ pub struct Parts {
     pub max_concurrency_per_tenant: usize,
     pub quotas: Quotas,
     pub retention: Retention,
+    /// How long task content is kept.
+    pub content: ContentRetention,
     /// The command that runs in this process; `None` for a host.
     pub command: Option<Arc<Command>>,
     /// Whether the workflows of conformance suites exist.
@@ -230,6 +232,7 @@ impl Services {
             deployed.clone(),
             parts.quotas,
             parts.retention,
+            parts.content,
         ));
         let library = Arc::new(Library::new(store.clone(), KINDS));
         let oasis = Arc::new(OasisLibrary::new(store.clone()));

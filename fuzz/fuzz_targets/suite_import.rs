@@ -1,21 +1,42 @@
 //! A file of another tool: rejected with a message, or imported as a valid suite, with every loss
-//! reported once and with its location.
+//! reported once and with its location. An imported suite can be exported. The first byte chooses the
+//! format; the part after a NUL byte is the content of every file that the document names.
 
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use touchstone::kinds::KINDS;
 use touchstone_openwop::suite::MatchStrategy;
-use touchstone_runs::rules::eval::import::{Fault, Format, Identity, convert};
+use touchstone_runs::rules::eval::export;
+use touchstone_runs::rules::eval::import::{
+    Columns, Fault, Files, Format, Identity, Imported, Options, Source, convert, pack, recognize,
+};
+use touchstone_runs::rules::eval::scoring_document::read::read_for;
 use touchstone_runs::rules::eval::suite_rules::check_suite;
 
+/// Every file has the same content.
+struct Same<'a>(&'a [u8]);
+
+impl Files for Same<'_> {
+    fn read(&self, _name: &str) -> Result<Vec<u8>, String> {
+        Ok(self.0.to_vec())
+    }
+
+    fn matching(&self, _pattern: &str) -> Result<Vec<String>, String> {
+        let names = ["a.csv", "b.jsonl", "c.yaml"];
+        Ok(names.map(str::to_owned).to_vec())
+    }
+}
+
 fuzz_target!(|data: &[u8]| -> Corpus {
-    let Some((which, file)) = data.split_first() else {
+    let Some((which, rest)) = data.split_first() else {
         return Corpus::Reject;
     };
+    let end = rest.iter().position(|byte| *byte == 0).filter(|_| *which < 128);
+    let (file, other) = rest.split_at(end.unwrap_or(rest.len()));
     let formats = Format::ALL;
     let format = formats[usize::from(*which) % formats.len()];
-    let strategy = if *which < 128 {
+    let strategy = if *which & 64 == 0 {
         MatchStrategy::Exact
     } else {
         MatchStrategy::Contains
@@ -26,13 +47,22 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         target_agent_id: None,
         pass_score: None,
     };
-    let _ = Format::of(file);
-    let losses = match convert(file, format, strategy, &identity) {
+    let columns = Columns::default();
+    let _ = recognize(file, &columns);
+    let files = Same(other.get(1..).unwrap_or_default());
+    let source = Source {
+        bytes: file,
+        files: &files,
+    };
+    let options = Options {
+        format,
+        strategy,
+        columns: &columns,
+        identity: &identity,
+    };
+    let losses = match convert(&source, &options) {
         Ok(imported) => {
-            assert!(
-                check_suite(KINDS, &imported.suite).is_ok(),
-                "what comes out is a suite"
-            );
+            check(&imported);
             imported.losses
         }
         Err(Fault::NoTasks(losses)) => losses,
@@ -54,3 +84,16 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     }
     Corpus::Keep
 });
+
+/// The suite and its scoring document are valid, and both can be exported.
+fn check(imported: &Imported) {
+    let suite = check_suite(KINDS, &imported.suite).expect("what comes out is a suite");
+    let scoring = imported.scoring.as_ref().map(|scoring| {
+        let read = read_for(scoring.to_string().as_bytes(), &suite);
+        read.expect("what comes out is a scoring document").document
+    });
+    assert!(pack::files(imported).contains_key("pack.json"));
+    for format in export::Format::ALL {
+        export::export(&suite, scoring.as_ref(), format).expect("a suite can be written");
+    }
+}

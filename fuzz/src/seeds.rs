@@ -17,10 +17,11 @@ use touchstone_packs::rules::build::template::new_pack;
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 13] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 14] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
+        ("scoring_document", texts(&scorings())),
         ("suite_import", foreign()),
         ("attestation", envelopes()?),
         ("request_body", texts(&bodies())),
@@ -41,6 +42,28 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", inputs.len());
     }
     Ok(())
+}
+
+/// Every group of assertions.
+fn scorings() -> Vec<Value> {
+    let assertions = json!([
+        {"type": "expected", "weight": 0}, {"type": "equals", "anyOf": ["a", 1, null]},
+        {"type": "contains-all", "values": ["a", "b"], "ignoreCase": true},
+        {"type": "regex", "pattern": "^[a-z]+$", "not": true},
+        {"type": "is-json", "schema": {"type": "object"}, "metric": "well formed"},
+        {"type": "json-path", "path": "$..b[?@.c > 1]", "operator": "<=", "value": 3, "quantifier": "all"},
+        {"type": "json-pointer", "pointer": "/a/0", "operator": "matches", "value": "x+"},
+        {"type": "number", "equals": 3, "relativeTolerance": 0.1, "extract": true},
+        {"type": "levenshtein", "value": "abc", "graded": true}, {"type": "rouge-n", "value": "a b", "n": 2},
+        {"type": "bleu", "anyOf": ["a b c d"]}, {"type": "latency", "maxMs": 5}, {"type": "cost", "maxUsd": 0.1},
+        {"type": "tool-called", "name": "a:b", "arguments": {"id": 1}, "after": "c:d", "max": 2},
+        {"type": "any", "assertions": [{"type": "refusal"}, {"type": "none", "assertions": [{"type": "tokens", "max": 1}]}]},
+    ]);
+    let entry = json!({"threshold": 0.5, "assertions": assertions});
+    vec![
+        json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t1": entry}}),
+        json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "defaults": entry, "tasks": {}}),
+    ]
 }
 
 /// Every kind of agent response.
@@ -156,8 +179,26 @@ tests:
         r#"{"input": [{"role": "user", "content": "2+2?"}], "ideal": ["4", "four"]}"#;
     let inspect = r#"[{"input": "2+2?", "target": "4", "choices": ["3", "4"], "id": 1}]"#;
     let csv = "id,input,expected\nFirst,2+2?,4\n,\"{\"\"a\"\": 1}\",\"[1]\"\n";
-    let files = (0_u8..).zip([promptfoo, openai_evals, inspect, csv]);
-    files
+    let log = r#"{"version": 2, "status": "success", "eval": {}, "samples": [{"id": "a", "epoch": 1, "input": "2+2?", "target": "4", "scores": {}}]}"#;
+    let goldens = r#"[{"input": "Hi", "expected_output": "Hello", "expected_tools": [{"name": "search"}]}]"#;
+    let items = r#"{"data": [{"id": "a", "datasetId": "d", "input": {"q": 1}, "expectedOutput": "b", "status": "ACTIVE"}]}"#;
+    let records = r#"{"id": "a", "_xact_id": "1", "input": "a", "expected": {"b": 1}}"#;
+    let spans = r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a1", "startTimeUnixNano": "1", "attributes": [{"key": "gen_ai.prompt", "value": {"stringValue": "Hi"}}, {"key": "gen_ai.completion", "value": {"stringValue": "Hello"}}]}, {"traceId": "a1", "attributes": [{"key": "gen_ai.tool.name", "value": {"stringValue": "t"}}, {"key": "gen_ai.tool.call.result", "value": {"stringValue": "{}"}}]}]}]}]}"#;
+    let in_files = "prompts: file://p.txt\ndefaultTest: {vars: {n: 1}, assert: [{type: regex, value: 'a+'}]}\ntests: [file://t.csv]\nscenarios: [{config: [{vars: {a: 1}}], tests: [{vars: {b: 2}}]}]\n\0q,__expected,__expected2\na,contains-any: a\\,b,latency(5)\n";
+    let registry = "a.v0: {class: 'evals.elsuite.basic.match:Match', args: {samples_jsonl: s.jsonl}}\n\0{\"input\": \"a\", \"ideal\": [\"b\", \"c\"]}\n";
+    let by_format = (0_u8..).zip([
+        promptfoo,
+        openai_evals,
+        inspect,
+        log,
+        goldens,
+        items,
+        records,
+        spans,
+        csv,
+    ]);
+    by_format
+        .chain([(0, in_files), (1, registry)])
         .map(|(format, text)| [&[format], text.as_bytes()].concat())
         .collect()
 }

@@ -142,11 +142,12 @@ impl Background {
             first: every,
             every,
         };
-        let at_once = |name| Periodic {
+        let at_once_then = |every, name| Periodic {
             name,
             first: Duration::ZERO,
-            every: CLEAN_EVERY,
+            every,
         };
+        let at_once = |name| at_once_then(CLEAN_EVERY, name);
         let (minute, store) = (JOBS_EVERY, self.store.as_ref());
         let schedule = async {
             // A command only assesses what its arguments name.
@@ -166,6 +167,8 @@ impl Background {
             after(CHECKPOINTS_EVERY, "audit_checkpoints")
                 .run(store, shutdown, || self.checkpoint()),
             at_once("retention").run(store, shutdown, || self.storage.sweep(shutdown)),
+            at_once_then(minute, "content")
+                .run(store, shutdown, || self.storage.delete_content(shutdown)),
             at_once("idempotency").run(store, shutdown, || self.expire()),
         );
     }

@@ -101,6 +101,7 @@ pub async fn open(
         max_concurrency_per_tenant: config.limits.max_concurrency_per_tenant,
         quotas: config.quotas,
         retention: config.retention,
+        content: config.content.retain,
         command,
         fixtures: config.conformance.enabled,
         clock,
@@ -149,9 +150,10 @@ fn models(
             ModelCatalog::build(&config.models, judge, &environment, clock)?.reaching(elsewhere)
         }
     };
-    Ok(match &own.cassette {
-        Some(cassette) => models.on(cassette),
-        None => models,
+    Ok(match (&own.cassette, &own.answers) {
+        (Some(cassette), _) => models.on(cassette),
+        (None, Some(answers)) => models.caching(answers),
+        (None, None) => models,
     })
 }
 

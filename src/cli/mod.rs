@@ -61,6 +61,7 @@ pub struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Eval(Box<touchstone_runs::cli::eval::Arguments>),
+    Matrix(Box<touchstone_runs::cli::eval::matrix::Matrix>),
     Compare(touchstone_runs::cli::compare::Arguments),
     #[command(subcommand)]
     Run(touchstone_runs::cli::run::Command),
@@ -177,6 +178,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
         Command::Eval(arguments) => {
             touchstone_runs::cli::eval::run(&context, KINDS, PACK_FORMAT, *arguments).await
+        }
+        Command::Matrix(arguments) => {
+            touchstone_runs::cli::eval::matrix::run(&context, PACK_FORMAT, *arguments).await
         }
         Command::Compare(arguments) => {
             touchstone_runs::cli::compare::run(&context, arguments).await

@@ -368,7 +368,7 @@ impl Seams {
         let suite = errand.suite.to_string();
         let suite = self
             .packs
-            .import_suite(&caller.tenant, suite.as_bytes())
+            .import_suite(&caller.tenant, suite.as_bytes(), None)
             .await
             .map_err(|error| match error {
                 ImportError::Problem(problem) => problem,

@@ -13,7 +13,9 @@ use touchstone_host::net::response_memory::MemoryReservation;
 use touchstone_host::net::response_memory::within;
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
+use touchstone_openwop::events::{
+    AnswerCached, Event, ModelRetried, ProviderUsage, UsageEstimated,
+};
 
 /// Maximum plausible cost of one call as reported by another host. A larger report is invalid, and
 /// the configured price applies.
@@ -114,6 +116,11 @@ impl Calls<'_> {
         state: &mut CallState,
     ) -> Result<ModelReply, CallError> {
         let info = self.binding.model.info();
+        // Needs no permit, and says nothing about the health of the endpoint.
+        if let Some(reply) = self.binding.model.recall(request).await {
+            state.first_call.get_or_insert_with(Instant::now);
+            return Ok(reply);
+        }
         let mut attempt = 1;
         loop {
             self.may_call().await?;
@@ -187,7 +194,12 @@ impl Calls<'_> {
         let usage = reported.unwrap_or_else(|| usage_from_size(octets, reply));
         let priced = || info.price.cost(usage.input, usage.output);
         let cost = reply.cost.filter(|cost| *cost <= MOST_COST);
-        let cost = cost.unwrap_or_else(priced);
+        let full = cost.unwrap_or_else(priced);
+        let cost = if reply.from_cache {
+            NanoUsd::default()
+        } else {
+            full
+        };
         let tokens = usage.input.saturating_add(usage.output);
         self.emit(Event::ProviderUsage(ProviderUsage {
             provider: info.provider.clone(),
@@ -206,6 +218,11 @@ impl Calls<'_> {
                 input_tokens: usage.input,
                 output_tokens: usage.output,
                 reason: invalid.then(|| INVALID_USAGE.to_owned()),
+            }));
+        }
+        if reply.from_cache {
+            self.emit(Event::AnswerCached(AnswerCached {
+                cost_saved_usd: full,
             }));
         }
         Estimate { tokens, cost }

@@ -51,7 +51,11 @@ pub struct JudgeEndpoint {
     pub judge_provider: Option<Provider>,
 }
 
-fn provider(name: &str) -> Result<Provider, String> {
+/// Parses the name of a provider of models.
+///
+/// # Errors
+/// It is not `openai` or `anthropic`.
+pub fn provider(name: &str) -> Result<Provider, String> {
     [Provider::Openai, Provider::Anthropic]
         .into_iter()
         .find(|provider| provider.as_str() == name)

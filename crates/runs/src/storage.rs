@@ -1,7 +1,10 @@
 //! Storage of a tenant: quotas, and when a run may be deleted.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::ports::storage::ContentKept;
 
 /// How much one tenant may store. 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -109,6 +112,74 @@ impl Retention {
     }
 }
 
+/// How long the logs of eval runs keep task content after their end. Scores, statistics and digests
+/// stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ContentSettings {
+    pub retain: ContentRetention,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentRetention {
+    /// Until the run is deleted.
+    #[default]
+    Always,
+    /// Only that of tasks that did not pass.
+    Failures,
+    /// This many days from the run's creation.
+    Days(u16),
+    /// Until the run has ended.
+    Never,
+}
+
+impl ContentRetention {
+    /// What logs keep of runs created before a time; `None` if they keep everything.
+    pub fn due(self, now: Timestamp) -> Option<(ContentKept, Timestamp)> {
+        match self {
+            Self::Always => None,
+            Self::Failures => Some((ContentKept::Failures, now)),
+            Self::Never => Some((ContentKept::None, now)),
+            Self::Days(days) => {
+                let age = SignedDuration::from_hours(i64::from(days) * 24);
+                let before = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+                Some((ContentKept::None, before))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentRetention {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Days(u64),
+            Word(String),
+        }
+        let form = Form::deserialize(from)?;
+        let days = match &form {
+            Form::Days(days) => Some(*days),
+            // From an environment variable.
+            Form::Word(word) => word.parse().ok(),
+        };
+        match (&form, days) {
+            (_, Some(days)) => u16::try_from(days)
+                .ok()
+                .filter(|days| *days > 0)
+                .map(Self::Days)
+                .ok_or_else(|| D::Error::custom(format!("{days} days are not 1 to {}", u16::MAX))),
+            (Form::Word(word), None) if word == "always" => Ok(Self::Always),
+            (Form::Word(word), None) if word == "failures" => Ok(Self::Failures),
+            (Form::Word(word), None) if word == "never" => Ok(Self::Never),
+            (Form::Word(word), None) => Err(D::Error::custom(format!(
+                "`{word}` is not `always`, `failures`, `never` or a number of days"
+            ))),
+            (Form::Days(_), None) => Err(D::Error::custom("not a number of days")),
+        }
+    }
+}
+
 /// A legal hold: neither requests nor retention delete the run until the hold is released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -157,6 +228,33 @@ mod tests {
     ) {
         let exceeded = QUOTAS.exceeded(&used, &adding);
         assert_eq!(exceeded.map(|exceeded| exceeded.quota), expected);
+    }
+
+    #[rstest::rstest]
+    #[case(r#"{"retain": "always"}"#, Some(ContentRetention::Always))]
+    #[case(r#"{"retain": "failures"}"#, Some(ContentRetention::Failures))]
+    #[case(r#"{"retain": "never"}"#, Some(ContentRetention::Never))]
+    #[case(r#"{"retain": 30}"#, Some(ContentRetention::Days(30)))]
+    #[case(r#"{"retain": "30"}"#, Some(ContentRetention::Days(30)))]
+    #[case(r#"{"retain": 0}"#, None)]
+    #[case(r#"{"retain": -1}"#, None)]
+    #[case(r#"{"retain": "sometimes"}"#, None)]
+    #[case(r#"{"keep": "never"}"#, None)]
+    fn content_retention_is_a_word_or_a_number_of_days(
+        #[case] text: &str,
+        #[case] expected: Option<ContentRetention>,
+    ) {
+        let found = serde_json::from_str::<ContentSettings>(text);
+        assert_eq!(found.ok().map(|it| it.retain), expected);
+    }
+
+    #[test]
+    fn content_is_due_after_its_days() {
+        let now: Timestamp = "2026-11-24T00:00:00Z".parse().unwrap();
+        let before = "2026-11-22T00:00:00Z".parse().unwrap();
+        let due = ContentRetention::Days(2).due(now);
+        assert_eq!(due, Some((ContentKept::None, before)));
+        assert_eq!(ContentRetention::Always.due(now), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use touchstone::kinds::KINDS;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::embedded::Embedded;
 use touchstone_kit::keys::SecretKey;
-use touchstone_packs::rules::build::sign;
+use touchstone_packs::rules::build::{Files, sign};
 use touchstone_packs::rules::verify::SigningMethod;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 
@@ -77,6 +77,11 @@ impl Home {
 
     /// With the demo's pack.
     pub fn with_pack() -> Self {
+        Self::with_signed(&Release::Present.files())
+    }
+
+    /// With a signed pack of these files.
+    pub fn with_signed(files: &Files) -> Self {
         let home = Self::empty();
         let key = SecretKey::from_random([7; 32]);
         let settings = format!(
@@ -85,13 +90,7 @@ impl Home {
             std::fs::read_to_string(home.config()).unwrap()
         );
         std::fs::write(home.config(), settings).unwrap();
-        let pack = sign(
-            &Release::Present.files(),
-            SigningMethod::Ed25519,
-            &key,
-            "test-1",
-        )
-        .unwrap();
+        let pack = sign(files, SigningMethod::Ed25519, &key, "test-1").unwrap();
         let config = Config {
             data: home.data(),
             ..Config::load(Some(&home.config())).unwrap()
@@ -116,6 +115,7 @@ impl Home {
     pub fn touchstone(&self) -> Command {
         let mut command = touchstone();
         command.current_dir(self.0.path());
+        command.env("XDG_CACHE_HOME", self.path(".cache"));
         command
     }
 

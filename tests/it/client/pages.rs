@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::not_run;
+use crate::cli::home::Home;
 use crate::cli::ratings::rating::{assert_good, with_evidence_about};
 use crate::ratings::api::{Site, badges::certified};
 use crate::store::Engine;
@@ -159,6 +160,47 @@ fn reports_fit_desktop_and_phone_screens() {
         assert!(page.contains(&name), "{page}");
         page
     });
+    assert_fit(&chromium, &pages);
+}
+
+#[test]
+fn a_report_of_a_run_fits_desktop_and_phone_screens() {
+    let Some(chromium) = chromium() else {
+        return;
+    };
+    let home = Home::empty();
+    assert_good(&home.run(&["pack", "init", "agent", "--name", "vendor.acme.agent"]));
+    let long = "m".repeat(LONGEST_NAME);
+    // Every answer is one long word.
+    let program = format!(
+        "import json, sys\n\
+         for line in sys.stdin:\n    \
+             question = json.loads(line)\n    \
+             answer = {{'id': question['id'], 'output': {{'label': '{long}'}}}}\n    \
+             print(json.dumps(answer), flush=True)\n"
+    );
+    std::fs::write(home.path("agent.py"), program).unwrap();
+    let done = home.run(&[
+        "--json",
+        "eval",
+        "agent",
+        "--agent-command",
+        "python3 agent.py",
+    ]);
+    let run = home.run_of(&done.document());
+    assert_good(&home.run(&["run", "report", &run, "--html", "plain.html"]));
+    let command = [
+        "run",
+        "report",
+        &run,
+        "--html",
+        "all.html",
+        "--with-content",
+    ];
+    assert_good(&home.run(&command));
+    let pages =
+        ["plain.html", "all.html"].map(|file| std::fs::read_to_string(home.path(file)).unwrap());
+    assert!(pages[1].contains(&long), "{}", pages[1]);
     assert_fit(&chromium, &pages);
 }
 

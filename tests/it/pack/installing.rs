@@ -21,7 +21,7 @@ use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::storage::Storage;
-use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
 
 use super::publishing::{key, trust};
 
@@ -98,6 +98,7 @@ async fn world() -> World {
         deployments.clone(),
         Quotas::default(),
         Retention::default(),
+        ContentRetention::default(),
     );
     World {
         packs: Packs::new(
@@ -280,13 +281,13 @@ async fn an_imported_suite_is_unsigned_and_checked() {
     let bytes = new_pack(NAME).unwrap()["evals/label.json"].clone();
     let record = world
         .packs
-        .import_suite(&world.tenant, &bytes)
+        .import_suite(&world.tenant, &bytes, None)
         .await
         .unwrap();
     assert!(!record.signed && record.pack.is_none());
     world
         .packs
-        .import_suite(&world.tenant, &bytes)
+        .import_suite(&world.tenant, &bytes, None)
         .await
         .unwrap();
 
@@ -294,14 +295,14 @@ async fn an_imported_suite_is_unsigned_and_checked() {
     changed["thresholds"] = json!({"passScore": 0});
     let outcome = world
         .packs
-        .import_suite(&world.tenant, changed.to_string().as_bytes())
+        .import_suite(&world.tenant, changed.to_string().as_bytes(), None)
         .await;
     assert!(matches!(outcome, Err(ImportError::Problem(p)) if p.code == ErrorCode::Conflict));
 
     changed["tasks"][1]["taskId"] = changed["tasks"][0]["taskId"].clone();
     let outcome = world
         .packs
-        .import_suite(&world.tenant, changed.to_string().as_bytes())
+        .import_suite(&world.tenant, changed.to_string().as_bytes(), None)
         .await;
     assert!(
         matches!(outcome, Err(ImportError::Faults(faults)) if faults[0].pointer == "/tasks/1/taskId")

@@ -25,6 +25,7 @@ fn suite(owner: &str, id: &str, digest: &str, pack: Option<&str>) -> SuiteRecord
         suite_id: id.to_owned(),
         version: "1.0.0".to_owned(),
         digest: digest.to_owned(),
+        scoring: None,
         task_count: 20,
         pack: pack.map(|version| format!("acme.triage@{version}")),
         signed: pack.is_some(),

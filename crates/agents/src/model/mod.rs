@@ -1,6 +1,7 @@
 //! Model endpoints: the catalog of endpoints per class, and the adapters for them.
 
 pub mod a2a;
+pub mod answer_cache;
 pub mod anthropic;
 pub mod cassette;
 pub mod command;
@@ -36,6 +37,7 @@ use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
 
 use crate::model::a2a::A2aAgent;
+use crate::model::answer_cache::AnswerCache;
 use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
@@ -95,6 +97,8 @@ pub struct OwnModels {
     pub cassette: Option<Cassette>,
     /// A command that answers for every agent.
     pub agent_command: Option<String>,
+    /// Answers of earlier commands. Only for local work: a run that may use them is no evidence.
+    pub answers: Option<Arc<AnswerCache>>,
 }
 
 /// The judge's section in the configuration, and its role on a cassette.
@@ -124,6 +128,7 @@ pub struct ModelCatalog {
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
     replayed_from: Option<ReplaySource>,
+    answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
 }
 
@@ -138,6 +143,10 @@ impl Models for ModelCatalog {
 
     fn replayed_from(&self) -> Option<ReplaySource> {
         self.replayed_from.clone()
+    }
+
+    fn has_answer_cache(&self) -> bool {
+        self.answer_cache
     }
 
     fn reach(
@@ -190,6 +199,26 @@ impl ModelCatalog {
         }
     }
 
+    /// Answers calls of model endpoints from the cache where it can, the judge's included. Agents
+    /// behind other protocols keep a state of their own, so their answers are not cached.
+    #[must_use]
+    pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
+        let bindings = self.by_class.values_mut();
+        let bindings = bindings.chain(&mut self.default).chain(&mut self.judge);
+        for binding in bindings {
+            let info = binding.model.info();
+            let is_model = [Provider::Anthropic, Provider::Openai]
+                .iter()
+                .any(|provider| provider.as_str() == info.provider);
+            let url = binding.endpoint.as_ref().and_then(|pin| pin.url.as_deref());
+            if let Some(url) = url.filter(|_| is_model) {
+                binding.model = cache.wrap(url, Arc::clone(&binding.model));
+                self.answer_cache = true;
+            }
+        }
+        self
+    }
+
     /// Records the models' calls on a cassette, or replaces the models by those of a cassette that
     /// is replayed.
     #[must_use]
@@ -209,6 +238,7 @@ impl ModelCatalog {
                     default: self.default.map(|binding| listen(ANY, binding)),
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
                     replayed_from: None,
+                    answer_cache: self.answer_cache,
                     // Their calls would not be on the cassette.
                     external: None,
                 }

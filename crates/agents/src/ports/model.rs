@@ -71,6 +71,10 @@ pub trait Model: Send + Sync {
     /// Sends one request. Dropping the future cancels it.
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError>;
     fn info(&self) -> &ModelInfo;
+    /// The answer to an equal earlier request, without a call.
+    async fn recall(&self, _request: &ModelRequest<'_>) -> Option<ModelReply> {
+        None
+    }
     /// Asks for the identity and the configuration of the agent behind the endpoint: `{"identity":
     /// {"name", "version"}, "configuration"}`. `None` if it does not report them.
     async fn adapter(&self) -> Option<Value> {
@@ -186,6 +190,10 @@ pub trait Models: Send + Sync {
     /// The cassette in use, if any.
     fn replayed_from(&self) -> Option<ReplaySource> {
         None
+    }
+    /// Whether answers may come from the cache of model answers.
+    fn has_answer_cache(&self) -> bool {
+        false
     }
     /// Binds a remote agent, within what this tenant may reach.
     ///

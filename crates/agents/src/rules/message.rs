@@ -161,4 +161,6 @@ pub struct ModelReply {
     pub refused: bool,
     /// Whether the answer was truncated at the token limit.
     pub truncated: bool,
+    /// Whether an earlier call got the answer, so that it costs nothing.
+    pub from_cache: bool,
 }

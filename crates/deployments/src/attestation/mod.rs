@@ -254,6 +254,15 @@ fn suite_of(report: &EvalReport) -> ResourceDescriptor {
     )
 }
 
+fn scoring_of(report: &EvalReport) -> Option<ResourceDescriptor> {
+    let suite = &report.suite;
+    let name = format!("{}@{} scoring", suite.suite_id, suite.version);
+    suite
+        .scoring_digest
+        .as_deref()
+        .map(|digest| descriptor(name, digest))
+}
+
 fn descriptor(name: String, digest: &str) -> ResourceDescriptor {
     ResourceDescriptor {
         name: Some(name),
@@ -281,7 +290,10 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
     };
     Some(TestResult {
         result,
-        configuration: vec![suite],
+        configuration: [Some(suite), scoring_of(report)]
+            .into_iter()
+            .flatten()
+            .collect(),
         passed_tests: named(TaskOutcome::Passed),
         warned_tests: Vec::new(),
         failed_tests: named(TaskOutcome::Failed),

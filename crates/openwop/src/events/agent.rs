@@ -227,6 +227,14 @@ pub struct ModelRetried {
     pub wait_ms: u64,
 }
 
+/// `touchstone.answer.cached`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerCached {
+    /// What the call would have cost.
+    pub cost_saved_usd: NanoUsd,
+}
+
 /// `touchstone.usage.estimated`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,6 +1,8 @@
 //! Payloads of eval runs (RFC 0081) and their tasks. They contain no task content, except
 //! [`JudgeReasoned`].
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::suite::EvalMode;
@@ -88,6 +90,19 @@ pub struct TaskJudged {
     pub judge: String,
     /// Whether each criterion is met, in the rubric's order.
     pub met: Vec<bool>,
+}
+
+/// `touchstone.task.measured`: the results of the assertions of a scoring document. Contains no
+/// content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskMeasured {
+    pub task_id: TaskId,
+    /// Whether each assertion of the task holds, in the document's order.
+    pub assertions: Vec<bool>,
+    /// The values of named metrics, 0.0..=1.0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
 }
 
 /// `touchstone.judge.reasoned`: a judge's reasons. The only event of this module with task content.

@@ -24,8 +24,9 @@ mod run;
 pub use crate::invocation::InvocationOutcome;
 pub use agent::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
-    AgentToolCalled, AgentToolReturned, EffectIntended, ModelRetried, OrchestratorDecision,
-    ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport, UsageEstimated,
+    AgentToolCalled, AgentToolReturned, AnswerCached, EffectIntended, ModelRetried,
+    OrchestratorDecision, ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport,
+    UsageEstimated,
 };
 pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
@@ -33,7 +34,7 @@ pub use deployment::{
 };
 pub use eval::{
     EvalCompleted, EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, TaskFailed, TaskJudged,
-    TaskReused, TaskSafety, TaskUnjudged,
+    TaskMeasured, TaskReused, TaskSafety, TaskUnjudged,
 };
 pub use extension::ExtensionEvent;
 pub use flow::{
@@ -180,6 +181,8 @@ events! {
     ModelRetried(ModelRetried) = "touchstone.model.retried";
     /// The provider reported no usage: the preceding `provider.usage` is an estimate by size.
     UsageEstimated(UsageEstimated) = "touchstone.usage.estimated";
+    /// The answer came from the cache of model answers: the preceding `provider.usage` cost nothing.
+    AnswerCached(AnswerCached) = "touchstone.answer.cached";
     /// A tool with side effects is about to be called.
     EffectIntended(EffectIntended) = "touchstone.effect.intended";
     /// The agent called a tool for which the suite has no response.
@@ -188,6 +191,8 @@ events! {
     TaskFailed(TaskFailed) = "touchstone.task.failed";
     /// A judge checked the criteria of the task's rubric.
     TaskJudged(TaskJudged) = "touchstone.task.judged";
+    /// The assertions of a scoring document were evaluated.
+    TaskMeasured(TaskMeasured) = "touchstone.task.measured";
     /// A judge gave its reasons.
     JudgeReasoned(JudgeReasoned) = "touchstone.judge.reasoned";
     /// Detectors found unsafe actions of the agent.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::cli::folder;
 use crate::config::PackSettings;
-use crate::rules::build::build;
 use crate::rules::build::local::localize;
+use crate::rules::build::{Files, build};
 use crate::rules::format::PackFormat;
 use crate::rules::inventory::PackFacts;
 use crate::rules::verify::{Fetched, Trust, TrustMode, verify};
@@ -26,13 +26,25 @@ pub async fn install_folder(
     format: PackFormat,
     path: &Path,
 ) -> Result<PackFacts, Failure> {
-    let files = folder::read(path)?;
+    install_files(context, format, path, &folder::read(path)?).await
+}
+
+/// Installs the files of a pack, which need not be on disk. `path` is where a reader finds them.
+///
+/// # Errors
+/// The files are not a valid pack.
+pub async fn install_files(
+    context: &Context<'_>,
+    format: PackFormat,
+    path: &Path,
+    files: &Files,
+) -> Result<PackFacts, Failure> {
     let settings: PackSettings = context.settings()?;
     let trust = Trust {
         mode: TrustMode::Open,
         ..Trust::default()
     };
-    let verified = localize(&files).and_then(|local| {
+    let verified = localize(files).and_then(|local| {
         let tgz = build(&local)?;
         let fetched = Fetched {
             served: None,
@@ -65,11 +77,15 @@ pub async fn install_folder(
 
 fn not_a_pack(context: &Context<'_>, path: &Path, refusal: &Refusal) -> Failure {
     let place = match (&refusal.file, refusal.stage) {
-        (Some(file), _) => format!("{}: ", path.join(file).display()),
-        (None, Stage::Archive) => format!("{}: ", path.display()),
+        (Some(file), _) if path.is_dir() => format!("{}: ", path.join(file).display()),
+        (Some(_), _) | (None, Stage::Archive) => format!("{}: ", path.display()),
         (None, _) => String::new(),
     };
-    Failure::bad_input(refusal.code.as_str(), format!("{place}{}", refusal.reason)).or_try(format!(
+    let failure = Failure::bad_input(refusal.code.as_str(), format!("{place}{}", refusal.reason));
+    if !path.is_dir() {
+        return failure;
+    }
+    failure.or_try(format!(
         "{} pack lint {}",
         context.program(),
         path.display()

@@ -53,16 +53,37 @@ pub async fn import(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
-    let text = canonical_text(&body);
+    let Import { suite, scoring } = Import::of(&body);
     let endpoint = "POST /v1/host/touchstone/suites".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let suite = packs
-            .import_suite(&tenant, text.as_bytes())
+            .import_suite(&tenant, suite.as_bytes(), scoring.map(String::into_bytes))
             .await
             .map_err(refused)?;
         Ok(Done::new(StatusCode::CREATED, shown(&suite)))
     })
     .await
+}
+
+/// The documents of an import: a suite, or an object with a suite and its scoring document.
+struct Import {
+    suite: String,
+    scoring: Option<String>,
+}
+
+impl Import {
+    fn of(body: &Value) -> Self {
+        match (body.get("suite"), body.get("scoring")) {
+            (Some(suite), scoring) => Self {
+                suite: canonical_text(suite),
+                scoring: scoring.map(canonical_text),
+            },
+            (None, _) => Self {
+                suite: canonical_text(body),
+                scoring: None,
+            },
+        }
+    }
 }
 
 /// `DELETE /v1/host/touchstone/suites/{suiteId}/{version}`.
@@ -133,8 +154,11 @@ fn shown(suite: &SuiteRecord) -> Value {
         "signed": suite.signed,
         "addedAt": suite.added_at,
     });
-    if let (Some(pack), Some(members)) = (&suite.pack, shown.as_object_mut()) {
-        members.insert("pack".to_owned(), json!(pack));
+    let members = [("pack", &suite.pack), ("scoringDigest", &suite.scoring)];
+    for (name, value) in members {
+        if let (Some(value), Some(members)) = (value, shown.as_object_mut()) {
+            members.insert(name.to_owned(), json!(value));
+        }
     }
     shown
 }

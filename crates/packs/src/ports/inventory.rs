@@ -31,6 +31,8 @@ pub struct SuiteRecord {
     pub version: String,
     /// `sha256-<base64>` of the canonical document; the key of its blob.
     pub digest: String,
+    /// `sha256-<base64>` of its scoring document, if it has one; the key of that blob.
+    pub scoring: Option<String>,
     /// Number of tasks, for lists.
     pub task_count: u32,
     /// The pack it came with, `name@version`; `None` for an imported suite, which is unsigned.

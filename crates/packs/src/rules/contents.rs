@@ -5,19 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::archive::Archive;
-use super::format::{PackFormat, ReadSuite};
+use super::format::PackFormat;
 use super::manifest::refs;
 use super::{Refusal, Stage};
 use crate::rules::manifest::capabilities::{self, Peers};
 use crate::rules::manifest::{self, Host};
 use touchstone_kit::error::ErrorCode;
-use touchstone_kit::json;
+use touchstone_kit::{integrity, json};
 use touchstone_openwop::pack::{AgentManifest, PackManifest};
 use touchstone_openwop::schema::{CompiledSchema, compile_untrusted};
-use touchstone_openwop::suite::{AgentEvalSuite, SuiteDocument};
+use touchstone_openwop::suite::{AgentEvalSuite, SuiteDocument, SuiteFault};
 
 /// Maximum memory in bytes for all parsed suites of a pack; enough for 20,000 small tasks.
 const MAX_SUITES_MEMORY: usize = 64 * 1024 * 1024;
@@ -71,6 +73,24 @@ pub struct PackSuite {
     pub document: SuiteDocument,
     /// `sha256-<base64>` of the canonical form.
     pub digest: String,
+    pub scoring: Option<PackScoring>,
+}
+
+/// The scoring document of a suite.
+#[derive(Clone, Debug)]
+pub struct PackScoring {
+    pub canonical: String,
+    /// `sha256-<base64>` of the canonical form.
+    pub digest: String,
+}
+
+impl PackScoring {
+    pub fn new(canonical: String) -> Self {
+        Self {
+            digest: integrity::of(canonical.as_bytes()),
+            canonical,
+        }
+    }
 }
 
 impl PackSuite {
@@ -142,7 +162,7 @@ fn bind(
     format: PackFormat,
 ) -> Result<PackContents, Refusal> {
     let mut agents = agents(&manifest, &archive, &peers, host)?;
-    let suites = suites(&manifest, &archive, format.read_suite)?;
+    let suites = suites(&manifest, &archive, format)?;
     for agent in &mut agents {
         let file = agent.manifest.eval_suite_ref.as_deref();
         let suite = file.and_then(|file| suites.iter().find(|suite| suite.file == file));
@@ -263,15 +283,20 @@ fn invalid(file: &str, reason: &str) -> Refusal {
 fn suites(
     manifest: &PackManifest,
     archive: &Archive,
-    read_suite: ReadSuite,
+    format: PackFormat,
 ) -> Result<Vec<PackSuite>, Refusal> {
     let mut memory = MAX_SUITES_MEMORY;
     let mut files: BTreeSet<&str> = archive
         .files
-        .keys()
-        .map(String::as_str)
-        .filter(|name| is_suite_file(name))
+        .iter()
+        .filter(|(name, bytes)| is_suite_file(name, bytes))
+        .map(|(name, _)| name.as_str())
         .collect();
+    for (file, bytes) in &archive.files {
+        if is_scoring_file(file, bytes) {
+            check_place(file, archive)?;
+        }
+    }
     for (index, agent) in manifest.agents.iter().enumerate() {
         if let Some(reference) = &agent.eval_suite_ref {
             refs::resolve(archive, reference, &format!("/agents/{index}/evalSuiteRef"))?;
@@ -292,7 +317,7 @@ fn suites(
         memory = memory
             .checked_sub(json::weight(bytes))
             .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
-        let document = read_suite(bytes).map_err(|faults| {
+        let document = (format.read_suite)(bytes).map_err(|faults| {
             refuse(faults.first().map(ToString::to_string).unwrap_or_default())
         })?;
         if !in_space_of(&document.suite.suite_id, &manifest.name) {
@@ -308,17 +333,99 @@ fn suites(
         suites.push(PackSuite {
             file: file.to_owned(),
             digest: document.digest(),
+            scoring: scoring(file, archive, &document.suite, format, &mut memory)?,
             document,
         });
     }
     Ok(suites)
 }
 
-/// Whether the name is that of a file directly in `evals/`.
-pub fn is_suite_file(name: &str) -> bool {
-    name.strip_prefix("evals/")
-        .and_then(|rest| rest.strip_suffix(".json"))
+/// The scoring document beside a suite.
+fn scoring(
+    suite_file: &str,
+    archive: &Archive,
+    suite: &AgentEvalSuite,
+    format: PackFormat,
+    memory: &mut usize,
+) -> Result<Option<PackScoring>, Refusal> {
+    let Some(file) = scoring_file(suite_file) else {
+        return Ok(None);
+    };
+    let Some(bytes) = archive.files.get(&file) else {
+        return Ok(None);
+    };
+    if !is_scoring_file(&file, bytes) {
+        return Ok(None);
+    }
+    let refuse = |reason: String| {
+        Refusal::new(ErrorCode::PackValidationFailed, Stage::Suite, reason).in_file(&file)
+    };
+    *memory = memory
+        .checked_sub(json::weight(bytes))
+        .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
+    let canonical = (format.read_scoring)(bytes, suite)
+        .map_err(|faults| refuse(faults.first().map(scoring_fault).unwrap_or_default()))?;
+    Ok(Some(PackScoring::new(canonical)))
+}
+
+/// A fault with its place.
+pub fn scoring_fault(fault: &SuiteFault) -> String {
+    match fault.pointer.as_str() {
+        "" => fault.reason.clone(),
+        pointer => format!("{pointer}: {}", fault.reason),
+    }
+}
+
+/// The end of the name of a scoring document.
+const SCORING: &str = ".scoring.json";
+
+/// The name of the scoring document of a suite's file.
+pub fn scoring_file(suite_file: &str) -> Option<String> {
+    let stem = suite_file.strip_suffix(".json")?;
+    Some(format!("{stem}{SCORING}"))
+}
+
+/// Whether a file directly in `evals/` is a scoring document. Earlier versions knew none, so a suite
+/// may have such a name.
+pub fn is_scoring_file(name: &str, bytes: &[u8]) -> bool {
+    name.strip_suffix(SCORING).is_some_and(is_in_evals) && !is_suite(bytes)
+}
+
+/// Whether a document has members that every suite and no scoring document has.
+fn is_suite(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Members {
+        modes: Option<IgnoredAny>,
+        version: Option<IgnoredAny>,
+    }
+    serde_json::from_slice(bytes)
+        .is_ok_and(|it: Members| it.modes.is_some() && it.version.is_some())
+}
+
+/// Refuses a scoring document without a suite, whose assertions nothing would evaluate.
+fn check_place(file: &str, archive: &Archive) -> Result<(), Refusal> {
+    let suite = file
+        .strip_suffix(SCORING)
+        .map(|stem| format!("{stem}.json"));
+    match suite.filter(|suite| !archive.files.contains_key(suite)) {
+        None => Ok(()),
+        Some(suite) => Err(Refusal::new(
+            ErrorCode::PackValidationFailed,
+            Stage::Suite,
+            format!("belongs to {suite}, which the pack does not have"),
+        )
+        .in_file(file)),
+    }
+}
+
+fn is_in_evals(stem: &str) -> bool {
+    stem.strip_prefix("evals/")
         .is_some_and(|stem| !stem.is_empty() && !stem.contains('/'))
+}
+
+/// Whether a file is a suite directly in `evals/`.
+pub fn is_suite_file(name: &str, bytes: &[u8]) -> bool {
+    !is_scoring_file(name, bytes) && name.strip_suffix(".json").is_some_and(is_in_evals)
 }
 
 /// Whether a suite id is in the publisher's namespace: a pack may only contain suites of its own

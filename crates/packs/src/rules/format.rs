@@ -8,10 +8,14 @@ use super::Refusal;
 use super::contents::PackContents;
 use crate::rules::build::Files;
 use crate::rules::build::lint::Finding;
-use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
+use touchstone_openwop::suite::{AgentEvalSuite, SuiteDocument, SuiteFault};
 
 /// Parses a suite; fails with everything that is wrong with it.
 pub type ReadSuite = fn(&[u8]) -> Result<SuiteDocument, Vec<SuiteFault>>;
+
+/// Parses the scoring document of a suite and returns its canonical text, over which its digest is
+/// computed; fails with everything that is wrong with it.
+pub type ReadScoring = fn(&[u8], &AgentEvalSuite) -> Result<String, Vec<SuiteFault>>;
 
 /// The files that another feature adds to packs.
 pub trait PackPart: Send + Sync {
@@ -32,6 +36,7 @@ pub trait PackPart: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct PackFormat {
     pub read_suite: ReadSuite,
+    pub read_scoring: ReadScoring,
     pub parts: &'static [&'static dyn PackPart],
 }
 

@@ -48,6 +48,9 @@ pub struct SuiteFacts {
     pub reference: String,
     /// `sha256-<base64>` of the canonical document.
     pub digest: String,
+    /// `sha256-<base64>` of the suite's scoring document, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring_digest: Option<String>,
     pub task_count: usize,
     /// Whether the pack's signature covers the suite.
     pub signed: bool,
@@ -65,6 +68,7 @@ pub fn facts(pack: &VerifiedPack) -> PackFacts {
     let suites = pack.contents.suites.iter().map(|suite| SuiteFacts {
         reference: suite.suite().reference(),
         digest: suite.digest.clone(),
+        scoring_digest: suite.scoring.as_ref().map(|it| it.digest.clone()),
         task_count: suite.suite().tasks.len(),
         signed,
     });

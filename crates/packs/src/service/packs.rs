@@ -10,6 +10,7 @@ use semver::Version;
 
 use crate::ports::host::{Addition, AgentDeployments, SharedStorage};
 use crate::ports::inventory::{InstallRecord, Revision, SuiteRecord};
+use crate::rules::contents::PackScoring;
 use crate::rules::format::PackFormat;
 use crate::rules::inventory;
 use crate::rules::inventory::PackFacts;
@@ -23,7 +24,7 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_openwop::pack::{AgentInventory, AgentInventoryEntry};
-use touchstone_openwop::suite::SuiteFault;
+use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 
 /// How often a removal is decided again because a deployment has changed.
 const ATTEMPTS: u32 = 32;
@@ -99,6 +100,7 @@ impl Packs {
                 suite_id: suite.suite().suite_id.clone(),
                 version: suite.suite().version.clone(),
                 digest: suite.digest.clone(),
+                scoring: suite.scoring.as_ref().map(|it| it.digest.clone()),
                 task_count: u32::try_from(suite.suite().tasks.len()).unwrap_or(u32::MAX),
                 pack: Some(pack.id.to_string()),
                 signed: pack.signature.coverage == SignatureCoverage::Tarball,
@@ -118,6 +120,10 @@ impl Packs {
             .suites
             .iter()
             .map(|suite| (suite.digest.as_str(), suite.document.canonical.as_bytes()))
+            .chain(pack.contents.suites.iter().filter_map(|suite| {
+                let scoring = suite.scoring.as_ref()?;
+                Some((scoring.digest.as_str(), scoring.canonical.as_bytes()))
+            }))
             .chain([(pack.integrity.as_str(), candidate.tgz.as_ref())])
             .collect();
         let installed = self
@@ -181,7 +187,10 @@ impl Packs {
             return Ok(());
         }
         let suites = &pack.contents.suites;
-        let suite_bytes = suites.iter().map(|suite| suite.document.canonical.len());
+        let suite_bytes = suites.iter().map(|suite| {
+            let scoring = suite.scoring.as_ref().map_or(0, |it| it.canonical.len());
+            suite.document.canonical.len() + scoring
+        });
         let bytes = suite_bytes.sum::<usize>() + candidate.tgz.len();
         let adding = Addition {
             packs: 1,
@@ -196,7 +205,7 @@ impl Packs {
         &self,
         tenant: &TenantId,
         (id, version, digest): (&str, &str, &str),
-        octets: &[u8],
+        bytes: usize,
     ) -> Result<(), Problem> {
         let known = store::inventory::suite(&self.store, tenant, id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
@@ -206,7 +215,7 @@ impl Packs {
         let adding = Addition {
             packs: 0,
             suites: 1,
-            bytes: u64::try_from(octets.len()).unwrap_or(u64::MAX),
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
         };
         self.storage.reserve(tenant, adding).await
     }
@@ -258,7 +267,7 @@ impl Packs {
             .map_err(|cause| internal(&cause))?
             .into_iter()
             .filter(|suite| suite.pack.as_ref() == Some(&origin))
-            .map(|suite| suite.digest);
+            .flat_map(|suite| [Some(suite.digest), suite.scoring].into_iter().flatten());
         Ok(packs.chain(suites).collect())
     }
 
@@ -341,40 +350,46 @@ impl Packs {
         })
     }
 
-    /// Adds an unsigned suite, for local work. Returns the suite as runs use it: the pack's, if a
-    /// pack contains the same document.
+    /// Adds an unsigned suite, with its scoring document if it has one, for local work. Returns the
+    /// suite as runs use it: the pack's, if a pack contains the same documents.
     ///
     /// # Errors
-    /// The faults of the suite, or `conflict` if its version exists with different content.
+    /// The faults of the documents, or `conflict` if the suite's version exists with different
+    /// content.
     pub async fn import_suite(
         &self,
         tenant: &TenantId,
         octets: &[u8],
+        scoring: Option<Vec<u8>>,
     ) -> Result<SuiteRecord, ImportError> {
-        // Parsing a large suite takes a while; keep the async thread free.
-        let octets = octets.to_vec();
-        let read_suite = self.format.read_suite;
-        let document = tokio::task::spawn_blocking(move || read_suite(&octets))
-            .await
-            .map_err(|cause| ImportError::Problem(internal(&cause)))?
-            .map_err(ImportError::Faults)?;
+        let (document, scoring) = self.read_import(octets.to_vec(), scoring).await?;
         let digest = document.digest();
-        let octets = document.canonical.as_bytes();
         let suite = &document.suite;
-        self.reserve_suite(tenant, (&suite.suite_id, &suite.version, &digest), octets)
-            .await
-            .map_err(ImportError::Problem)?;
+        let scoring_bytes = scoring.as_ref().map_or(0, |it| it.canonical.len());
+        self.reserve_suite(
+            tenant,
+            (&suite.suite_id, &suite.version, &digest),
+            document.canonical.len() + scoring_bytes,
+        )
+        .await
+        .map_err(ImportError::Problem)?;
         let record = SuiteRecord {
             tenant: tenant.clone(),
             suite_id: document.suite.suite_id.clone(),
             version: document.suite.version.clone(),
             digest,
+            scoring: scoring.as_ref().map(|it| it.digest.clone()),
             task_count: u32::try_from(document.suite.tasks.len()).unwrap_or(u32::MAX),
             pack: None,
             signed: false,
             added_at: self.clock.now(),
         };
-        let octets = [(record.digest.as_str(), octets)];
+        let mut octets = vec![(record.digest.as_str(), document.canonical.as_bytes())];
+        octets.extend(
+            scoring
+                .iter()
+                .map(|it| (it.digest.as_str(), it.canonical.as_bytes())),
+        );
         let added = self
             .with_octets(
                 tenant,
@@ -395,14 +410,39 @@ impl Packs {
                 Err(ImportError::Problem(Problem::new(
                     ErrorCode::Conflict,
                     format!(
-                        "{} exists with different content{origin}; give the changed suite another \
-                         version",
+                        "{} exists with different content{origin}; give the changed suite or \
+                         scoring document another version of the suite",
                         document.suite.reference()
                     ),
                 )))
             }
             Err(cause) => Err(ImportError::Problem(internal(&cause))),
         }
+    }
+
+    /// Parses an import. A large suite takes a while, so the async thread is kept free.
+    async fn read_import(
+        &self,
+        octets: Vec<u8>,
+        scoring: Option<Vec<u8>>,
+    ) -> Result<(SuiteDocument, Option<PackScoring>), ImportError> {
+        let format = self.format;
+        let reading = tokio::task::spawn_blocking(move || {
+            let document = (format.read_suite)(&octets)?;
+            let scoring = scoring.map(|bytes| (format.read_scoring)(&bytes, &document.suite));
+            let scoring = scoring.transpose().map_err(|faults| {
+                let place = |fault: SuiteFault| SuiteFault {
+                    pointer: format!("/scoring{}", fault.pointer),
+                    ..fault
+                };
+                faults.into_iter().map(place).collect::<Vec<_>>()
+            })?;
+            Ok((document, scoring.map(PackScoring::new)))
+        });
+        let read = reading
+            .await
+            .map_err(|cause| ImportError::Problem(internal(&cause)))?;
+        read.map_err(ImportError::Faults)
     }
 
     /// The suites of a tenant, by id and version.
@@ -429,8 +469,12 @@ impl Packs {
         let known = known.map_err(|cause| internal(&cause))?;
         match store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
             Ok(true) => {
-                let digest = known.as_ref().map(|suite| suite.digest.as_str());
-                let released = self.storage.release(tenant, digest.as_slice()).await;
+                let digests: Vec<&str> = known
+                    .iter()
+                    .flat_map(|suite| [Some(suite.digest.as_str()), suite.scoring.as_deref()])
+                    .flatten()
+                    .collect();
+                let released = self.storage.release(tenant, &digests).await;
                 released.map_err(|cause| internal(&cause))
             }
             Ok(false) => Err(Problem::new(

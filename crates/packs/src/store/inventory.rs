@@ -22,23 +22,34 @@ const PACKS: &str =
     "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1";
 const PACK_VERSIONS: &str = "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1 AND name = $2";
 
-const ADD_SUITE: &str = "INSERT INTO suite (tenant, suite_id, version, pack, digest, task_count, signed, added_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, suite_id, version, pack) DO NOTHING";
+const ADD_SUITE: &str = "INSERT INTO suite (tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (tenant, suite_id, version, pack) DO NOTHING";
 const OTHER_CONTENT: &str = "SELECT COUNT(*) FROM suite
-    WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND digest <> $4";
+    WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND (digest <> $4 OR scoring <> $5)";
 const REMOVE_PACK_SUITES: &str = "DELETE FROM suite WHERE tenant = $1 AND pack = $2";
 const REMOVE_IMPORT: &str =
     "DELETE FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND pack = ''";
 /// The same content may have been added several ways: signed before unsigned, then oldest first.
 const ONE_SUITE: &str =
-    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at
+    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring
     FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3
     ORDER BY signed DESC, added_at, pack LIMIT 1";
-const SUITES: &str = "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at
+const SUITES: &str =
+    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring
     FROM suite WHERE tenant = $1 ORDER BY suite_id, version, signed DESC, added_at, pack";
 
 type PackRow = (String, String, String, String, i64, String);
-type SuiteRow = (String, String, String, String, String, i64, bool, i64);
+type SuiteRow = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    i64,
+    bool,
+    i64,
+    String,
+);
 
 fn pack_of(row: PackRow) -> Result<InstallRecord, StoreError> {
     let (tenant, name, version, integrity, installed_at, facts) = row;
@@ -53,12 +64,13 @@ fn pack_of(row: PackRow) -> Result<InstallRecord, StoreError> {
 }
 
 fn suite_of(row: SuiteRow) -> Result<SuiteRecord, StoreError> {
-    let (tenant, suite_id, version, pack, digest, task_count, signed, added_at) = row;
+    let (tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring) = row;
     Ok(SuiteRecord {
         tenant: tenant.into(),
         suite_id,
         version,
         digest,
+        scoring: (!scoring.is_empty()).then_some(scoring),
         task_count: column("suite", "task_count").number(task_count)?,
         pack: (!pack.is_empty()).then_some(pack),
         signed,
@@ -83,6 +95,7 @@ async fn insert_suite(
         .bind(&suite.suite_id)
         .bind(&suite.version)
         .bind(&suite.digest)
+        .bind(suite.scoring.as_deref().unwrap_or_default())
         .fetch_one(&mut *transaction)
         .await?;
     if other > 0 {
@@ -99,6 +112,7 @@ async fn insert_suite(
         .bind(i64::from(suite.task_count))
         .bind(suite.signed)
         .bind(suite.added_at.as_microsecond())
+        .bind(suite.scoring.as_deref().unwrap_or_default())
         .execute(&mut *transaction)
         .await?;
     Ok(())

@@ -5,7 +5,10 @@ use touchstone_host::store::migrations::Schema;
 
 pub const SCHEMA: Schema = Schema {
     feature: "packs",
-    migrations: &[include_str!("../schema.sql")],
+    migrations: &[
+        include_str!("../schema.sql"),
+        include_str!("../scoring.sql"),
+    ],
     leases: &[],
     secrets: &[],
 };

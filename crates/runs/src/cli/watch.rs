@@ -192,6 +192,20 @@ pub async fn watch(
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
+    let report = follow_to_end(context, session, run, &mut interrupts).await?;
+    show(context, session, kinds, &report, outputs).await
+}
+
+/// Follows a run to its end, and returns its report.
+///
+/// # Errors
+/// The run could not be followed.
+pub async fn follow_to_end(
+    context: &Context<'_>,
+    session: &Session,
+    run: &str,
+    interrupts: &mut Interrupts,
+) -> Result<EvalReport, Failure> {
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
         // Print notes that are known at the start; the result repeats them.
@@ -201,8 +215,7 @@ pub async fn watch(
             }
         }
     }
-    let report = follow(context, session.client(), run, "", &mut interrupts).await?;
-    show(context, session, kinds, &report, outputs).await
+    follow(context, session.client(), run, "", interrupts).await
 }
 
 /// Ctrl-C and SIGTERM; CI pipelines end their jobs with the latter.

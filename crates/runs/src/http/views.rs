@@ -135,10 +135,7 @@ pub async fn diff(
 ) -> Answer {
     let against = query.run("against")?;
     let _permit = state.log.memory().reserve(DIFF_BYTES).await.map_err(full)?;
-    let diff = state
-        .diffs
-        .diff(&caller.tenant, &run.run_id, &against)
-        .await?;
+    let diff = state.diffs.diff(&caller, &run.run_id, &against).await?;
     json(StatusCode::OK, &diff)
 }
 

@@ -23,10 +23,38 @@ pub enum RunDeletion {
     Held,
 }
 
-/// A deleted run whose log still has content.
+/// The task content that the log of an eval run keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ContentKept {
+    None,
+    /// Of tasks that did not pass.
+    Failures,
+    All,
+}
+
+impl ContentKept {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Failures => "failures",
+            Self::All => "all",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::None, Self::Failures, Self::All]
+            .into_iter()
+            .find(|kept| kept.as_str() == text)
+    }
+}
+
+/// A run whose log still has content that is to be deleted.
 #[derive(Clone, Debug)]
 pub struct Unmasked {
     pub record: RunRecord,
+    /// Whether the run is deleted: then all content is masked, and not only that of tasks.
+    pub is_deleted: bool,
+    pub kept: ContentKept,
     /// The last sequence that was masked.
     pub masked_to: u64,
 }

@@ -102,6 +102,9 @@ fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
     if let Some(score) = report.score() {
         properties.insert(2, ("aggregateScore", score.to_string()));
     }
+    if let Some(scoring) = &report.suite.scoring_digest {
+        properties.push(("scoringDigest", scoring.clone()));
+    }
     if let Some(model) = &report.agent.model {
         properties.push(("model", model.clone()));
     }

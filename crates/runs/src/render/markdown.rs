@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::render::flips::flips;
 use crate::render::words::{
-    UNSIGNED, cost, cost_of, counts, judge, outcome, reason_of, rows, score, sign, verdict,
+    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome};
 use crate::rules::eval::statistics::{Evidence, statistics};
@@ -69,6 +69,9 @@ fn facts(text: &mut String, report: &EvalReport) {
         row("Judge", escaped(&judge));
     }
     row("Score", format!("{}, {}", score(report), counts(report)));
+    if let Some(metrics) = metrics(report) {
+        row("Metrics", escaped(&metrics));
+    }
     let shown = statistics(Evidence::of(report), None, None).gate;
     if let (Some(low), Some(high)) = (shown.low, shown.high) {
         row(

@@ -2,6 +2,7 @@
 //!
 //! Pure functions over the eval report, which is folded from the log. No decisions are made here.
 
+pub mod change;
 pub mod comparison;
 pub mod diff;
 pub mod flips;
@@ -9,6 +10,8 @@ pub mod github;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod matrix;
+pub mod report_page;
 pub mod run_list;
 #[cfg(test)]
 mod sample;

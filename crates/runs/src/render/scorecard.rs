@@ -7,8 +7,8 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use crate::render::flips::flips;
 use crate::render::statistics::{difference, noise};
 use crate::render::words::{
-    UNSIGNED, annotation_line, colour, cost, cost_of, counts, judge, outcome, reason_of, rows,
-    score, sign, verdict,
+    UNSIGNED, annotation_line, colour, cost, cost_of, counts, judge, metrics, outcome, reason_of,
+    rows, score, sign, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::scoring::p95;
@@ -192,6 +192,9 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
         numbers.push(format!("took {}", duration(total)));
     }
     let _ = writeln!(text, "total   {}", numbers.join(", "));
+    if let Some(metrics) = metrics(report) {
+        let _ = writeln!(text, "metrics {metrics}");
+    }
 }
 
 fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport, colors: Colors) {

@@ -2,7 +2,7 @@
 
 use comfy_table::Color;
 
-use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
@@ -23,7 +23,14 @@ pub fn score(report: &EvalReport) -> String {
 
 /// The run's cost, and the number of tasks for which it is an estimate.
 pub fn cost(report: &EvalReport) -> Option<String> {
-    let total = usd(report.summary.total_cost_usd?);
+    let mut total = usd(report.summary.total_cost_usd?);
+    if let Some(CachedAnswers {
+        cached, answers, ..
+    }) = report.answer_cache
+        && cached > 0
+    {
+        total.push_str(&format!(" ({cached} of {answers} answers from the cache)"));
+    }
     Some(match estimated(report) {
         0 => total,
         1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
@@ -70,6 +77,16 @@ pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     }
 }
 
+/// The means of the named metrics of a scoring document.
+pub fn metrics(report: &EvalReport) -> Option<String> {
+    let shown = report.metrics.iter().map(|metric| {
+        let (name, mean) = (plain(&metric.name), metric.mean);
+        format!("{name} {mean:.3} (n {})", metric.n_tasks)
+    });
+    let shown: Vec<String> = shown.collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
+}
+
 /// The warning in every view for a suite without a trusted signature.
 pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
 
@@ -78,6 +95,13 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     let mut parts = Vec::new();
     match (&task.reason, task.outcome) {
         (Some(reason), _) => parts.push(in_words(reason)),
+        (None, _) if !task.assertions.is_empty() => {
+            let held = task.assertions.iter().filter(|held| **held).count();
+            parts.push(format!(
+                "{held} of {} assertions hold",
+                task.assertions.len()
+            ));
+        }
         (None, _) if !task.criteria.is_empty() => {
             let met = task.criteria.iter().filter(|met| **met).count();
             parts.push(format!("{met} of {} criteria met", task.criteria.len()));
@@ -137,12 +161,14 @@ pub fn in_words(label: &str) -> String {
         "tls" => "TLS connection to the endpoint failed",
         "reset" => "endpoint closed the connection",
         "timeout" => "endpoint took too long",
+        "task_timeout" => "took longer than the limit per task",
         "not_http" => "endpoint does not speak HTTP",
         "blocked_address" => "endpoint's address is not allowed",
         "unauthorized" => "endpoint answered 401: API key missing or wrong",
         "forbidden" => "endpoint answered 403",
         "not_found" => "endpoint answered 404: no such model or path",
         "rate_limited" => "endpoint answered 429: too many requests",
+        "answer_too_large" => "answer is too large for the task's assertions",
         "output_not_json" => "output is not JSON",
         _ => {
             return match label.strip_prefix("status_") {

@@ -186,7 +186,7 @@ impl Bundles {
                 if event.sequence != after {
                     return Err(lacks_events());
                 }
-                let shown = match redactor.event(work, &event.body) {
+                let shown = match redactor.event(work.is_eval(), &event.body) {
                     Ok(shown) => shown,
                     Err(_) => unreadable(event).map_err(|cause| internal(&cause))?,
                 };

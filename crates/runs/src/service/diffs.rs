@@ -3,16 +3,23 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::rules::run::bundle::without_task_content;
 use crate::rules::run::diff::{LogDiff, Side, comparable};
+use crate::rules::run::record::Work;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
 use crate::store;
+use touchstone_host::access::Scope;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::RunId;
 use touchstone_openwop::diff::RunDiff;
 
 /// Events of each log in memory at a time.
@@ -33,13 +40,14 @@ impl Diffs {
         }
     }
 
-    /// The differences of `b` from `a`. Both belong to the tenant.
+    /// The differences of `b` from `a`. Content of eval runs is masked unless the caller may read
+    /// it.
     ///
     /// # Errors
-    /// `not_found` if either does not exist.
-    pub async fn diff(&self, tenant: &TenantId, a: &RunId, b: &RunId) -> Result<RunDiff, Problem> {
-        self.runs.record(tenant, a).await?;
-        self.runs.record(tenant, b).await?;
+    /// `not_found` if the caller's tenant does not have both.
+    pub async fn diff(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<RunDiff, Problem> {
+        let record_a = self.runs.record(&caller.tenant, a).await?;
+        let record_b = self.runs.record(&caller.tenant, b).await?;
         let (a, b) = (self.side(a).await?, self.side(b).await?);
         let end = comparable(&a, &b);
         let mut diff = LogDiff::default();
@@ -54,7 +62,14 @@ impl Diffs {
                 break;
             }
         }
-        Ok(diff.finish(a, b))
+        let mut found = diff.finish(a, b);
+        if !caller.has(Scope::RunsContent) {
+            for diff in &mut found.event_diffs {
+                mask(&record_a.spec.work, &mut diff.a_event);
+                mask(&record_b.spec.work, &mut diff.b_event);
+            }
+        }
+        Ok(found)
     }
 
     /// The length of the log and the status of the run at one moment.
@@ -69,6 +84,16 @@ impl Diffs {
             events,
             status,
         })
+    }
+}
+
+/// Masks the task content of an event of an eval run.
+fn mask(work: &Work, event: &mut Option<Value>) {
+    if let (true, Some(document)) = (work.is_eval(), event) {
+        let kind = document.get("type").and_then(Value::as_str);
+        let kind = kind.unwrap_or_default().to_owned();
+        let masked = without_task_content(&kind, &Bytes::from(document.to_string()));
+        *document = serde_json::from_slice(&masked).unwrap_or_default();
     }
 }
 

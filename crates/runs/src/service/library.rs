@@ -10,6 +10,8 @@ use moka::future::Cache;
 use semver::Version;
 use serde_json::{Value, json};
 
+use crate::rules::eval::scoring_document::ScoringDocument;
+use crate::rules::eval::scoring_document::read::read as read_scoring;
 use crate::rules::eval::suite_rules::read_suite;
 use crate::rules::kind::Kinds;
 use touchstone_agents::ports::agent::AgentDefinition;
@@ -25,6 +27,7 @@ use touchstone_packs::rules::{archive, contents};
 use touchstone_packs::store as pack_store;
 
 const CACHED_SUITES: u64 = 64;
+const CACHED_SCORINGS: u64 = 64;
 const CACHED_PACKS: u64 = 64;
 
 /// An installed suite or pack cannot be loaded.
@@ -35,7 +38,7 @@ pub enum Error {
     /// The bytes do not match their digest, or can no longer be parsed.
     #[error("the {what} {digest} was modified in the store")]
     Damaged {
-        /// `suite` or `pack`.
+        /// `suite`, `scoring document` or `pack`.
         what: &'static str,
         digest: String,
     },
@@ -71,6 +74,7 @@ pub struct Library {
     /// The evaluation kinds of this host.
     pub kinds: Kinds,
     suites: Cache<String, Arc<AgentEvalSuite>>,
+    scorings: Cache<String, Arc<ScoringDocument>>,
     packs: Cache<String, Arc<LoadedAgents>>,
 }
 
@@ -80,6 +84,7 @@ impl Library {
             store,
             kinds,
             suites: Cache::new(CACHED_SUITES),
+            scorings: Cache::new(CACHED_SCORINGS),
             packs: Cache::new(CACHED_PACKS),
         }
     }
@@ -106,6 +111,31 @@ impl Library {
         let suite = Arc::new(document.suite);
         self.suites.insert(digest.to_owned(), suite.clone()).await;
         Ok(Some(suite))
+    }
+
+    /// The scoring document with this digest.
+    ///
+    /// # Errors
+    /// The store failed, or the document is missing or was altered in it.
+    pub async fn scoring(&self, digest: &str) -> Result<Arc<ScoringDocument>, Error> {
+        if let Some(scoring) = self.scorings.get(digest).await {
+            return Ok(scoring);
+        }
+        let damaged = || Error::Damaged {
+            what: "scoring document",
+            digest: digest.to_owned(),
+        };
+        let bytes = pack_store::blobs::get(&self.store, digest).await?;
+        // Reading compiles every pattern and schema; keep the async thread free.
+        let reading = tokio::task::spawn_blocking(move || read_scoring(&bytes?).ok());
+        let read = reading.await.ok().flatten().ok_or_else(damaged)?;
+        if read.digest() != digest {
+            return Err(damaged());
+        }
+        let scoring = Arc::new(read.document);
+        let inserted = self.scorings.insert(digest.to_owned(), scoring.clone());
+        inserted.await;
+        Ok(scoring)
     }
 
     /// An agent of the pack with this digest.

@@ -1,6 +1,6 @@
 //! Quotas of tenants, deletion of runs, legal holds, retention.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,13 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::ports::storage::{Retained, RunDeletion};
+use crate::ports::storage::{ContentKept, Retained, RunDeletion};
 use crate::rules::kind::{Action, Kinds};
-use crate::rules::run::bundle::Redactor;
+use crate::rules::run::bundle::{Redactor, has_task_content, without_task_content};
+use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{RunRecord, Work};
 use crate::service::projections::Projections;
-use crate::storage::{LegalHold, Quotas, Retention, Usage};
+use crate::storage::{ContentRetention, LegalHold, Quotas, Retention, Usage};
 use crate::store;
 use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::clock::Clock;
@@ -24,8 +25,9 @@ use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_kit::redaction::mask;
+use touchstone_openwop::events::EventDocument;
 use touchstone_packs::ports::host::{Addition, AgentDeployments, SharedStorage};
 
 /// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
@@ -49,6 +51,7 @@ pub struct Storage {
     deployments: Arc<dyn AgentDeployments>,
     quotas: Quotas,
     retention: Retention,
+    content: ContentRetention,
     cached_usage: Mutex<HashMap<TenantId, (Instant, Usage)>>,
 }
 
@@ -61,6 +64,7 @@ impl Storage {
         deployments: Arc<dyn AgentDeployments>,
         quotas: Quotas,
         retention: Retention,
+        content: ContentRetention,
     ) -> Self {
         Self {
             store,
@@ -70,6 +74,7 @@ impl Storage {
             deployments,
             quotas,
             retention,
+            content,
             cached_usage: Mutex::default(),
         }
     }
@@ -173,9 +178,7 @@ impl Storage {
             }
         }
         // If interrupted, the host's next sweep masks the rest.
-        self.mask_deleted()
-            .await
-            .map_err(|cause| internal(&cause))?;
+        self.mask_all().await.map_err(|cause| internal(&cause))?;
         Ok(())
     }
 
@@ -243,7 +246,7 @@ impl Storage {
     /// # Errors
     /// The store failed.
     pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
-        self.mask_deleted().await?;
+        self.mask_all().await?;
         let Some(before) = self.retention.due_before(self.clock.now()) else {
             return Ok(0);
         };
@@ -255,10 +258,44 @@ impl Storage {
             for (_, record) in &due {
                 deleted += u64::from(self.delete_due(record).await?);
             }
-            self.mask_deleted().await?;
+            self.mask_all().await?;
         }
         if deleted > 0 {
             info!(deleted, "deleted runs past their retention");
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes the task content of eval runs that is not retained. Scores stay.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete_content(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
+        self.mask_all().await?;
+        let Some((kept, before)) = self.content.due(self.clock.now()) else {
+            return Ok(0);
+        };
+        let (mut after, mut deleted) = (0, 0);
+        while !shutdown.is_cancelled() {
+            let due = store::storage::content_due(&self.store, kept, before, after, RUNS).await?;
+            let Some((last, _)) = due.last() else { break };
+            after = *last;
+            for (_, record) in &due {
+                let reasons = vec![format!("content.retain: kept {}", kept.as_str())];
+                let decision = self.decision(
+                    RETENTION_PRINCIPAL,
+                    "runs:content-delete",
+                    &record.run_id,
+                    reasons,
+                );
+                let marked =
+                    store::storage::drop_content(&self.store, record, kept, &decision).await?;
+                deleted += u64::from(marked);
+            }
+            self.mask_all().await?;
+        }
+        if deleted > 0 {
+            info!(deleted, "deleted the task content of runs");
         }
         Ok(deleted)
     }
@@ -299,20 +336,43 @@ impl Storage {
         Ok(deleted)
     }
 
-    async fn mask_deleted(&self) -> Result<(), StoreError> {
+    /// Masks the logs of which content is to be deleted.
+    async fn mask_all(&self) -> Result<(), StoreError> {
         while let Some(unmasked) = store::storage::next_unmasked(&self.store).await? {
             let (record, from) = (&unmasked.record, unmasked.masked_to);
+            let passed = match unmasked.kept {
+                ContentKept::Failures => self.passed_tasks(record).await?,
+                ContentKept::None | ContentKept::All => HashSet::new(),
+            };
             let events = store::runs::read(&self.store, &record.run_id, from, EVENTS).await?;
             let done = reaches_end(&events, EVENTS);
             let masked_to = events.last().map_or(from, |last| last.sequence);
             let masked: Vec<StoredEvent> = events
                 .iter()
-                .filter_map(|event| masked(record, event))
+                .filter_map(|event| match (unmasked.is_deleted, unmasked.kept) {
+                    (true, _) => masked(record, event),
+                    (false, ContentKept::None) => masked_content(event),
+                    (false, ContentKept::Failures) => {
+                        of_task(event, &passed).then(|| masked_content(event))?
+                    }
+                    (false, ContentKept::All) => None,
+                })
                 .collect();
             store::storage::mask_events(&self.store, &record.run_id, &masked, masked_to, done)
                 .await?;
         }
         Ok(())
+    }
+
+    async fn passed_tasks(&self, record: &RunRecord) -> Result<HashSet<TaskId>, StoreError> {
+        let Some(eval) = record.spec.eval() else {
+            return Ok(HashSet::new());
+        };
+        let passed = |state: &RunState| {
+            let has_passed = |id: &&TaskId| state.eval.scored(id).is_some_and(|task| task.passed);
+            eval.tasks.iter().filter(has_passed).cloned().collect()
+        };
+        self.projections.with_state(&record.run_id, passed).await
     }
 
     async fn is_evidence(&self, record: &RunRecord) -> Result<bool, Problem> {
@@ -402,7 +462,7 @@ fn without_content(mut record: RunRecord) -> RunRecord {
 /// The event without content; `None` if it has none.
 fn masked(record: &RunRecord, event: &StoredEvent) -> Option<StoredEvent> {
     let mut redactor = Redactor::default();
-    let body = match redactor.event(&record.spec.work, &event.body) {
+    let body = match redactor.event(record.spec.work.is_eval(), &event.body) {
         Ok(_) if !redactor.applied() => return None,
         Ok(body) => body.get().to_owned(),
         // The content of an unreadable event is unknown.
@@ -412,6 +472,22 @@ fn masked(record: &RunRecord, event: &StoredEvent) -> Option<StoredEvent> {
         body: body.into(),
         ..event.clone()
     })
+}
+
+/// The event without task content; `None` if it has none.
+fn masked_content(event: &StoredEvent) -> Option<StoredEvent> {
+    has_task_content(&event.kind).then(|| StoredEvent {
+        body: without_task_content(&event.kind, &event.body),
+        ..event.clone()
+    })
+}
+
+/// Whether the event belongs to one of these tasks. An unreadable one may.
+fn of_task(event: &StoredEvent, tasks: &HashSet<TaskId>) -> bool {
+    match EventDocument::read(&event.body) {
+        Ok(document) => document.node_id.is_some_and(|id| tasks.contains(&id)),
+        Err(_) => true,
+    }
 }
 
 fn conflict(message: &str) -> Problem {

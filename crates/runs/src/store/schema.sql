@@ -34,6 +34,8 @@ CREATE TABLE run (
     deleted_at  BIGINT,
     -- The event up to which the log of a deleted run is masked; NULL if nothing is left to mask.
     masked_to   BIGINT,
+    -- The task content that the log keeps: all, failures (of tasks that did not pass) or none.
+    content     TEXT    NOT NULL DEFAULT 'all',
     legal_hold  TEXT,
     -- The command that executes the run; NULL if any host may. Hosts do not claim the runs of commands.
     executor    TEXT,
@@ -52,6 +54,7 @@ CREATE INDEX run_attempt ON run (tenant, eval_agent, eval_version, number) WHERE
 CREATE INDEX run_of_experiment ON run (tenant, experiment, number) WHERE experiment IS NOT NULL;
 CREATE INDEX run_of_profile ON run (tenant, eval_agent, eval_version, profile, number) WHERE profile IS NOT NULL AND ended;
 CREATE INDEX run_unmasked ON run (number) WHERE masked_to IS NOT NULL;
+CREATE INDEX run_with_content ON run (number) WHERE ended AND content <> 'none' AND eval_agent IS NOT NULL AND profile IS NULL;
 CREATE UNIQUE INDEX run_retry ON run (tenant, retry_root, retry_number) WHERE retry_root IS NOT NULL;
 
 -- The part of a run that never changes. A record names every task of its suite, so it may take megabytes.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::ports::storage::{Retained, RunDeletion, Unmasked};
+use crate::ports::storage::{ContentKept, Retained, RunDeletion, Unmasked};
 use crate::rules::run::record::RunRecord;
 use crate::storage::{LegalHold, Usage};
 use crate::store::runs::parse_record;
@@ -21,15 +21,17 @@ const USAGE: &str = "SELECT
     (SELECT COUNT(*) FROM run WHERE tenant = $1 AND deleted_at IS NULL),
     CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
         + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
-            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1)) AS BIGINT)";
+            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1
+            UNION SELECT scoring FROM suite WHERE tenant = $1)) AS BIGINT)";
 /// The update locks the row, so that a legal hold and a deletion are serialized.
 const LOOK: &str =
     "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
     RETURNING number, ended, legal_hold";
-const ATTEMPT: &str = "UPDATE run SET deleted_at = $2, masked_to = 0 WHERE number = $1";
+const ATTEMPT: &str =
+    "UPDATE run SET deleted_at = $2, masked_to = 0, content = 'none' WHERE number = $1";
 const ATTEMPT_RECORD: &str = "UPDATE run_record SET record = $2 WHERE run_number = $1";
 const UNMASKED: &str =
-    "SELECT r.masked_to, d.record FROM run r JOIN run_record d ON d.run_number = r.number
+    "SELECT r.masked_to, r.deleted_at IS NOT NULL, r.content, d.record FROM run r JOIN run_record d ON d.run_number = r.number
     WHERE r.masked_to IS NOT NULL ORDER BY r.number LIMIT 1";
 const MASK: &str = "UPDATE event SET body = $3
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence = $2";
@@ -38,6 +40,14 @@ const MASKED: &str =
     "UPDATE run SET masked_to = NULL, bytes = CAST((SELECT COALESCE(SUM(OCTET_LENGTH(body)), 0)
         FROM event WHERE run_number = run.number) AS BIGINT)
     WHERE run_id = $1 AND masked_to IS NOT NULL";
+const CONTENT: &str = "SELECT content FROM run WHERE run_id = $1";
+/// A run whose content is being masked is masked to its end first.
+const CONTENT_DUE: &str = "SELECT r.number, d.record FROM run r JOIN run_record d ON d.run_number = r.number
+    WHERE r.ended AND r.content <> 'none' AND r.eval_agent IS NOT NULL AND r.profile IS NULL AND r.content <> $1
+        AND r.deleted_at IS NULL AND r.legal_hold IS NULL AND r.masked_to IS NULL AND r.created_at < $2 AND r.number > $3
+    ORDER BY r.number LIMIT $4";
+const DROP_CONTENT: &str = "UPDATE run SET content = $2, masked_to = 0
+    WHERE run_id = $1 AND ended AND deleted_at IS NULL AND legal_hold IS NULL AND masked_to IS NULL";
 const HOLD: &str =
     "UPDATE run SET legal_hold = $3 WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
 const HELD: &str =
@@ -54,7 +64,7 @@ const LOCK_BLOB: Sql = Sql {
 /// A run record names the suite and packs that are needed to resume, retry or fork the run.
 const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM pack WHERE integrity = $1)
-    AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1)
+    AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1 OR scoring = $1)
     AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
 
 /// Rows that depend on a run. A callback subscription belongs to its run.
@@ -142,19 +152,82 @@ pub async fn delete_run(
     Ok(RunDeletion::Deleted)
 }
 
-/// The next deleted run whose log still has content.
+fn kept_of(text: &str) -> Result<ContentKept, StoreError> {
+    ContentKept::parse(text).ok_or_else(|| column("run", "content").inconsistent())
+}
+
+/// The task content that the log of a run keeps; `None` for an unknown run.
+pub async fn content_kept(
+    database: &Database,
+    run: &RunId,
+) -> Result<Option<ContentKept>, StoreError> {
+    let found: Option<String> = query(CONTENT)
+        .bind(run.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    found.map(|text| kept_of(&text)).transpose()
+}
+
+/// Up to `limit` ended eval runs of plain suites, by number, that follow the run numbered `after`,
+/// were created before `before`, keep more content than `kept`, and are not under a hold.
+pub async fn content_due(
+    database: &Database,
+    kept: ContentKept,
+    before: Timestamp,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(CONTENT_DUE)
+        .bind(kept.as_str())
+        .bind(before.as_microsecond())
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter()
+        .map(|(number, record)| Ok((number, parse_record(&record)?)))
+        .collect()
+}
+
+/// Marks content of a run for masking, together with the audit entry; `false` if the run is
+/// deleted, under a hold, or being masked.
+pub async fn drop_content(
+    database: &Database,
+    run: &RunRecord,
+    kept: ContentKept,
+    decision: &Decision,
+) -> Result<bool, StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let marked = query(DROP_CONTENT)
+        .bind(run.run_id.as_str())
+        .bind(kept.as_str())
+        .execute(&mut transaction)
+        .await?;
+    if marked == 0 {
+        transaction.rollback().await?;
+        return Ok(false);
+    }
+    record(&mut transaction, &run.tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(true)
+}
+
+/// The next run whose log still has content that is to be deleted.
 pub async fn next_unmasked(database: &Database) -> Result<Option<Unmasked>, StoreError> {
-    let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(database.readers()).await?;
-    let unmasked = row.map(|(masked_to, record)| {
+    let row: Option<(i64, bool, String, String)> =
+        query(UNMASKED).fetch_optional(database.readers()).await?;
+    let unmasked = row.map(|(masked_to, is_deleted, kept, record)| {
         Ok(Unmasked {
             record: parse_record(&record)?,
+            is_deleted,
+            kept: kept_of(&kept)?,
             masked_to: column("run", "masked_to").number(masked_to)?,
         })
     });
     unmasked.transpose()
 }
 
-/// Replaces these events of a deleted run and records how far its log is masked; `done` at its
+/// Replaces these events and records how far the log is masked; `done` at its
 /// end.
 pub async fn mask_events(
     database: &Database,

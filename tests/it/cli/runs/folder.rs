@@ -89,6 +89,43 @@ fn a_scorecard_in_a_pipe_has_no_task_content() {
 }
 
 #[test]
+fn a_report_page_has_content_only_if_asked_and_compares_with_a_baseline() {
+    let home = home_with_folder();
+    write_agent(&home, WRONG);
+    let before = home.run_of(&eval(&home, &[]).document());
+    write_agent(&home, RIGHT);
+    let after = home.run_of(&eval(&home, &[]).document());
+
+    let done = home.run(&["run", "report", &before, "--html", "plain.html"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let page = std::fs::read_to_string(home.path("plain.html")).unwrap();
+    for part in ["Failed", "office-question", "Conditions of a gate"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("Lisbon"), "{page}");
+
+    let command = ["run", "report", &before, "--html", "-", "--with-content"];
+    let done = home.run(&command);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stdout.contains("Do you have an office in Lisbon?"));
+    assert!(done.stdout.contains("This page contains task content"));
+
+    let command = [
+        "run",
+        "report",
+        &after,
+        "--html",
+        "-",
+        "--baseline",
+        &before,
+    ];
+    let done = home.run(&command);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stdout.contains("fixed"), "{}", done.stdout);
+    assert!(!done.stdout.contains("Lisbon"));
+}
+
+#[test]
 fn a_changed_prompt_is_another_version_and_no_gate_accepts_either() {
     let home = home_with_folder();
     write_agent(&home, RIGHT);

@@ -1,8 +1,11 @@
+mod assertions;
 mod compare;
+mod described;
 mod eval;
 mod folder;
 mod inspect;
 mod interrupts;
+mod iterate;
 mod list;
 mod ownership;
 mod storage;

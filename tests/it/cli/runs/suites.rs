@@ -1,4 +1,4 @@
-//! `suite init`, `lint` and `import`: creating suites.
+//! `suite init`, `lint`, `import` and `export`: creating suites.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ const SAMPLES: &str = "{\"input\": \"2+2?\", \"ideal\": [\"4\", \"four\"]}\n{\"i
 
 #[rstest]
 #[case::promptfoo("promptfooconfig.yaml", CONFIG, 1, 1)]
-#[case::openai("samples.jsonl", SAMPLES, 2, 1)]
+#[case::openai("samples.jsonl", SAMPLES, 2, 0)]
 #[case::inspect(
     "dataset.json",
     r#"[{"input": "2+2?", "target": "4", "metadata": {"a": 1}}]"#,
@@ -165,12 +165,14 @@ fn tasks_of_other_tools_are_imported_and_losses_are_reported(
 }
 
 #[rstest]
-#[case::nothing("x.csv", "question,answer\na,b\n", &[])]
-#[case::another("x.csv", "question,answer\na,b\n", &["--from", "csv"])]
+#[case::nothing("x.csv", "note,remark\na,b\n", &[])]
+#[case::another("x.csv", "note,remark\na,b\n", &["--format", "table"])]
+#[case::no_column("x.csv", "question,answer\na,b\n", &["--input", "query"])]
+#[case::no_row("x.csv", "question,answer\na\n", &[])]
 #[case::no_answer("x.jsonl", "{\"input\": 1}\n", &["--from", "openai-evals"])]
 #[case::no_score("x.csv", "input,expected\na,b\n", &["--pass-score", "2"])]
 #[case::no_id("x.csv", "input,expected\na,b\n", &["--suite-id", "X"])]
-#[case::no_format("x.csv", "input,expected\na,b\n", &["--from", "excel"])]
+#[case::no_format("x.csv", "input,expected\na,b\n", &["--format", "excel"])]
 #[case::no_yaml("x.yaml", "suiteId: [\n", &[])]
 #[case::a_suite_has_its_own_bar("suite.json", SUITE, &["--pass-score", "0.5"])]
 #[case::a_suite_has_its_own_name("suite.json", SUITE, &["--suite-id", "vendor.acme.evals.x"])]
@@ -185,4 +187,106 @@ fn a_file_that_cannot_be_imported_exits_2(
     let done = home.run(&[&["suite", "import", file], more].concat());
     assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(!done.stderr.is_empty());
+}
+
+const CONFIG_IN_FILES: &str = "
+prompts: [file://short.txt, file://long.txt]
+providers: [openai:gpt-4o-mini]
+tests: cases/*.csv
+";
+
+fn home_with_configuration() -> Home {
+    let home = Home::empty();
+    std::fs::create_dir(home.path("cases")).unwrap();
+    for (file, text) in [
+        ("promptfooconfig.yaml", CONFIG_IN_FILES),
+        ("short.txt", "Say {{word}}."),
+        ("long.txt", "Please say the word {{word}}."),
+        (
+            "cases/words.csv",
+            "word,__expected,__expected2\nyes,yes,\nno,contains: no,not-contains: yes\n",
+        ),
+    ] {
+        std::fs::write(home.path(file), text).unwrap();
+    }
+    home
+}
+
+/// An agent that says the word of its task.
+const ECHO: &str = "import json, sys\nfor line in sys.stdin:\n    question = json.loads(line)\n    \
+    print(json.dumps({'id': question['id'], 'output': question['input']['word']}), flush=True)\n";
+
+#[test]
+fn a_configuration_becomes_a_pack_that_is_evaluated_as_it_is() {
+    let home = home_with_configuration();
+    let done = home.run(&["suite", "import", "promptfooconfig.yaml", "--out", "words"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.stdout, "words: 2 agents, 2 tasks\n");
+    for part in [
+        "read promptfooconfig.yaml as a promptfoo configuration",
+        "not imported: `providers` (openai:gpt-4o-mini)",
+        "eval words --agent private.imported.promptfooconfig.short",
+    ] {
+        assert!(done.stderr.contains(part), "{part}: {}", done.stderr);
+    }
+    let again = home.run(&["suite", "import", "promptfooconfig.yaml", "--out", "words"]);
+    assert_eq!(again.code, 2, "{}", again.stdout);
+    assert!(again.stderr.contains("--force"), "{}", again.stderr);
+    std::fs::write(home.path("agent.py"), ECHO).unwrap();
+    let agent = "private.imported.promptfooconfig.long";
+    let done = home.run(&[
+        "--json",
+        "eval",
+        "words",
+        "--agent",
+        agent,
+        "--lenient",
+        "--agent-command",
+        "python3 agent.py",
+    ]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.document()["summary"]["passedCount"], 2);
+}
+
+#[test]
+fn an_imported_suite_is_exported_with_its_scoring_document() {
+    let home = home_with_configuration();
+    let done = home.run(&[
+        "suite",
+        "import",
+        "promptfooconfig.yaml",
+        "--out",
+        "words.json",
+    ]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stdout
+            .contains("words.scoring.json: assertions of 1 task"),
+        "{}",
+        done.stdout
+    );
+    let lines = home.run(&["suite", "export", "words.json", "--format", "jsonl"]);
+    assert_eq!(lines.code, 0, "{}", lines.stderr);
+    let second: Value = serde_json::from_str(lines.stdout.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(
+        second["assertions"][1],
+        json!({"type": "contains", "value": "yes", "not": true})
+    );
+    let exported = home.run(&[
+        "suite",
+        "export",
+        "words.json",
+        "--format",
+        "promptfoo",
+        "--out",
+        "again.yaml",
+    ]);
+    assert_eq!(exported.code, 0, "{}", exported.stderr);
+    let again = home.run(&["suite", "import", "again.yaml", "--out", "again.json"]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    let [first, second] = ["words", "again"].map(|name| {
+        let text = std::fs::read(home.path(&format!("{name}.scoring.json"))).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()["tasks"]["task-2"].clone()
+    });
+    assert_eq!(first, second);
 }

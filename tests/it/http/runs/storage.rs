@@ -3,6 +3,7 @@
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use touchstone::database;
@@ -11,7 +12,7 @@ use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
-use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
 use touchstone_runs::store as run_store;
 
 use crate::http::support::host::{
@@ -374,6 +375,106 @@ async fn a_gate_that_is_given_no_run_takes_the_newest_that_was_not_deleted() {
     assert_eq!(taken().await, json!(newest));
     assert_eq!(delete(&host, &newest).await.status, StatusCode::OK);
     assert_eq!(taken().await, json!(older));
+}
+
+/// A host that keeps content as told, with a run whose last task of three failed.
+async fn evaluated(dir: &tempfile::TempDir, content: ContentRetention) -> (TestHost, RunId) {
+    let file = dir.path().join("host.db");
+    let store = database::open(file.to_str().unwrap(), host_keys::usual())
+        .await
+        .unwrap();
+    let lab = Lab {
+        content,
+        ..Lab::default()
+    };
+    let place = HostUrl::public("https://assess.example.org").unwrap();
+    let host = TestHost::lab(store, HttpSettings::default(), place, lab).await;
+    host.equip(&says(&["a", "b", "wrong"])).await;
+    host.work();
+    let run = host.create().await;
+    host.ended(&run).await;
+    (host, run)
+}
+
+#[rstest]
+#[case::never(ContentRetention::Never, 0, [false, false])]
+#[case::failures(ContentRetention::Failures, 0, [false, true])]
+#[case::not_yet(ContentRetention::Days(2), 1, [true, true])]
+#[case::after_days(ContentRetention::Days(2), 3, [false, false])]
+#[case::always(ContentRetention::Always, 1000, [true, true])]
+#[tokio::test]
+async fn deleted_content_leaves_scores_and_statistics(
+    #[case] retention: ContentRetention,
+    #[case] days: i64,
+    #[case] kept: [bool; 2],
+) {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, run) = evaluated(&dir, retention).await;
+    let views = ["/report", "/statistics"].map(|view| format!("{}{view}", path(&run)));
+    let before = [
+        host.get(&views[0]).await.text(),
+        host.get(&views[1]).await.text(),
+    ];
+    let logged = host
+        .get(&format!("/v1/runs/{run}/events/poll"))
+        .await
+        .json();
+
+    host.clock.ahead(days);
+    let shutdown = CancellationToken::new();
+    let deletes = kept != [true, true];
+    for expected in [u64::from(deletes), 0] {
+        let deleted = host.storage.delete_content(&shutdown).await.unwrap();
+        assert_eq!(deleted, expected);
+    }
+    host.clock.ahead(0);
+
+    let after = [
+        host.get(&views[0]).await.text(),
+        host.get(&views[1]).await.text(),
+    ];
+    assert_eq!(before, after);
+    for (task, kept) in [("task-0", kept[0]), ("task-2", kept[1])] {
+        let details = host
+            .get(&format!("{}/tasks/{task}", path(&run)))
+            .await
+            .json();
+        assert_eq!(details["actual"].is_null(), !kept, "{details}");
+        assert_eq!(details["contentDeleted"] == json!(true), !kept, "{details}");
+    }
+    // The log has the same events.
+    let log = run_store::runs::read(&host.store, &run, 0, 100)
+        .await
+        .unwrap();
+    assert_eq!(log.len(), logged["events"].as_array().unwrap().len());
+    let answers = log.iter().filter(|event| &*event.kind == "agent.decided");
+    let masked =
+        answers.filter(|event| String::from_utf8_lossy(&event.body).contains("[REDACTED]"));
+    let expected = if kept[1] && !kept[0] {
+        2
+    } else if kept[1] {
+        0
+    } else {
+        3
+    };
+    assert_eq!(masked.count(), expected);
+
+    let fork = host
+        .post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "replay"}))
+        .await;
+    assert_eq!(fork.status == StatusCode::CONFLICT, deletes, "{fork:?}");
+    let audited = audited(&host, "host:retention").await;
+    assert_eq!(audited.len(), usize::from(deletes), "{audited:?}");
+}
+
+#[tokio::test]
+async fn a_legal_hold_keeps_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, run) = evaluated(&dir, ContentRetention::Never).await;
+    let hold = format!("{}:hold", path(&run));
+    host.post(&hold, &json!({"reason": "case 17"})).await;
+    let shutdown = CancellationToken::new();
+    assert_eq!(host.storage.delete_content(&shutdown).await.unwrap(), 0);
 }
 
 #[tokio::test]

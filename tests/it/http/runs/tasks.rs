@@ -95,6 +95,37 @@ async fn content_needs_its_own_scope() {
 }
 
 #[tokio::test]
+async fn events_and_differences_show_answers_only_with_the_scope_of_content() {
+    let host = TestHost::working(&says(&["secret-answer"])).await;
+    let runs = [host.create().await, host.create().await];
+    for run in &runs {
+        host.ended(run).await;
+    }
+    let run = &runs[0];
+    let views = [
+        format!("/v1/runs/{run}/events"),
+        format!("/v1/runs/{run}/events?bufferMs=100"),
+        format!("/v1/runs/{run}/events/poll"),
+        format!("/v1/runs/{run}:diff?against={}", runs[1]),
+    ];
+    let reader = host.key_with(&[Scope::RunsRead]).await;
+    let entitled = host.key_with(&[Scope::RunsRead, Scope::RunsContent]).await;
+    for path in &views {
+        let read = async |key: &str| {
+            let reply = host.request(Method::GET, path).key(key).send().await;
+            assert_eq!(reply.status, StatusCode::OK, "{path}: {reply:?}");
+            reply.text()
+        };
+        let (plain, full) = (read(&reader).await, read(&entitled).await);
+        assert!(!plain.contains("secret-answer"), "{path}: {plain}");
+        if !path.contains(":diff") {
+            assert!(full.contains("secret-answer"), "{path}: {full}");
+            assert!(plain.contains("eval.scored"), "{path}: {plain}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_read_of_content_is_audited_without_the_content() {
     let (host, run) = evaluated().await;
     host.get(&path(&run, "/task-2")).await;

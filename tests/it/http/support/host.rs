@@ -68,7 +68,7 @@ use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
 use touchstone_runs::service::worker::{Worker, WorkerSettings};
-use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
 use touchstone_runs::webhook_client::WebhookClient;
 use tower::ServiceExt as _;
 use url::Url;
@@ -233,6 +233,7 @@ pub struct Lab {
     pub providers: Arc<dyn Providers>,
     pub quotas: Quotas,
     pub retention: Retention,
+    pub content: ContentRetention,
     /// Trusted publishers of uploaded packs; open by default.
     pub trust: Trust,
     pub publication: Option<Publication>,
@@ -271,6 +272,7 @@ impl Default for Lab {
             providers: Arc::new(NoProviders),
             quotas: Quotas::default(),
             retention: Retention::default(),
+            content: ContentRetention::default(),
             trust: Trust {
                 mode: TrustMode::Open,
                 ..Trust::default()
@@ -417,6 +419,7 @@ impl TestHost {
             max_concurrency_per_tenant: 64,
             quotas: lab.quotas,
             retention: lab.retention,
+            content: lab.content,
             command: None,
             fixtures: true,
         });

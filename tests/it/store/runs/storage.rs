@@ -88,6 +88,7 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         suite_id: "s".to_owned(),
         version: "1.0.0".to_owned(),
         digest: "sha256-s".to_owned(),
+        scoring: None,
         task_count: 1,
         pack: None,
         signed: false,

@@ -192,6 +192,13 @@ struct Usage {
 /// The recorded form of a request: everything that the answer may depend on, but nothing of the run
 /// and no secrets.
 pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
+    let mut kept = exact_request_of(info, request);
+    mask_in(&mut kept);
+    kept
+}
+
+/// Everything that the answer to a request may depend on, secrets included.
+pub fn exact_request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
     // As text: printing and parsing a number must not change the key.
     let messages = messages_of(request, |call| {
         Value::String(match &call.arguments {
@@ -214,7 +221,6 @@ pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
     {
         members.insert("definitions".to_owned(), json!(request.definitions));
     }
-    mask_in(&mut kept);
     kept
 }
 
@@ -300,7 +306,8 @@ impl Outcome {
 }
 
 impl Reply {
-    fn of(reply: &ModelReply) -> Self {
+    /// The answer, secrets included.
+    pub fn of(reply: &ModelReply) -> Self {
         Self {
             text: reply.text.clone(),
             reasoning: reply.reasoning.clone(),
@@ -351,6 +358,7 @@ impl From<Reply> for ModelReply {
                 cached_input: usage.cached_input,
             }),
             usage_invalid: false,
+            from_cache: false,
             cost: reply.cost.map(NanoUsd),
             refused: reply.refused,
             truncated: reply.truncated,

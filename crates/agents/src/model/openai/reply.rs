@@ -107,6 +107,7 @@ pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -
         tool_calls: calls.into_iter().map(|c| tool_call(c, names)).collect(),
         usage_invalid: matches!(usage, Reported::Invalid),
         usage: usage.valid(),
+        from_cache: false,
     }
 }
 

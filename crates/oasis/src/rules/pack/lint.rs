@@ -171,7 +171,10 @@ impl Linter<'_> {
         let agents = manifest.and_then(|bytes| manifest::read(bytes).ok());
         let agents = agents.map(|manifest| manifest.agents).unwrap_or_default();
         let files = self.files;
-        for (file, bytes) in files.iter().filter(|(name, _)| is_suite_file(name)) {
+        for (file, bytes) in files
+            .iter()
+            .filter(|(name, bytes)| is_suite_file(name, bytes))
+        {
             let Ok(document) = (self.read_suite)(bytes) else {
                 continue;
             };

@@ -5,10 +5,13 @@ use serde::Serialize;
 
 use crate::rules::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
 use crate::rules::build::{self, Files};
-use crate::rules::contents::{self, PackContents, is_suite_file};
-use crate::rules::format::{PackFormat, ReadSuite};
+use crate::rules::contents::{
+    self, PackContents, is_scoring_file, is_suite_file, scoring_fault, scoring_file,
+};
+use crate::rules::format::PackFormat;
 use crate::rules::manifest::Host;
 use crate::rules::{Refusal, archive};
+use touchstone_kit::json_place::place;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -59,13 +62,17 @@ impl From<Refusal> for Finding {
 
 /// Lints the files of a pack. Without an error finding, the pack installs once it is signed.
 pub fn lint(files: &Files, host: &Host, format: PackFormat) -> Vec<Finding> {
-    let known = suite_findings(files, format.read_suite);
+    let known = suite_findings(files, format);
     let mut findings = known.clone();
     match build::build(files).and_then(|tgz| archive::read(&tgz)) {
         Ok(archive) => {
             // Loading stops at the first fault of a suite, which is already among the findings.
             let more = content_findings(archive, host, format);
-            findings.extend(more.into_iter().filter(|f| !known.contains(f)));
+            findings.extend(more.into_iter().filter(|f| {
+                !known
+                    .iter()
+                    .any(|known| known.file == f.file && known.reason == f.reason)
+            }));
         }
         Err(refusal) => findings.push(refusal.into()),
     }
@@ -94,12 +101,35 @@ pub fn lint_whole(files: &Files, host: &Host, format: PackFormat) -> Vec<Finding
     findings
 }
 
-/// Every fault of every suite; loading stops at the first.
-fn suite_findings(files: &Files, read_suite: ReadSuite) -> Vec<Finding> {
+/// Every fault of every suite and its scoring document; loading stops at the first.
+fn suite_findings(files: &Files, format: PackFormat) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (name, bytes) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-        for fault in read_suite(bytes).err().into_iter().flatten() {
-            findings.push(Finding::new(Severity::Error, Some(name), fault.to_string()));
+    let suites = files
+        .iter()
+        .filter(|(name, bytes)| is_suite_file(name, bytes));
+    for (name, bytes) in suites {
+        let document = match (format.read_suite)(bytes) {
+            Ok(document) => document,
+            Err(faults) => {
+                findings.extend(
+                    faults
+                        .iter()
+                        .map(|fault| Finding::new(Severity::Error, Some(name), fault.to_string())),
+                );
+                continue;
+            }
+        };
+        let file = scoring_file(name).unwrap_or_default();
+        let scoring = files.get(&file).filter(|it| is_scoring_file(&file, it));
+        let read = scoring.map(|bytes| (format.read_scoring)(bytes, &document.suite));
+        for fault in read.and_then(Result::err).into_iter().flatten() {
+            let text = scoring.map(Vec::as_slice).unwrap_or_default();
+            let (line, column) = place(text, &fault.pointer);
+            findings.push(Finding {
+                line: Some(line),
+                column: Some(column),
+                ..Finding::new(Severity::Error, Some(&file), scoring_fault(&fault))
+            });
         }
     }
     findings

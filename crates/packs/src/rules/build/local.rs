@@ -7,21 +7,23 @@ use sha2::{Digest as _, Sha256};
 use super::{Files, identity, read_manifest, refuse, set};
 use crate::rules::Refusal;
 use crate::rules::archive::{EMBEDDED_SIGNATURE, MANIFEST};
+use crate::rules::contents::scoring_file;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::hex::hex;
 
 /// Part of the version of every such pack: `0.1.0-local-3fa9c1d2e4b5`.
 pub const LOCAL: &str = "local-";
 
-/// Whether a version is that of a pack whose files were used as they were.
+/// Whether a version is that of local work.
 pub fn is_local(version: &str) -> bool {
-    let pre_release = version.split_once('-').map(|(_, rest)| rest);
-    pre_release.is_some_and(|it| it.split('.').any(|part| part.starts_with(LOCAL)))
+    let pre_release = version.split_once('-').map(|(_, part)| part);
+    let mut parts = pre_release.into_iter().flat_map(|part| part.split('.'));
+    parts.any(|part| part.starts_with(LOCAL))
 }
 
 /// Sets the versions, and drops the signature, which no longer holds.
 ///
-/// - A suite gets the version `0.0.N`, where N depends on its content. Its runs stay comparable while
+/// - A suite gets the version `0.0.N`, where N depends on its content and its scoring document. Its runs stay comparable while
 ///   only the agent changes.
 /// - The pack gets its own version with a pre-release part that depends on all its files.
 ///
@@ -33,8 +35,9 @@ pub fn localize(files: &Files) -> Result<Files, Refusal> {
     let mut manifest = read_manifest(files)?;
     let id = identity(&manifest)?;
     for (name, bytes) in &mut local {
+        let scoring = scoring_file(name).and_then(|file| files.get(&file));
         if name != MANIFEST
-            && let Some(suite) = local_suite(bytes)
+            && let Some(suite) = local_suite(bytes, scoring)
         {
             *bytes = suite;
         }
@@ -62,7 +65,7 @@ pub fn localize(files: &Files) -> Result<Files, Refusal> {
 
 /// The document with its local version; `None` if it is not a suite. Faults of a suite are found
 /// when the pack is verified.
-fn local_suite(bytes: &[u8]) -> Option<Vec<u8>> {
+fn local_suite(bytes: &[u8], scoring: Option<&Vec<u8>>) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     let members = document.as_object()?;
     let is_suite = members.contains_key("suiteId")
@@ -72,7 +75,13 @@ fn local_suite(bytes: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     set(&mut document, "version", None);
-    let digest = Sha256::digest(document.to_string());
+    let mut digest = Sha256::new();
+    digest.update(document.to_string());
+    if let Some(scoring) = scoring {
+        digest.update([0]);
+        digest.update(scoring);
+    }
+    let digest = digest.finalize();
     let number = digest
         .iter()
         .take(4)
@@ -137,6 +146,21 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_scoring_document_changes_the_version_of_its_suite() {
+        let with = |scoring: &str| {
+            let mut files = folder();
+            files.insert(
+                "evals/label.scoring.json".to_owned(),
+                scoring.as_bytes().to_vec(),
+            );
+            version(&localize(&files).unwrap(), "evals/label.json")
+        };
+        let without = version(&localize(&folder()).unwrap(), "evals/label.json");
+        assert_ne!(with("{}"), without);
+        assert_ne!(with("{}"), with("{\"a\": 1}"));
+    }
+
+    #[test]
     fn the_version_is_a_pre_release_of_the_packs_own() {
         for (own, start) in [
             ("0.1.0", "0.1.0-local-"),
@@ -145,7 +169,7 @@ mod tests {
             let files = changed(MANIFEST, "\"0.1.0\"", &format!("\"{own}\""));
             let local = version(&localize(&files).unwrap(), MANIFEST);
             assert!(local.starts_with(start), "{local}");
-            assert!(is_local(&local) && !is_local(own), "{local}");
+            assert!(is_local(&local) && !is_local(own));
             semver::Version::parse(&local).unwrap();
         }
     }

@@ -18,6 +18,9 @@ pub struct Profile {
     /// evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<String>,
+    /// The digest of the suite's scoring document, set with `suite_digest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring_digest: Option<String>,
     /// Values for tasks that state nothing else.
     #[serde(default)]
     pub defaults: TaskProfile,
@@ -142,9 +145,10 @@ impl Profile {
         format!("{}@{}", self.suite_id, self.suite_version)
     }
 
-    /// Whether the profile is bound to a suite with another digest.
-    pub fn is_of_other_suite(&self, digest: &str) -> bool {
+    /// Whether the profile is bound to a suite with another digest, or with another scoring document.
+    pub fn is_of_other_suite(&self, digest: &str, scoring: Option<&str>) -> bool {
         self.suite_digest.as_deref().is_some_and(|it| it != digest)
+            || self.suite_digest.is_some() && self.scoring_digest.as_deref() != scoring
     }
 
     /// The values for a task, with defaults.

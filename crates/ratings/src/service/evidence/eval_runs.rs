@@ -258,7 +258,11 @@ impl Ratings {
         let projected_run = match (profile, uncalibrated) {
             (None, _) => Err(ExclusionReason::NoProfile),
             (_, None) => Err(ExclusionReason::Unsound),
-            (Some(kept), _) if kept.profile.is_of_other_suite(&eval.suite_digest) => {
+            (Some(kept), _)
+                if kept
+                    .profile
+                    .is_of_other_suite(&eval.suite_digest, eval.scoring_digest.as_deref()) =>
+            {
                 Err(ExclusionReason::SuiteChanged)
             }
             (Some(kept), Some(uncalibrated)) => {

@@ -80,7 +80,9 @@ impl Ratings {
         let Some(known) = known.await.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
-        if profile.is_of_other_suite(&known.digest) {
+        // A stated digest is the suite's; the host adds the scoring document's.
+        profile.scoring_digest = known.scoring.clone();
+        if profile.is_of_other_suite(&known.digest, known.scoring.as_deref()) {
             let message = format!(
                 "`suiteDigest` must match the digest of {suite}, which is {}; leave it out to \
                 have it set",

@@ -10,7 +10,7 @@ use touchstone_host::cli::nearest::did_you_mean;
 use touchstone_host::cli::options::with_options;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
-const OPTIONS: [(&str, &str); 12] = [
+const OPTIONS: [(&str, &str); 18] = [
     ("configurable.baselineRunId", "--baseline"),
     ("configurable.evalTargetOverride", "--any-target"),
     ("configurable.evalConcurrency", "--concurrency"),
@@ -19,6 +19,12 @@ const OPTIONS: [(&str, &str); 12] = [
     ("configurable.evalMatch", "--ignore"),
     ("configurable.budget.maxCostUsd", "--max-cost-usd"),
     ("configurable.budget", "--max-cost-usd"),
+    ("configurable.evalTaskTimeoutMs", "--timeout"),
+    ("configurable.evalTasks.ids", "--task"),
+    ("configurable.evalTasks.filter", "--filter"),
+    ("configurable.evalTasks.failedOf", "--failed-of"),
+    ("configurable.evalTasks.limit", "--limit"),
+    ("configurable.evalTasks", "--task"),
     ("configurable.trial", "--trials"),
     ("configurable.agentVersion", "--agent AGENT@VERSION"),
     ("evalSuiteRef", "SUITE@VERSION"),

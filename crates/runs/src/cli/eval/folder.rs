@@ -6,6 +6,7 @@ use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
 use touchstone_packs::cli::local::install_folder;
 use touchstone_packs::rules::format::PackFormat;
+use touchstone_packs::rules::inventory::PackFacts;
 
 /// The references of a folder's agent and suite, as runs use them.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,12 +26,6 @@ pub(super) async fn install(
     agent: Option<&str>,
     suite: Option<&str>,
 ) -> Result<LocalReferences, Failure> {
-    if !context.is_embedded() {
-        return Err(
-            Failure::usage("a folder can only be evaluated by the embedded host")
-                .or_try("omit --server, or install the pack on the host"),
-        );
-    }
     if !path.is_dir() {
         return Err(Failure::usage(format!(
             "{} is neither a folder nor a suite with its version",
@@ -42,6 +37,19 @@ pub(super) async fn install(
         )));
     }
     let facts = install_folder(context, format, path).await?;
+    references(path, &facts, agent, suite)
+}
+
+/// The references of an installed pack's agent and suite.
+///
+/// # Errors
+/// A choice is missing or unknown.
+pub(super) fn references(
+    path: &Path,
+    facts: &PackFacts,
+    agent: Option<&str>,
+    suite: Option<&str>,
+) -> Result<LocalReferences, Failure> {
     let agents: Vec<String> = facts
         .agents
         .iter()

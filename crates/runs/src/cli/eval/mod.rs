@@ -1,15 +1,23 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
 pub mod advice;
+pub mod described;
 pub mod folder;
+pub mod matrix;
+pub mod selection;
+mod target;
 pub mod trials;
+mod watching;
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::cli::cassette::CassetteOptions;
+use crate::cli::eval::described::DescribedAgent;
+use crate::cli::eval::selection::SelectionOptions;
+use crate::cli::eval::target::{Selected, Subject, Target, subject};
 use crate::cli::run::reference::resolve;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::eval::matching::is_member_pointer;
@@ -17,8 +25,11 @@ use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
+use touchstone_agents::model::answer_cache::AnswerCache;
+use touchstone_agents::model::answer_cache::folder::AnswerFolder;
+use touchstone_agents::model::cassette::Cassette;
 use touchstone_host::cli::client::Client;
-use touchstone_host::cli::context::Context;
+use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_openwop::suite::EvalMode;
 use touchstone_packs::rules::format::PackFormat;
@@ -28,11 +39,16 @@ Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad
 not complete, 4 inconclusive: some tasks are unjudged, or too few tasks to show that the pass
 score is reached.
 
-A FOLDER needs no signature, installation or new version. Its runs are local work: gates refuse
-them by default, because the suite is not signed.
+A FOLDER, or a prompt with cases, needs no signature, installation or new version. Such runs are
+local work: gates refuse them by default, because the suite is not signed.
 
 Examples:
   touchstone eval my-agent --model-url http://127.0.0.1:11434/v1 --model llama3.2
+  touchstone eval --prompt prompt.md --cases cases.csv \\
+    --model-url http://127.0.0.1:11434/v1 --model llama3.2
+  touchstone eval --agent-command ./agent.py --cases cases.csv --watch
+  touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
+  touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
@@ -49,12 +65,15 @@ Examples:
     --agent-command ./agent.py --record triage.cassette.jsonl";
 
 /// Run a suite against an agent and print progress, scorecard and verdict
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Installed suite, by id and exact version; or a pack folder, which is evaluated as it is
-    #[arg(value_name = "SUITE@VERSION|FOLDER", value_parser = subject)]
-    subject: Subject,
+    #[arg(value_name = "SUITE@VERSION|FOLDER", value_parser = subject, required_unless_present = "cases")]
+    subject: Option<Subject>,
+
+    #[command(flatten)]
+    described: DescribedAgent,
 
     /// Agent [default version: the highest installed one; default with FOLDER: its only agent]
     #[arg(long, value_name = "AGENT[@VERSION]")]
@@ -71,6 +90,9 @@ pub struct Arguments {
     /// `latest` or `latest-passed` of the same agent, in any version, and suite
     #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
     baseline: Option<String>,
+
+    #[command(flatten)]
+    selection: SelectionOptions,
 
     /// Maximum number of tasks in flight
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -106,28 +128,20 @@ pub struct Arguments {
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["model_url", "replay"])]
     agent_command: Option<String>,
 
+    /// Call the models for every request. Otherwise runs of a folder, or of an agent described by
+    /// flags, reuse answers to equal requests of earlier runs
+    #[arg(long)]
+    no_cache: bool,
+
+    /// Run again when the folder, or a file named by a flag, changes; Ctrl-C ends
+    #[arg(long, conflicts_with_all = ["trials", "record", "replay", "save"])]
+    watch: bool,
+
     #[command(flatten)]
     cassette: CassetteOptions,
 
     #[command(flatten)]
     outputs: Outputs,
-}
-
-/// What to evaluate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Subject {
-    /// `suiteId@version`.
-    Suite(String),
-    Folder(PathBuf),
-}
-
-/// A suite has a version, and no `/` in its id.
-fn subject(text: &str) -> Result<Subject, String> {
-    let path = Path::new(text);
-    if path.is_dir() || text.contains('/') || !text.contains('@') {
-        return Ok(Subject::Folder(path.to_owned()));
-    }
-    suite(text).map(Subject::Suite)
 }
 
 pub fn suite(text: &str) -> Result<String, String> {
@@ -158,11 +172,40 @@ pub fn amount(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Arguments {
+    fn selected(&self) -> Selected<'_> {
+        Selected {
+            subject: self.subject.as_ref(),
+            described: &self.described,
+            agent: self.agent.as_deref(),
+            suite: self.suite.as_deref(),
+            by_command: self.agent_command.is_some(),
+        }
+    }
+
+    /// Opens the embedded or remote host with the models that the options select.
+    async fn open(
+        &self,
+        context: &Context<'_>,
+        cassette: Option<Cassette>,
+    ) -> Result<Session, Failure> {
+        // Answers of earlier runs are for local work only, which is no evidence anyway.
+        let reuses = self.selected().is_local() && !self.no_cache && cassette.is_none();
+        let folder = AnswerFolder::of_user(&|name| std::env::var_os(name)).filter(|_| reuses);
+        let own = OwnModels {
+            cassette,
+            agent_command: self.agent_command.clone(),
+            answers: folder.map(|folder| Arc::new(AnswerCache::new(folder))),
+        };
+        work_with(context, self.model.config(), own).await
+    }
+}
+
 pub async fn run(
     context: &Context<'_>,
     kinds: Kinds,
     format: PackFormat,
-    mut arguments: Arguments,
+    arguments: Arguments,
 ) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {
@@ -171,43 +214,17 @@ pub async fn run(
         )
         .or_try("omit --server"));
     }
-    match &arguments.subject {
-        Subject::Suite(_) if arguments.suite.is_some() => {
-            return Err(
-                Failure::usage("--suite chooses a suite of a FOLDER").or_try("omit --suite")
-            );
-        }
-        Subject::Suite(_) if arguments.agent.is_none() => {
-            return Err(Failure::usage("--agent is missing").or_try(format!(
-                "list agents with {} pack list, and add --agent AGENT",
-                context.program()
-            )));
-        }
-        Subject::Suite(_) => {}
-        Subject::Folder(path) => {
-            let (agent, suite) = (arguments.agent.as_deref(), arguments.suite.as_deref());
-            let local = folder::install(context, format, path, agent, suite).await?;
-            arguments.agent = Some(local.agent);
-            arguments.subject = Subject::Suite(local.suite);
-        }
+    if arguments.watch {
+        return watching::run(context, kinds, format, &arguments).await;
     }
-    resolve_baseline(context, &mut arguments).await?;
+    let target = arguments.selected().resolve(context, format).await?;
     let cassette = arguments.cassette.open(context)?;
-    let own = OwnModels {
-        cassette: cassette.clone(),
-        agent_command: arguments.agent_command.clone(),
-    };
-    let session = work_with(context, arguments.model.config(), own).await?;
-    let body = request(&arguments);
+    let session = arguments.open(context, cassette.clone()).await?;
     let outcome = async {
         if let Some(trials) = arguments.trials {
-            return trials::run(context, &session, &arguments, trials).await;
+            return trials::run(context, &session, &arguments, &target, trials).await;
         }
-        let client = session.client();
-        let started: Started = match client.post("/v1/runs", &body).await {
-            Err(failure) => return Err(advised(context, client, &arguments, failure).await),
-            started => started?,
-        };
+        let started = start(context, &session, &arguments, &target).await?;
         watch(
             context,
             &session,
@@ -219,6 +236,11 @@ pub async fn run(
     }
     .await;
     session.close().await;
+    if context.terminal().interactive()
+        && let Some(step) = arguments.described.next_step(context)
+    {
+        context.terminal().note(&step);
+    }
     match (cassette, outcome) {
         (Some(cassette), Ok(exit)) => Ok(arguments.cassette.finish(context, &cassette, exit)),
         (Some(cassette), Err(failure)) => {
@@ -229,52 +251,67 @@ pub async fn run(
     }
 }
 
-/// Replaces the name of the baseline by its id.
-async fn resolve_baseline(context: &Context<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
-    let Some(baseline) = &mut arguments.baseline else {
-        return Ok(());
-    };
-    let agent = arguments.agent.as_deref().unwrap_or_default();
-    let agent = agent.split_once('@').map_or(agent, |(agent, _)| agent);
-    let mut among = vec![("agentId", agent.to_owned())];
-    if let Subject::Suite(suite) = &arguments.subject
-        && let Some((suite, version)) = suite.split_once('@')
-    {
-        among.push(("suiteId", suite.to_owned()));
-        among.push(("suiteVersion", version.to_owned()));
-    }
-    let session = context.read().await?;
-    *baseline = resolve(context, session.client(), baseline, &among).await?;
-    Ok(())
+/// Creates the run.
+async fn start(
+    context: &Context<'_>,
+    session: &Session,
+    arguments: &Arguments,
+    target: &Target,
+) -> Result<Started, Failure> {
+    let client = session.client();
+    let body = resolved_request(context, client, arguments, target).await?;
+    post(context, client, target, &body).await
 }
 
-/// Adds a remedy to a refused run.
-async fn advised(
+/// As [`start`] with this body; a refusal comes with a remedy.
+async fn post(
+    context: &Context<'_>,
+    client: &Client,
+    target: &Target,
+    body: &Value,
+) -> Result<Started, Failure> {
+    match client.post("/v1/runs", body).await {
+        Err(failure) => {
+            let names = [target.suite.as_str(), target.agent.as_str()];
+            Err(advice::explained(context, client, names, failure).await)
+        }
+        started => started,
+    }
+}
+
+/// As [`request`], with the ids of the runs that the options name. `latest` is one of the same agent
+/// and suite.
+async fn resolved_request(
     context: &Context<'_>,
     client: &Client,
     arguments: &Arguments,
-    failure: Failure,
-) -> Failure {
-    let suite = match &arguments.subject {
-        Subject::Suite(suite) => suite.as_str(),
-        Subject::Folder(_) => "",
-    };
-    let agent = arguments.agent.as_deref().unwrap_or_default();
-    advice::explained(context, client, [suite, agent], failure).await
+    target: &Target,
+) -> Result<Value, Failure> {
+    let mut body = request(arguments, target);
+    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut among = vec![("agentId", text("agentId").unwrap_or_default())];
+    if let Some((suite, version)) = target.suite.split_once('@') {
+        among.push(("suiteId", suite.to_owned()));
+        among.push(("suiteVersion", version.to_owned()));
+    }
+    for named in [
+        "/configurable/baselineRunId",
+        "/configurable/evalTasks/failedOf",
+    ] {
+        if let Some(Value::String(name)) = body.pointer_mut(named) {
+            *name = resolve(context, client, name, &among).await?;
+        }
+    }
+    Ok(body)
 }
 
 /// The body of `POST /v1/runs` (OpenWOP run-options; RFC 0081 §B).
-fn request(arguments: &Arguments) -> Value {
+fn request(arguments: &Arguments, target: &Target) -> Value {
     let mut configurable = Map::new();
     let mut set = |key: &str, value: Value| configurable.insert(key.to_owned(), value);
-    let agent = arguments.agent.as_deref().unwrap_or_default();
-    let (agent, version) = match agent.split_once('@') {
+    let (agent, version) = match target.agent.split_once('@') {
         Some((agent, version)) => (agent, Some(version)),
-        None => (agent, None),
-    };
-    let suite = match &arguments.subject {
-        Subject::Suite(suite) => suite.as_str(),
-        Subject::Folder(_) => "",
+        None => (target.agent.as_str(), None),
     };
     if let Some(version) = version {
         set("agentVersion", json!(version));
@@ -299,9 +336,10 @@ fn request(arguments: &Arguments) -> Value {
     if arguments.any_target {
         set("evalTargetOverride", json!(true));
     }
+    arguments.selection.set(&mut configurable);
     let mut body = json!({
         "mode": "eval",
-        "evalSuiteRef": suite,
+        "evalSuiteRef": target.suite,
         "agentId": agent,
         "configurable": configurable,
     });
@@ -327,7 +365,12 @@ mod tests {
     fn body(line: &[&str]) -> Value {
         let start = ["eval", "vendor.acme.evals.triage@1.0.0", "--agent"];
         let line = start.iter().chain(line);
-        request(&Line::try_parse_from(line).unwrap().arguments)
+        let arguments = Line::try_parse_from(line).unwrap().arguments;
+        let target = Target {
+            agent: arguments.agent.clone().unwrap_or_default(),
+            suite: "vendor.acme.evals.triage@1.0.0".to_owned(),
+        };
+        request(&arguments, &target)
     }
 
     fn eval_request(body: &Value) -> CreateRun {

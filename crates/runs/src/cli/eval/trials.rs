@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::eval::{Arguments, advised};
+use crate::cli::eval::target::Target;
+use crate::cli::eval::{Arguments, post, resolved_request};
 use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
-use crate::cli::watch::{Interrupts, Started, follow};
+use crate::cli::watch::{Interrupts, follow};
 use crate::render::statistics::statistics;
 use crate::render::words::score;
 use crate::rules::eval::report::EvalReport;
@@ -18,26 +19,25 @@ use touchstone_host::system::SystemIds;
 
 /// Starts the runs of an experiment, follows them one after the other, and prints the pooled
 /// statistics.
-pub async fn run(
+pub(super) async fn run(
     context: &Context<'_>,
     session: &Session,
     arguments: &Arguments,
+    target: &Target,
     trials: u32,
 ) -> Result<Exit, Failure> {
     let (client, terminal) = (session.client(), context.terminal());
     let experiment = SystemIds.mint("exp");
     let mut interrupts = Interrupts::listen()?;
     let mut runs = Vec::new();
+    let request = resolved_request(context, client, arguments, target).await?;
     for index in 1..=trials {
-        let mut body = crate::cli::eval::request(arguments);
+        let mut body = request.clone();
         if let Some(configurable) = body.get_mut("configurable") {
             configurable["trial"] =
                 json!({"experimentId": experiment, "index": index, "of": trials});
         }
-        let started: Started = match client.post("/v1/runs", &body).await {
-            Err(failure) => return Err(advised(context, client, arguments, failure).await),
-            started => started?,
-        };
+        let started = post(context, client, target, &body).await?;
         runs.push(started.run_id);
     }
     if !terminal.json() {

@@ -9,6 +9,7 @@ pub mod fork;
 pub mod interrupts;
 pub mod list;
 pub mod reference;
+pub mod report;
 pub mod retry;
 pub mod statistics;
 pub mod storage;
@@ -47,6 +48,11 @@ pub enum Command {
         after_help = "--task and --failed show the content of tasks. They exit with 0 if the tasks can be read, and need the scope runs:content on a remote host. With --json, --failed prints one document per line.\n\nExamples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --task refund-twice\n  touchstone run show run_0199c0de --failed\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
     )]
     Show(Show),
+    /// Write the result of a run as an HTML page, for people who approve
+    #[command(
+        after_help = "The page is one file and loads nothing. It shows verdict and confidence, conditions of a gate, the comparison with a baseline, distributions, cost, and the tasks that did not pass. --with-content adds their inputs, answers and transcripts, and marks the page; it needs the scope runs:content on a remote host.\n\nExamples:\n  touchstone run report run_0199c0de --html report.html\n  touchstone run report run_0199c0de --html report.html --baseline run_0199c0dd\n  touchstone run report run_0199c0de --html report.html --with-content"
+    )]
+    Report(report::Report),
     /// Print the recorded events of a run
     #[command(
         after_help = "Examples:\n  touchstone run events run_0199c0de\n  touchstone run events run_0199c0de --follow\n  touchstone --json run events run_0199c0de | jq .type"
@@ -185,6 +191,9 @@ impl Command {
     fn named_runs(&mut self) -> Vec<&mut String> {
         match self {
             Self::Show(it) => vec![&mut it.run],
+            Self::Report(it) => std::iter::once(&mut it.run)
+                .chain(&mut it.baseline)
+                .collect(),
             Self::Events(it) => vec![&mut it.run],
             Self::Annotate(it) => vec![&mut it.run],
             Self::Bundle(it) => vec![&mut it.run],
@@ -239,6 +248,7 @@ async fn dispatch(context: &Context<'_>, kinds: Kinds, command: Command) -> Resu
             show(context, &session, kinds, &report, &outputs).await
         }
         Command::List(arguments) => list::run(context, &arguments).await,
+        Command::Report(arguments) => report::run(context, &arguments).await,
         Command::Events(arguments) => events::run(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,
         Command::Statistics(arguments) => statistics::run(context, &arguments).await,

@@ -20,6 +20,8 @@ use touchstone_kit::ids::TaskId;
 pub const SHOWN: usize = 3;
 /// The code for a task that the run does not have.
 pub const NO_SUCH_TASK: &str = "no_such_task";
+/// The outcomes of tasks that did not pass, as parameters of a request.
+const NOT_PASSED: [&str; 2] = ["failed", "unjudged"];
 /// Tasks requested at a time.
 const PAGE: usize = 50;
 
@@ -65,13 +67,10 @@ pub async fn show_failed(
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let mut none = true;
-    for outcome in ["failed", "unjudged"] {
-        let mut after = String::new();
+    for outcome in NOT_PASSED {
+        let mut after = None;
         loop {
-            let path = format!(
-                "/v1/host/touchstone/runs/{run}/tasks?outcome={outcome}&limit={PAGE}{after}"
-            );
-            let page: Page = client.get(&path).await?;
+            let page = fetch_page(client, run, outcome, after.as_ref()).await?;
             none &= page.tasks.is_empty();
             for details in &page.tasks {
                 if terminal.json() {
@@ -81,9 +80,9 @@ pub async fn show_failed(
                     terminal.print("\n");
                 }
             }
-            match page.next_cursor {
-                Some(last) => after = format!("&cursor={}", encoded(last.as_str())),
-                None => break,
+            after = page.next_cursor;
+            if after.is_none() {
+                break;
             }
         }
     }
@@ -91,6 +90,45 @@ pub async fn show_failed(
         terminal.print("every scored task passed\n");
     }
     Ok(Exit::Good)
+}
+
+/// The first tasks that did not pass, failed ones first.
+///
+/// # Errors
+/// The host's error response.
+pub async fn not_passed(
+    client: &Client,
+    run: &str,
+    most: usize,
+) -> Result<Vec<TaskDetails>, Failure> {
+    let mut tasks = Vec::new();
+    for outcome in NOT_PASSED {
+        let mut after = None;
+        while tasks.len() < most {
+            let page = fetch_page(client, run, outcome, after.as_ref()).await?;
+            tasks.extend(page.tasks);
+            after = page.next_cursor;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    tasks.truncate(most);
+    Ok(tasks)
+}
+
+async fn fetch_page(
+    client: &Client,
+    run: &str,
+    outcome: &str,
+    after: Option<&TaskId>,
+) -> Result<Page, Failure> {
+    let cursor = after.map_or_else(String::new, |last| {
+        format!("&cursor={}", encoded(last.as_str()))
+    });
+    let path =
+        format!("/v1/host/touchstone/runs/{run}/tasks?outcome={outcome}&limit={PAGE}{cursor}");
+    client.get(&path).await
 }
 
 /// Prints the failures that say most, each with the command that shows all of it.

@@ -1,7 +1,9 @@
-//! `touchstone suite`: create, lint, import and list suites.
+//! `touchstone suite`: create, lint, import, export and list suites.
 
+pub mod export;
 pub mod import;
 pub mod init;
+mod scoring;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,7 @@ use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 /// Maximum size of a suite file in bytes, above what a pack may contain.
 const MAX_OCTETS: u64 = 64 << 20;
 
-/// Create, lint, import and list suites
+/// Create, lint, import, export and list suites
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone suite init vendor.acme.evals.triage\n  touchstone suite lint evals/triage.json\n  touchstone suite import evals/triage.json\n  touchstone suite list"
@@ -33,15 +35,20 @@ pub enum Command {
     Init(init::Init),
     /// Check a suite file for errors and likely mistakes
     #[command(
-        after_help = "Errors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
+        after_help = "Also checks the scoring document of the suite, NAME.scoring.json beside NAME.json.\n\nErrors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json\n  touchstone suite lint evals/triage.json --scoring triage.scoring.json"
     )]
     Lint(Lint),
-    /// Import a suite without a pack, or tasks from promptfoo, OpenAI evals, Inspect or CSV; it is
-    /// marked unsigned
+    /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
+    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON or CSV
     #[command(
-        after_help = "Reports everything that has no equivalent in a suite.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples"
+        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
+    /// Write a suite as JSON lines or as a promptfoo configuration
+    #[command(
+        after_help = "Reports everything that the format cannot hold.\n\nExamples:\n  touchstone suite export evals/triage.json --format jsonl --out triage.jsonl\n  touchstone suite export evals/triage.json --format promptfoo --out promptfooconfig.yaml"
+    )]
+    Export(export::Export),
     /// List installed suites
     #[command(after_help = "Examples:\n  touchstone suite list")]
     List,
@@ -50,7 +57,7 @@ pub enum Command {
 impl Command {
     pub fn target(&self) -> CommandTarget {
         match self {
-            Self::Lint(_) | Self::Init(_) => CommandTarget::Files,
+            Self::Lint(_) | Self::Init(_) | Self::Export(_) => CommandTarget::Files,
             Self::Import(_) | Self::List => CommandTarget::Host,
         }
     }
@@ -70,6 +77,9 @@ pub struct Lint {
     /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
+    /// Scoring document of the suite [default: NAME.scoring.json beside NAME.json, if it exists]
+    #[arg(long, value_name = "FILE")]
+    scoring: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +96,8 @@ struct Shown {
     task_count: u64,
     signed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    scoring_digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pack: Option<String>,
     added_at: String,
 }
@@ -96,11 +108,12 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
         Command::Init(arguments) => init::run(context, &arguments),
         Command::Lint(arguments) => lint(context, kinds, &arguments),
         Command::Import(arguments) => import::run(context, kinds, &arguments).await,
+        Command::Export(arguments) => export::run(context, kinds, &arguments),
         Command::List => list(context).await,
     }
 }
 
-fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let unreadable = |cause: String| {
@@ -136,11 +149,20 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
         }
     };
     let (reference, tasks) = (document.suite.reference(), document.suite.tasks.len());
+    let beside = || scoring::beside(&arguments.file.file);
+    let scoring = match arguments.scoring.clone().or_else(beside) {
+        None => None,
+        Some(file) => match scoring::read(context, &file, &document.suite)? {
+            Some(read) => Some(read),
+            None => return Ok(Exit::Negative),
+        },
+    };
     let advice = suite_lint::lint(&document.suite);
     let good = advice.is_empty() || !arguments.strict;
     if terminal.json() {
         terminal.document(&json!({
             "ok": good, "reference": reference, "taskCount": tasks, "digest": document.digest(),
+            "scoringDigest": scoring.map(|it| it.digest()),
             "warnings": advice,
         }));
     } else {
@@ -157,7 +179,12 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
             1 => ", 1 warning".to_owned(),
             n => format!(", {n} warnings"),
         };
-        terminal.print(&format!("{reference}: {tasks} tasks, no errors{warnings}"));
+        let assertions = scoring.map_or_else(String::new, |it| {
+            format!(", {} with assertions", it.document.tasks.len())
+        });
+        terminal.print(&format!(
+            "{reference}: {tasks} tasks{assertions}, no errors{warnings}"
+        ));
     }
     Ok(if good { Exit::Good } else { Exit::Negative })
 }
@@ -194,8 +221,12 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
             (Some(pack), false) => format!("unsigned, from {pack}"),
             (None, _) => "unsigned, imported".to_owned(),
         };
+        let assertions = match suite.scoring_digest {
+            Some(_) => ", with assertions",
+            None => "",
+        };
         terminal.print(&format!(
-            "{}@{}  {} tasks  {origin}",
+            "{}@{}  {} tasks  {origin}{assertions}",
             suite.suite_id, suite.version, suite.task_count
         ));
     }

@@ -16,6 +16,8 @@ use crate::http::events::poll::collect;
 use crate::http::events::stream::Subscription;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
 use crate::http::extract::OwnRun;
+use crate::rules::run::record::RunRecord;
+use crate::service::log_reader::page::Page;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
@@ -60,7 +62,8 @@ pub async fn stream(
         _ => None,
     };
     if let (true, Mode::Events(filter)) = (only_json(&headers), options.mode) {
-        return collect(&state, run, position.unwrap_or_default(), head, filter).await;
+        let after = position.unwrap_or_default();
+        return collect(&state, &caller, &record, after, head, filter).await;
     }
     let subscription = Subscription {
         state: state.clone(),
@@ -71,6 +74,14 @@ pub async fn stream(
         place,
     };
     Ok(subscription.into_response(options))
+}
+
+/// The page as the caller may see it. Task content of eval runs needs a scope of its own.
+fn visible(page: Arc<Page>, run: &RunRecord, caller: &Caller) -> Arc<Page> {
+    match run.spec.work.is_eval() && !caller.has(Scope::RunsContent) {
+        true => page.without_content(),
+        false => page,
+    }
 }
 
 /// Whether the client accepts JSON and no event stream.

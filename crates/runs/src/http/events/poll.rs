@@ -10,7 +10,9 @@ use axum::response::Response;
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::RunsApi;
+use crate::http::events::visible;
 use crate::http::extract::OwnRun;
+use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::Error;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::memory::OutOfMemory;
@@ -33,9 +35,9 @@ pub async fn poll(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-    OwnRun(run): OwnRun,
+    OwnRun(record): OwnRun,
 ) -> Answer {
-    let run = &run.run_id;
+    let run = &record.run_id;
     let after = query
         .whole("lastSequence", 0, u64::MAX)?
         .unwrap_or_default();
@@ -51,7 +53,7 @@ pub async fn poll(
     if head.sequence <= after && !head.ended {
         head = wait(&state, run, after, head, Duration::from_secs(timeout)).await;
     }
-    collect(&state, run, after, head, Filter::Everything).await
+    collect(&state, &caller, &record, after, head, Filter::Everything).await
 }
 
 /// Waits for an event after `after`, the end of the run, the timeout, or shutdown.
@@ -79,16 +81,19 @@ async fn wait(state: &RunsApi, run: &RunId, after: u64, head: Head, patience: Du
 /// The store failed.
 pub async fn collect(
     state: &RunsApi,
-    run: &RunId,
+    caller: &Caller,
+    record: &RunRecord,
     after: u64,
     mut head: Head,
     filter: Filter,
 ) -> Result<Response, Failure> {
+    let run = &record.run_id;
     let mut text = Vec::from(br#"{"events":["#.as_slice());
     let mut position = after;
     let (_turn, permit) = state.log.memory().reserve_response().await.map_err(full)?;
     'pages: while position < head.sequence {
         let page = read_page(state, run, position, head.sequence).await?;
+        let page = visible(page, record, caller);
         for event in page.events_after(position) {
             // The next poll gets the events that do not fit: it starts after the last one of this
             // response.

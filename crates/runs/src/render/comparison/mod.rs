@@ -128,7 +128,7 @@ fn lines(text: &mut String, found: &RunComparison) {
     text.push('\n');
 }
 
-const fn change_kind(kind: ChangeKind) -> &'static str {
+pub const fn change_kind(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Broke => "broke",
         ChangeKind::Worse => "worse",
@@ -137,7 +137,7 @@ const fn change_kind(kind: ChangeKind) -> &'static str {
     }
 }
 
-fn task_result(of: &TaskResult) -> String {
+pub fn task_result(of: &TaskResult) -> String {
     let sign = if of.passes { "✓" } else { "✗" };
     match of.trials {
         1 => format!("{sign} {:.2}", of.score),
@@ -155,7 +155,7 @@ fn by(
 }
 
 /// Why the task fails now, or why it failed in the baseline.
-fn why(change: &TaskChange) -> String {
+pub fn why(change: &TaskChange) -> String {
     match change.turn {
         ChangeKind::Broke | ChangeKind::Worse => match &change.candidate.reason {
             Some(reason) => in_words(reason),
@@ -170,7 +170,7 @@ fn why(change: &TaskChange) -> String {
 }
 
 /// All measures, with their confidence intervals.
-fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
+pub fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
     let confidence = found.confidence * 100.0;
     let line = |change: &MeanChange, shown: fn(f64) -> String, signed: fn(f64) -> String| {
         let limits = match (change.low, change.high) {
@@ -216,7 +216,7 @@ fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
 }
 
 #[derive(Clone, Copy)]
-enum Tone {
+pub enum Tone {
     Good,
     Bad,
     Doubtful,
@@ -233,7 +233,7 @@ impl Tone {
 }
 
 /// The conclusion: a word and its basis.
-fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
+pub fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
     let test = &found.regression;
     let limits = match (test.low, test.high) {
         (Some(low), Some(high)) => format!(
@@ -302,6 +302,7 @@ fn in_short(difference: &Difference) -> String {
         "suiteId" => "suite",
         "suiteVersion" => "suite's version",
         "suiteDigest" => "suite's digest",
+        "scoringDigest" => "scoring document's digest",
         "passScore" => "pass score",
         "agentId" => "agent",
         "agentVersion" => "agent's version",

@@ -125,6 +125,7 @@ fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
     let judge = |eval: &EvalSpec| eval.judge.as_ref().map(|judge| judge.identity.clone());
     let adversarial = |eval: &EvalSpec| eval.modes.contains(&EvalMode::Adversarial);
     a.suite_digest == b.suite_digest
+        && a.scoring_digest == b.scoring_digest
         && judge(a) == judge(b)
         && adversarial(a) == adversarial(b)
         && a.is_live() == b.is_live()
@@ -361,6 +362,7 @@ mod tests {
     #[case::content(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned(), false)]
     #[case::agent(|eval: &mut EvalSpec| eval.agent_id = "vendor.acme.triage.other".into(), false)]
     #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned(), false)]
+    #[case::scoring(|eval: &mut EvalSpec| eval.scoring_digest = Some("sha256-z".to_owned()), false)]
     #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned(), false)]
     #[case::adversarial(|eval: &mut EvalSpec| eval.modes.push(EvalMode::Adversarial), false)]
     #[case::live(|eval: &mut EvalSpec| eval.modes = vec![EvalMode::LiveShadow], false)]

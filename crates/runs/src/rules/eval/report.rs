@@ -5,19 +5,20 @@
 //! tasks were left unjudged by infrastructure errors, which fixtures were missing, what was
 //! excluded from matching, and whether the suite was signed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::rubric::calibration::Calibration;
-use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary_with, tasks, unreadable};
+use super::scoring::{DEFAULT_PASS_SCORE, mean, shortfalls, summary_with, tasks, unreadable};
 use crate::rules::kind::{Extensions, KindOutcome, Kinds};
-use crate::rules::run::fold::{RunState, RunStatus, TaskFacts};
+use crate::rules::run::fold::{EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
     is_zero,
 };
+use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
@@ -79,6 +80,9 @@ pub struct TaskReport {
     /// Whether each criterion of its rubric is met, in the rubric's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<bool>,
+    /// Whether each assertion of the scoring document holds, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<bool>,
     /// Whether its cost is estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
@@ -90,6 +94,17 @@ pub struct TaskReport {
     pub annotations: Vec<Annotation>,
 }
 
+/// A named metric over the tasks that measure it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricReport {
+    pub name: String,
+    /// 0.0..=1.0.
+    pub mean: f64,
+    /// Number of tasks that measure it.
+    pub n_tasks: usize,
+}
+
 /// The origin of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,6 +113,9 @@ pub struct SuiteProvenance {
     pub version: String,
     /// `sha256-<base64>` of the canonical document.
     pub digest: String,
+    /// `sha256-<base64>` of the suite's scoring document, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring_digest: Option<String>,
     /// Whether a trusted signature covers the suite; an imported one is never signed.
     pub signed: bool,
     /// Number of tasks in the whole suite.
@@ -136,6 +154,35 @@ pub struct Evaluated {
     pub identity: String,
 }
 
+/// How many model answers came from the cache of model answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CachedAnswers {
+    pub cached: u64,
+    /// All answers of models, the judge's included.
+    pub answers: u64,
+    /// What the cached ones would have cost.
+    pub cost_saved_usd: NanoUsd,
+}
+
+impl CachedAnswers {
+    fn of(state: &RunState) -> Self {
+        let tasks = state.eval.tasks.values();
+        tasks.fold(
+            Self {
+                cached: 0,
+                answers: 0,
+                cost_saved_usd: NanoUsd::default(),
+            },
+            |sum, task| Self {
+                cached: sum.cached + task.cached_answers,
+                answers: sum.answers + task.answers,
+                cost_saved_usd: sum.cost_saved_usd + task.cost_saved,
+            },
+        )
+    }
+}
+
 /// The judge of the rubrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -168,6 +215,9 @@ pub struct EvalReport {
     /// Digest of the cassette that replaced the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
+    /// The answers that came from the cache of model answers; absent if the cache was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_cache: Option<CachedAnswers>,
     /// Fingerprint of the key that signed that cassette, if the signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
@@ -196,6 +246,9 @@ pub struct EvalReport {
     /// The scorecard.
     pub summary: EvalSummary,
     pub tasks: Vec<TaskReport>,
+    /// The named metrics of the scoring document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricReport>,
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
@@ -315,14 +368,7 @@ pub fn report(
         status: state.status.as_str().to_owned(),
         verdict: verdict(state, outcome, spec.tasks.len(), reasons.is_empty()),
         reasons,
-        suite: SuiteProvenance {
-            suite_id: spec.suite_id.clone(),
-            version: spec.suite_version.clone(),
-            digest: spec.suite_digest.clone(),
-            signed: spec.suite_signed,
-            task_count: spec.suite_task_count,
-            pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
-        },
+        suite: suite_provenance(spec, thresholds),
         agent: AgentProvenance {
             agent_id: spec.agent_id.clone(),
             version: spec.agent_version.clone(),
@@ -337,6 +383,10 @@ pub fn report(
             identity,
         }),
         replayed_from: spec.execution.replayed_from.clone(),
+        answer_cache: spec
+            .execution
+            .answer_cache
+            .then(|| CachedAnswers::of(state)),
         cassette_signed_by: spec.execution.cassette_signed_by.clone(),
         judge: spec.judge.as_ref().map(provenance),
         safety_judge: spec.safety_judge.as_ref().map(provenance),
@@ -348,7 +398,7 @@ pub fn report(
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),
-        notes: notes(&record.spec, spec, kind.is_some()),
+        notes: notes(&record.spec, spec, kind.is_some(), state),
         ignore: spec.ignore.clone(),
         summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
         tasks: spec
@@ -356,6 +406,7 @@ pub fn report(
             .iter()
             .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
             .collect(),
+        metrics: metrics(spec, &state.eval),
         retry_of: spec.retry_of.clone(),
         retries: spec.execution.retries,
         trial: spec.trial.clone(),
@@ -368,6 +419,34 @@ pub fn report(
     }
 }
 
+fn suite_provenance(spec: &EvalSpec, thresholds: &Thresholds) -> SuiteProvenance {
+    SuiteProvenance {
+        suite_id: spec.suite_id.clone(),
+        version: spec.suite_version.clone(),
+        digest: spec.suite_digest.clone(),
+        scoring_digest: spec.scoring_digest.clone(),
+        signed: spec.suite_signed,
+        task_count: spec.suite_task_count,
+        pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
+    }
+}
+
+/// The means of the named metrics, sorted by name.
+fn metrics(spec: &EvalSpec, facts: &EvalFacts) -> Vec<MetricReport> {
+    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for task in spec.tasks.iter().filter_map(|id| facts.scored(id)) {
+        for (name, value) in &task.metrics {
+            values.entry(name).or_default().push(*value);
+        }
+    }
+    let reports = values.into_iter().map(|(name, values)| MetricReport {
+        name: name.to_owned(),
+        n_tasks: values.len(),
+        mean: mean(values.into_iter()),
+    });
+    reports.collect()
+}
+
 fn provenance(judge: &JudgePin) -> JudgeProvenance {
     JudgeProvenance {
         provider: judge.model.provider.clone(),
@@ -377,7 +456,7 @@ fn provenance(judge: &JudgePin) -> JudgeProvenance {
     }
 }
 
-fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
+fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Vec<String> {
     let mut notes = Vec::new();
     let asked = run
         .configurable
@@ -404,8 +483,13 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
         );
     }
     if spec.tasks.len() < spec.suite_task_count && !has_kind {
+        let reason = if run.configurable.contains_key(TASK_SELECTION) {
+            "only those were selected, so a gate refuses the run unless its policy allows it"
+        } else {
+            "the others cannot be scored in these modes"
+        };
         notes.push(format!(
-            "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
+            "{} of the suite's {} tasks took part; {reason}",
             spec.tasks.len(),
             spec.suite_task_count
         ));
@@ -416,6 +500,15 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
              its policy allows it",
             tasks(rerun.kept_tasks),
             rerun.source_run_id
+        ));
+    }
+    let CachedAnswers {
+        cached, answers, ..
+    } = CachedAnswers::of(state);
+    if cached > 0 {
+        notes.push(format!(
+            "{cached} of {answers} model answers came from the cache: they cost nothing, their \
+             latency is not the model's, and a gate refuses the run unless its policy allows replays"
         ));
     }
     if let Some(cassette) = &spec.execution.replayed_from {
@@ -483,6 +576,7 @@ pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
         forbidden_tools: facts.forbidden_tools.clone(),
         retries: facts.retries,
         criteria: facts.criteria.clone(),
+        assertions: facts.assertions.clone(),
         cost_estimated: facts.usage_estimated,
         reused_from: facts.reused_from.clone(),
         annotations: Vec::new(),

@@ -1,12 +1,16 @@
 //! Scores from recorded facts (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
+use super::assertions::Expectation;
+use super::matching::matches;
+use super::rubric;
 use super::safety::findings;
 use crate::rules::kind::{KindOutcome, Kinds};
 use crate::rules::run::fold::{EvalFacts, TaskFacts};
 use crate::rules::run::record::EvalSpec;
+use serde_json::Value;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::suite::Thresholds;
+use touchstone_openwop::suite::{Task, Thresholds};
 use touchstone_openwop::summary::{EvalSummary, Regression, TaskSummary};
 
 /// Mean of the scores, 0 without scores; always within 0.0..=1.0.
@@ -163,6 +167,31 @@ fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts)
         });
     }
     found
+}
+
+/// The label of a task whose answer is too large for its assertions.
+pub const TOO_LARGE: &str = "answer_too_large";
+
+/// How an answer meets the suite's own expectation of a task. `met` has the judge's decisions about
+/// its rubric.
+pub fn expectation(
+    task: &Task,
+    answer: &Value,
+    ignore: &[String],
+    met: &[bool],
+    thresholds: &Thresholds,
+) -> Expectation {
+    let Some(criteria) = rubric::rubric(task) else {
+        let expected = task.expected.matching.as_ref();
+        let passed = expected.is_some_and(|expected| matches(expected, answer, ignore));
+        let score = if passed { 1.0 } else { 0.0 };
+        return Expectation { score, passed };
+    };
+    let score = rubric::score(criteria, met);
+    Expectation {
+        score,
+        passed: rubric::passes(score, thresholds),
+    }
 }
 
 /// The numbers of a scored task.

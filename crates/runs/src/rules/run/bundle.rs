@@ -7,10 +7,11 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::record::{RunRecord, Work};
+use super::record::RunRecord;
 use touchstone_kit::redaction::mask;
 use touchstone_openwop::annotation::Annotation;
 
@@ -25,6 +26,8 @@ const SETTINGS: &[&str] = &[
     "evalConcurrency",
     "evalMatch",
     "evalModes",
+    "evalTaskTimeoutMs",
+    "evalTasks",
     "maxLoopIterations",
     "maxTokens",
     "model",
@@ -82,14 +85,14 @@ impl Redactor {
         run
     }
 
-    /// An event in a bundle.
+    /// An event of an eval run, or of another run.
     ///
     /// # Errors
     /// The body is not an event document.
-    pub fn event(&mut self, work: &Work, body: &[u8]) -> serde_json::Result<Box<RawValue>> {
+    pub fn event(&mut self, is_eval: bool, body: &[u8]) -> serde_json::Result<Box<RawValue>> {
         let mut document: Map<String, Value> = serde_json::from_slice(body)?;
         let kind = document.get("type").and_then(Value::as_str);
-        let content = kind.and_then(|kind| content(kind, work));
+        let content = kind.and_then(|kind| content(kind, is_eval));
         for (name, value) in &mut document {
             if name != "payload" {
                 if ENVELOPE.contains(&name.as_str()) {
@@ -181,12 +184,37 @@ impl Redactor {
     }
 }
 
+/// Whether events of this type of an eval run may hold task content: inputs, answers, transcripts and
+/// judges' reasons.
+pub fn has_task_content(kind: &str) -> bool {
+    match content(kind, true) {
+        // A type that this version does not know.
+        None => true,
+        Some(members) => {
+            let of_task = ["agent.", "ai.", "touchstone.judge."];
+            !members.is_empty() && of_task.iter().any(|family| kind.starts_with(family))
+        }
+    }
+}
+
+/// The event of an eval run without task content.
+pub fn without_task_content(kind: &str, body: &Bytes) -> Bytes {
+    if !has_task_content(kind) {
+        return body.clone();
+    }
+    match Redactor::default().event(true, body) {
+        Ok(masked) => Bytes::from(masked.get().to_owned()),
+        // The content of an unreadable event is unknown.
+        Err(_) => Bytes::from_static(b"{}"),
+    }
+}
+
 /// The members of a payload that hold content; `None` for an unknown event type.
-fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
+fn content(kind: &str, is_eval: bool) -> Option<&'static [&'static str]> {
     Some(match kind {
         "run.started" => &["inputs", "metadata"],
         // The summary of an eval run contains no task content (RFC 0081).
-        "run.completed" if matches!(work, Work::Eval(_)) => &[],
+        "run.completed" if is_eval => &[],
         "run.completed" | "node.completed" => &["outputs"],
         "interrupt.requested" => &["data", "resumeSchema"],
         "interrupt.resolved" => &["resumeValue"],
@@ -252,9 +280,7 @@ mod tests {
         let body = json!({"eventId": "evt_1", "runId": "run_a", "type": kind, "sequence": 1, "nodeId": "task-1",
             "timestamp": "2026-01-01T00:00:00Z", "schemaVersion": 1, "engineVersion": "1", "payload": payload});
         let mut redactor = Redactor::default();
-        let text = redactor
-            .event(&Work::Journal, body.to_string().as_bytes())
-            .unwrap();
+        let text = redactor.event(false, body.to_string().as_bytes()).unwrap();
         let mut shown: Value = serde_json::from_str(text.get()).unwrap();
         let payload = shown["payload"].take();
         shown["payload"] = body["payload"].clone();
@@ -315,7 +341,7 @@ mod tests {
     #[test]
     fn every_event_type_has_redaction_rules() {
         for kind in Event::TYPES {
-            assert!(content(kind, &Work::Journal).is_some(), "{kind}");
+            assert!(content(kind, false).is_some(), "{kind}");
         }
     }
 

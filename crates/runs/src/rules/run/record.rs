@@ -64,14 +64,14 @@ impl RunRecord {
         }
     }
 
-    /// Whether its answers were recorded by another run: a replay of a log or of a cassette.
+    /// Whether its answers were, or may have been, recorded by another run: a replay of a log or of
+    /// a cassette, or a run with the cache of model answers.
     pub fn is_replay(&self) -> bool {
         let fork = self.fork.as_ref();
         fork.is_some_and(|fork| fork.mode == ForkMode::Replay)
-            || self
-                .spec
-                .eval()
-                .is_some_and(|eval| eval.execution.replayed_from.is_some())
+            || self.spec.eval().is_some_and(|eval| {
+                eval.execution.replayed_from.is_some() || eval.execution.answer_cache
+            })
     }
 
     /// Identity of the evaluated agent: `sha256-<base64>` over the agent, its pack and the names of
@@ -178,6 +178,10 @@ impl Work {
     pub const fn is_claimable(&self) -> bool {
         !matches!(self, Self::Journal)
     }
+
+    pub const fn is_eval(&self) -> bool {
+        matches!(self, Self::Eval(_))
+    }
 }
 
 /// A run of a workflow, its definition pinned.
@@ -219,6 +223,9 @@ pub struct EvalSpec {
     pub suite_version: String,
     /// Digest of the suite document; the key of its blob.
     pub suite_digest: String,
+    /// Digest of the suite's scoring document, if it has one; the key of that blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring_digest: Option<String>,
     /// Whether a trusted signature covers the suite.
     pub suite_signed: bool,
     /// Number of tasks in the whole suite; more than `tasks` when the modes exclude some.
@@ -271,6 +278,9 @@ pub struct EvalSpec {
     /// 0058). The runtime's own limit fails only the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
+    /// Longest time of one task's agent, in milliseconds; a task that takes longer is unjudged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_timeout_ms: Option<u64>,
     /// The host's ceiling on the run's cost: once it is exceeded, no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,
@@ -340,6 +350,9 @@ pub struct ExecutionPin {
     /// Digest of the cassette that replaces the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
+    /// Whether answers may come from the cache of model answers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answer_cache: bool,
     /// Fingerprint of the key that signed that cassette; absent if the signature was not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,

@@ -52,7 +52,7 @@ fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
     let of = |trial: &EvalSpec| trial.trial.as_ref().map(|trial| trial.of);
     let evaluated = |eval: &EvalSpec| {
         (
-            eval.suite_digest.clone(),
+            (eval.suite_digest.clone(), eval.scoring_digest.clone()),
             eval.agent_id.clone(),
             eval.pack_integrity.clone(),
             eval.evaluated(),
@@ -133,6 +133,7 @@ mod tests {
     #[rstest]
     #[case::agent(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned())]
     #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned())]
+    #[case::scoring(|eval: &mut EvalSpec| eval.scoring_digest = Some("sha256-z".to_owned()))]
     #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned())]
     #[case::judge(|eval: &mut EvalSpec| {
         let judge = json!({"identity": "sha256-j", "provider": "openai", "model": "judge-1"});

@@ -42,6 +42,8 @@ const SMALL_BYTES: usize = 16 * 1024;
 const LARGEST_TAIL: usize = 128 * 1024;
 /// Number of runs whose last page is cached.
 const TAILS: u64 = 64;
+/// How long pages are cached, in every replica.
+const CONTENT_TTL: Duration = Duration::from_secs(60);
 const TAIL_IDLE: Duration = Duration::from_secs(60);
 
 /// The log could not be read.
@@ -89,11 +91,14 @@ impl LogReader {
             store,
             full: Cache::builder()
                 .max_capacity(cache_bytes)
+                // Content that was deleted from the log disappears from the cache too.
+                .time_to_live(CONTENT_TTL)
                 .weigher(|_, page: &Arc<Page>| page.weight())
                 .build(),
             tails: Cache::builder()
                 .max_capacity(TAILS)
                 .time_to_idle(TAIL_IDLE)
+                .time_to_live(CONTENT_TTL)
                 .build(),
             followers: Followers::default(),
             memory: ReadMemory::default(),

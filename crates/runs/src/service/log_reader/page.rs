@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::rules::run::bundle::without_task_content;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::memory::MemoryPermit;
 use touchstone_host::ports::run_log::{READ_BYTES, StoredEvent};
@@ -28,6 +29,7 @@ pub struct Page {
     updates: OnceLock<Frames>,
     messages: OnceLock<Frames>,
     updates_and_messages: OnceLock<Frames>,
+    without_content: OnceLock<Arc<Self>>,
 }
 
 #[derive(Clone, Debug)]
@@ -95,6 +97,7 @@ impl Page {
             updates: OnceLock::new(),
             messages: OnceLock::new(),
             updates_and_messages: OnceLock::new(),
+            without_content: OnceLock::new(),
         }
     }
 
@@ -148,7 +151,21 @@ impl Page {
             .after(sequence)
     }
 
-    /// Maximum memory of the page in bytes, including a filtered copy of the frames.
+    /// The same page of an eval run without task content, for readers who may not see it.
+    pub fn without_content(&self) -> Arc<Self> {
+        let masked = |event: &PagedEvent| PagedEvent {
+            body: without_task_content(&event.kind, &event.body),
+            ..event.clone()
+        };
+        let page = self.without_content.get_or_init(|| {
+            let events = self.events.iter().map(masked).collect();
+            Arc::new(Self::new(self.first, events, None))
+        });
+        page.clone()
+    }
+
+    /// Maximum memory of the page in bytes, including a filtered copy of the frames. A page without
+    /// content is much smaller.
     pub(super) fn weight(&self) -> u32 {
         const EVENT: usize = 128;
         u32::try_from(self.all.text.len() * 2 + self.events.len() * EVENT).unwrap_or(u32::MAX)

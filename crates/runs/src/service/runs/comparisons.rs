@@ -37,14 +37,21 @@ impl Runs {
                 .with("runId", run.run_id.as_str()));
             }
         }
-        let side = |runs, spec, suite| ComparisonSide {
-            evidence: runs,
-            spec,
-            suite,
-        };
+        let now_scoring = self.scoring_of(&now).await?;
+        let before_scoring = self.scoring_of(&before).await?;
         compare(
-            side(before_runs.evidence(), &before, &before_suite),
-            side(now_runs.evidence(), &now, &now_suite),
+            ComparisonSide {
+                evidence: before_runs.evidence(),
+                spec: &before,
+                suite: &before_suite,
+                scoring: before_scoring.as_deref(),
+            },
+            ComparisonSide {
+                evidence: now_runs.evidence(),
+                spec: &now,
+                suite: &now_suite,
+                scoring: now_scoring.as_deref(),
+            },
         )
         .map_err(|cause| Problem::validation("baseline", cause.to_string()))
     }

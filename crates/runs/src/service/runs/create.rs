@@ -161,6 +161,7 @@ impl Runs {
             suite_id: suite.suite.suite_id.clone(),
             version: suite.suite.version.clone(),
             digest: suite.digest(),
+            scoring: None,
             task_count: u32::try_from(suite.suite.tasks.len()).unwrap_or(u32::MAX),
             pack: None,
             signed: false,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::ports::storage::ContentKept;
 use crate::rules::kind::{Action, Kinds};
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
@@ -96,6 +97,13 @@ impl Runs {
     ) -> Result<Created, Problem> {
         let record = self.record(&caller.tenant, source).await?;
         check_forkable(&record)?;
+        let kept = store::storage::content_kept(&self.store, source).await;
+        if kept.map_err(|cause| internal(&cause))? != Some(ContentKept::All) {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the task content of this run was deleted, so it cannot be forked; start a new run",
+            ));
+        }
         let (status, events, ended) = self
             .with_state(source, |state| {
                 (state.status, state.sequence, state.completed_at)
@@ -327,6 +335,7 @@ impl Runs {
             Some(&SuiteFacts {
                 document: &suite,
                 digest: &eval.suite_digest,
+                scoring: eval.scoring_digest.as_deref(),
                 signed: eval.suite_signed,
             }),
             Some(&AgentFacts {

@@ -57,6 +57,7 @@ impl Runs {
         eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());
+        eval.execution.answer_cache = self.models.has_answer_cache();
         eval.execution.replayed_from = replay.map(|replay| replay.digest);
     }
 }

@@ -25,6 +25,7 @@ use moka::future::Cache;
 
 use crate::ports::queue::CancelRequest;
 use crate::rules::eval::attempts::Attempt;
+use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::request::HostLimits;
@@ -242,6 +243,20 @@ impl Runs {
                 column: "digest",
             })
         })
+    }
+
+    /// The scoring document of the run's suite, if it has one.
+    pub(super) async fn scoring_of(
+        &self,
+        eval: &EvalSpec,
+    ) -> Result<Option<Arc<ScoringDocument>>, Problem> {
+        match &eval.scoring_digest {
+            None => Ok(None),
+            Some(digest) => {
+                let scoring = self.library.scoring(digest).await;
+                scoring.map(Some).map_err(|cause| internal(&cause))
+            }
+        }
     }
 
     async fn thresholds(&self, eval: &EvalSpec) -> Result<Thresholds, Problem> {

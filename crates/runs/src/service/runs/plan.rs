@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::rules::eval::report::{Verdict, report};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
+use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
 };
@@ -17,7 +18,7 @@ use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
 use touchstone_packs::ports::inventory::SuiteRecord;
@@ -73,6 +74,7 @@ impl FoundBaseline {
             safety_judge: self.eval.safety_judge.as_ref(),
             suite_id: &self.eval.suite_id,
             suite_version: &self.eval.suite_version,
+            scoring_digest: self.eval.scoring_digest.as_deref(),
             aggregate_score: self.aggregate_score,
         }
     }
@@ -108,6 +110,10 @@ impl Runs {
         };
         let agent = self.agent(tenant, &request, remote).await?;
         let baseline = self.baseline(tenant, &request).await?;
+        if let Some(run) = &request.tasks.failed_of {
+            let failed = self.failed_tasks(tenant, run).await?;
+            request.tasks.failed = Some(failed);
+        }
         let mut plans = Vec::with_capacity(self.planners.len());
         for planner in &self.planners {
             let plan = planner.prepare(tenant, &mut request, suite.as_ref());
@@ -123,6 +129,7 @@ impl Runs {
         let suite = suite.map(|(suite, document)| SuiteFacts {
             document,
             digest: &suite.digest,
+            scoring: suite.scoring.as_deref(),
             signed: suite.signed,
         });
         let agent = agent.as_ref().map(|agent| AgentFacts {
@@ -182,6 +189,16 @@ impl Runs {
                 .map_or(host, |model| host.min(model.model.info().max_concurrency)),
             ..self.limits
         }
+    }
+
+    /// The tasks of an earlier eval run that did not pass; an error if there is no such run.
+    async fn failed_tasks(&self, tenant: &TenantId, run: &RunId) -> Result<Vec<TaskId>, Problem> {
+        let record = self.projections.record(tenant, run).await;
+        let record = record.map_err(|cause| internal(&cause))?;
+        let eval = record.as_ref().and_then(|record| record.spec.eval());
+        let eval = eval.ok_or_else(|| unknown_source(run))?;
+        self.with_state(run, |state| not_passed(&eval.tasks, &state.eval))
+            .await
     }
 
     pub(super) async fn baseline(

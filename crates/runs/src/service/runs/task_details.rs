@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
+use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
-use crate::rules::eval::task_details::{TaskDetails, task_details};
+use crate::rules::eval::task_details::{Measure, TaskDetails, task_details};
 use crate::rules::run::fold::TaskFacts;
 use crate::service::runs::Runs;
 use crate::store;
@@ -131,11 +132,25 @@ impl Runs {
     ) -> Result<TaskPage, Problem> {
         let (_, spec) = self.eval_record(&caller.tenant, run).await?;
         let suite = self.suite_of(&spec).await?;
+        let scoring = self.scoring_of(&spec).await?;
         let definitions: HashMap<_, _> = suite
             .tasks
             .iter()
             .map(|task| (&task.task_id, task))
             .collect();
+        let agent = self
+            .library
+            .agent(&spec.pack_integrity, &spec.agent_id)
+            .await;
+        let agent = agent.map_err(|cause| internal(&cause))?;
+        // The pack may have been removed.
+        let prompt = agent.map_or_else(Default::default, |agent| agent.definition.prompt.clone());
+        let measure = Measure {
+            ignore: &spec.ignore,
+            thresholds: suite.thresholds.unwrap_or_default(),
+            scoring: scoring.as_deref(),
+            prompt: &prompt,
+        };
         let mut logs = self.task_logs(caller, run, &scored).await?;
         let mut page = TaskPage {
             tasks: Vec::new(),
@@ -153,7 +168,7 @@ impl Runs {
                 break;
             }
             page.tasks
-                .push(task_details(run, definition, facts, log, &spec.ignore));
+                .push(task_details(run, definition, facts, log, measure));
         }
         self.record_read(caller, run, &page.tasks).await?;
         Ok(page)
@@ -185,6 +200,20 @@ impl Runs {
             self.read_task_logs(executed_in, &tasks, &mut logs)
                 .await
                 .map_err(|cause| internal(&cause))?;
+            let kept = store::storage::content_kept(&self.store, executed_in).await;
+            let kept = kept.map_err(|cause| internal(&cause))?;
+            let passed = scored.iter().filter(|(_, facts)| facts.passed);
+            let is_passed: HashSet<&TaskId> = passed.map(|(id, _)| id).collect();
+            for task in tasks {
+                let is_kept = match kept {
+                    Some(ContentKept::All) => true,
+                    Some(ContentKept::Failures) => !is_passed.contains(task),
+                    Some(ContentKept::None) | None => false,
+                };
+                if !is_kept {
+                    logs.entry(task.clone()).or_default().drop_content();
+                }
+            }
         }
         Ok(logs)
     }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::ports::webhooks::{Followed, WebhookClaim, Window};
+use crate::rules::run::bundle::{has_task_content, without_task_content};
 use crate::store;
 use crate::webhook_client::WebhookClient;
 use touchstone_host::ports::clock::Clock;
@@ -110,6 +111,7 @@ impl Leased for Dispatcher {
             clock: self.clock.clone(),
             notifier: self.notifier.clone(),
             tagged: HashMap::new(),
+            evals: HashMap::new(),
             shutdown: shutdown.clone(),
             claim,
         };
@@ -137,6 +139,8 @@ struct Session {
     claim: WebhookClaim,
     /// Whether a run has one of the requested tags, for runs looked up so far.
     tagged: HashMap<RunId, bool>,
+    /// Whether a run is an eval run, for runs looked up so far.
+    evals: HashMap<RunId, bool>,
     shutdown: CancellationToken,
     /// By [`Clock::uptime`]: a machine that slept finds its session over, and makes no attempt under a
     /// lease that may be lost.
@@ -211,6 +215,7 @@ impl Session {
     }
 
     async fn attempt(&mut self, run: &RunId, event: &StoredEvent) -> Result<(), StoreError> {
+        let body = self.without_content(run, event).await?;
         let webhook = &self.claim.webhook;
         let addressed = Addressed {
             webhook: &webhook.id,
@@ -218,7 +223,7 @@ impl Session {
             run,
             sequence: event.sequence,
             kind: &event.kind,
-            event: &event.body,
+            event: &body,
         };
         let delivery = Delivery::of(
             &addressed,
@@ -281,6 +286,29 @@ impl Session {
         });
         self.tagged.insert(run.clone(), tagged);
         Ok(tagged)
+    }
+
+    /// The event as webhooks send it: receivers get no task content of eval runs.
+    async fn without_content(
+        &mut self,
+        run: &RunId,
+        event: &StoredEvent,
+    ) -> Result<Bytes, StoreError> {
+        match has_task_content(&event.kind) && self.is_eval(run).await? {
+            true => Ok(without_task_content(&event.kind, &event.body)),
+            false => Ok(event.body.clone()),
+        }
+    }
+
+    async fn is_eval(&mut self, run: &RunId) -> Result<bool, StoreError> {
+        if let Some(is_eval) = self.evals.get(run) {
+            return Ok(*is_eval);
+        }
+        let tenant = &self.claim.webhook.tenant;
+        let record = store::runs::find(&self.store, tenant, run).await?;
+        let is_eval = record.is_none_or(|record| record.spec.work.is_eval());
+        self.evals.insert(run.clone(), is_eval);
+        Ok(is_eval)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::http::RunsApi;
 use crate::http::events::stream::annotated::AnnotationFeed;
 use crate::http::events::stream::batch::Window;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
+use crate::http::events::visible;
 use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::follower::Follow;
@@ -190,7 +191,7 @@ fn events(
             }
             while position < head.sequence {
                 let page = match state.log.page_after(&run, position, head.sequence).await {
-                    Ok(page) => page,
+                    Ok(page) => visible(page, &subscription.run, &subscription.caller),
                     Err(cause) => return unreadable(&run, &cause),
                 };
                 let frames = if buffer.is_zero() {

@@ -19,12 +19,17 @@ pub fn exclusion_rule<'a>(
         tasks.iter().map(|task| (&task.task_id, task)).collect()
     };
     let same_suite = baseline.spec.suite_digest == candidate.spec.suite_digest;
+    let same_scoring = baseline.spec.scoring_digest == candidate.spec.scoring_digest;
+    let scoring = |side: ComparisonSide<'a>, id: &TaskId| side.scoring?.of_task(id);
     let judge = |side: ComparisonSide<'a>| side.spec.judge.as_ref().map(|judge| &judge.identity);
     let same_judge = judge(baseline) == judge(candidate);
     let (was, is) = (by_id(&baseline.suite.tasks), by_id(&candidate.suite.tasks));
     move |id| {
         let task = is.get(id)?;
         if !same_suite && was.get(id) != Some(task) {
+            return Some(ExclusionReason::TaskChanged);
+        }
+        if !same_scoring && scoring(baseline, id) != scoring(candidate, id) {
             return Some(ExclusionReason::TaskChanged);
         }
         (!same_judge && rubric(task).is_some()).then_some(ExclusionReason::JudgeChanged)
@@ -45,7 +50,7 @@ pub fn differences(baseline: ComparisonSide<'_>, candidate: ComparisonSide<'_>) 
         .collect()
 }
 
-fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 16] {
+fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 17] {
     let spec = side.spec;
     let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
     let thresholds = side.suite.thresholds.unwrap_or_default();
@@ -53,6 +58,7 @@ fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 16] {
         ("suiteId", json!(spec.suite_id)),
         ("suiteVersion", json!(spec.suite_version)),
         ("suiteDigest", json!(spec.suite_digest)),
+        ("scoringDigest", json!(spec.scoring_digest)),
         (
             "passScore",
             json!(thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)),

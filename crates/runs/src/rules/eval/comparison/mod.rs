@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use self::comparability::{differences, exclusion_rule};
 use super::scoring::{EPSILON, tasks};
+use super::scoring_document::ScoringDocument;
 use super::statistics::{
     CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task, difference,
 };
@@ -30,6 +31,8 @@ pub struct ComparisonSide<'a> {
     pub spec: &'a EvalSpec,
     /// The suite of the run.
     pub suite: &'a AgentEvalSuite,
+    /// The suite's scoring document.
+    pub scoring: Option<&'a ScoringDocument>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -457,6 +460,12 @@ fn notes(
             tasks(is.tasks.len()),
             tasks(compared)
         ));
+    }
+    if was.scoring_digest != is.scoring_digest {
+        notes.push(
+            "the scoring documents differ: only tasks with the same assertions were compared"
+                .to_owned(),
+        );
     }
     if count(ExclusionReason::JudgeChanged) > 0 {
         notes.push(format!(

@@ -13,6 +13,7 @@ struct Run {
     missing: usize,
     spec: EvalSpec,
     suite: AgentEvalSuite,
+    scoring: Option<ScoringDocument>,
 }
 
 impl Run {
@@ -39,6 +40,7 @@ impl Run {
                 "suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "modes": ["golden"], "tasks": tasks,
             }))
             .unwrap(),
+            scoring: None,
         }
     }
 
@@ -79,6 +81,7 @@ impl Run {
             },
             spec: &self.spec,
             suite: &self.suite,
+            scoring: self.scoring.as_ref(),
         }
     }
 }
@@ -348,4 +351,31 @@ proptest! {
         let count = |turn| there.changes.iter().filter(|it| it.turn == turn).count() as u64;
         prop_assert_eq!((count(ChangeKind::Broke), count(ChangeKind::Fixed)), (there.broke, there.fixed));
     }
+}
+
+#[test]
+fn tasks_with_other_assertions_are_excluded() {
+    let scoring = |text: &str| -> ScoringDocument {
+        let entry = json!({"assertions": [{"type": "contains", "value": text}]});
+        let same = json!({"assertions": [{"type": "contains", "value": "same"}]});
+        let tasks = json!({"task-0": entry, "task-1": same});
+        serde_json::from_value(json!({"scoringVersion": 1, "suiteId": "x", "tasks": tasks}))
+            .unwrap()
+    };
+    let run = |id: &str, text: &str| {
+        let mut run = Run::golden(id, &[1.0, 0.0, 1.0]);
+        run.spec.scoring_digest = Some(format!("sha256-{text}"));
+        run.scoring = Some(scoring(text));
+        run
+    };
+    let (before, after) = (run("run_1", "a"), run("run_2", "b"));
+    let compared = compare(before.side(), after.side()).unwrap();
+    let left_out: Vec<&str> = compared
+        .left_out
+        .iter()
+        .map(|task| task.task_id.as_str())
+        .collect();
+    assert_eq!(left_out, ["task-0"]);
+    assert_eq!(compared.left_out[0].reason, ExclusionReason::TaskChanged);
+    assert_eq!(compared.differences[0].what, "scoringDigest");
 }

@@ -278,6 +278,13 @@ impl<'a> Checks<'a> {
                 ),
             );
         }
+        if trials.iter().any(|run| run.answer_cache.is_some()) && !policy.allow_replay {
+            self.refuse(
+                Condition::NoReplay,
+                "answers may have come from the cache of model answers; use a run with --no-cache"
+                    .to_owned(),
+            );
+        }
         if trials.iter().any(|run| run.is_by_command()) && !policy.allow_agent_command {
             self.refuse(
                 Condition::NoAgentCommand,

@@ -2,7 +2,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::rules::eval::attempts::{Attempt, Voided};
-use crate::rules::eval::report::{EvalReport, Evaluated, JudgeProvenance, Verdict};
+use crate::rules::eval::report::{CachedAnswers, EvalReport, Evaluated, JudgeProvenance, Verdict};
 use crate::rules::eval::sample;
 use crate::rules::run::fork::{ForkMode, Provenance};
 use crate::rules::run::record::PartialRerun;
@@ -512,6 +512,27 @@ fn a_replay_is_not_evidence_unless_the_policy_allows_it() {
     let refused = unmet(&by_point(), CANDIDATE, Some(evidence), now());
     let replays = |unmet: &Unmet| unmet.condition == Condition::NoReplay;
     assert!(refused.iter().any(replays), "{refused:?}");
+}
+
+#[test]
+fn a_run_with_the_cache_of_answers_is_no_more_evidence_than_a_replay() {
+    let run = EvalReport {
+        answer_cache: Some(CachedAnswers {
+            cached: 0,
+            answers: 20,
+            cost_saved_usd: touchstone_kit::money::NanoUsd::default(),
+        }),
+        ..passing()
+    };
+    let refused = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&run)), now());
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].condition, Condition::NoReplay);
+    assert!(refused[0].message.contains("--no-cache"), "{refused:?}");
+    let allowing = GatePolicy {
+        allow_replay: true,
+        ..by_point()
+    };
+    assert_eq!(conditions(&allowing, &run), []);
 }
 
 #[test]

@@ -1,17 +1,24 @@
 //! A suite under construction, with a list of everything that could not be converted.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Fault;
+use super::pack::AgentDraft;
+use super::scoring::{self, Expectation};
+use crate::rules::eval::scoring_document::limits::MAX_METRICS;
 use crate::rules::eval::suite_rules::check_suite;
 use crate::rules::kind::Kinds;
-use touchstone_openwop::suite::MatchStrategy;
+use touchstone_openwop::suite::{MatchStrategy, SuiteFault};
 
 const MAX_ID_CHARS: usize = 64;
+/// Maximum number of tasks of a suite; a few lists of values can expand to very many.
+const MAX_TASKS: usize = 100_000;
+/// Maximum size of all tasks in bytes: a long text in a list of values is repeated in each task.
+pub const MAX_OCTETS: usize = 256 << 20;
 /// Maximum number of characters shown of a foreign name.
 const MAX_NAME_CHARS: usize = 64;
 
@@ -46,16 +53,52 @@ pub struct Loss {
 pub struct Imported {
     /// The valid suite.
     pub suite: Value,
-    /// Everything that is not in it.
+    /// The scoring document, if the suite cannot hold every expectation.
+    pub scoring: Option<Value>,
+    /// The prompts of the document, for the agents of a pack.
+    pub agents: Vec<AgentDraft>,
+    /// Tools that the tasks have recorded results of.
+    pub tools: Vec<String>,
+    /// Everything that is in neither.
     pub losses: Vec<Loss>,
+}
+
+impl Imported {
+    /// A document that is a suite already.
+    pub fn of_suite(suite: Value) -> Self {
+        Self {
+            tools: tools(&suite),
+            suite,
+            scoring: None,
+            agents: Vec::new(),
+            losses: Vec::new(),
+        }
+    }
+}
+
+/// A task without its id.
+#[derive(Debug)]
+pub struct NewTask<'a> {
+    pub place: &'a str,
+    /// Its name in the document, if it has one.
+    pub name: Option<&'a Value>,
+    pub input: Value,
+    pub expectation: Expectation,
+    /// Recorded tool results, in order.
+    pub tool_responses: Vec<Value>,
 }
 
 /// The suite so far.
 #[derive(Debug)]
 pub struct Draft {
-    strategy: MatchStrategy,
+    pub strategy: MatchStrategy,
+    pub agents: Vec<AgentDraft>,
     tasks: Vec<Value>,
+    /// Size of the tasks in bytes.
+    octets: usize,
+    scoring: Map<String, Value>,
     ids: HashSet<String>,
+    metrics: HashSet<String>,
     losses: Vec<Loss>,
     /// Index of each loss by its text; a document may have very many.
     known: HashMap<String, usize>,
@@ -65,8 +108,12 @@ impl Draft {
     pub fn new(strategy: MatchStrategy) -> Self {
         Self {
             strategy,
+            agents: Vec::new(),
             tasks: Vec::new(),
+            octets: 0,
+            scoring: Map::new(),
             ids: HashSet::new(),
+            metrics: HashSet::new(),
             losses: Vec::new(),
             known: HashMap::new(),
         }
@@ -104,6 +151,15 @@ impl Draft {
         Some(loss)
     }
 
+    /// Whether a name of a metric can be used: a scoring document has a limited number.
+    pub fn use_metric(&mut self, name: &str) -> bool {
+        let has_room = self.metrics.contains(name) || self.metrics.len() < MAX_METRICS;
+        if has_room {
+            self.metrics.insert(name.to_owned());
+        }
+        has_room
+    }
+
     /// Records all members of an object that were not converted.
     pub fn report_unknown(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
@@ -115,8 +171,53 @@ impl Draft {
         }
     }
 
-    /// Adds a task. `name` is its name in the document, if it has one.
-    pub fn add(&mut self, place: &str, name: Option<&Value>, input: Value, expected: Value) {
+    /// Whether no more tasks are added.
+    pub fn is_full(&self) -> bool {
+        self.tasks.len() >= MAX_TASKS || self.octets >= MAX_OCTETS
+    }
+
+    /// Adds a task with a name, an input and an expectation.
+    pub fn add(
+        &mut self,
+        place: &str,
+        name: Option<&Value>,
+        input: Value,
+        expectation: Expectation,
+    ) {
+        self.add_task(NewTask {
+            place,
+            name,
+            input,
+            expectation,
+            tool_responses: Vec::new(),
+        });
+    }
+
+    pub fn add_task(&mut self, new: NewTask<'_>) {
+        if self.is_full() {
+            self.skip(new.place, "a task after the first 100,000 or 256 MiB");
+            return;
+        }
+        let parts = [&new.input, &new.expectation.expected];
+        let parts = parts.into_iter().chain(&new.expectation.scoring);
+        self.octets += parts.chain(&new.tool_responses).map(octets).sum::<usize>();
+        let id = self.id_of(new.place, new.name);
+        let mut task =
+            json!({"taskId": id, "input": new.input, "expected": new.expectation.expected});
+        if let (false, Some(members)) = (new.tool_responses.is_empty(), task.as_object_mut()) {
+            members.insert(
+                "fixtures".to_owned(),
+                json!({"toolResponses": new.tool_responses}),
+            );
+        }
+        self.tasks.push(task);
+        if let Some(scoring) = new.expectation.scoring {
+            self.scoring.insert(id, scoring);
+        }
+    }
+
+    /// A unique id for the next task.
+    fn id_of(&mut self, place: &str, name: Option<&Value>) -> String {
         let number = self.tasks.len() + 1;
         let id = match name {
             Some(Value::String(text)) => {
@@ -156,19 +257,12 @@ impl Draft {
                 "a name that an earlier task has too; a number was appended",
             );
         }
-        self.tasks
-            .push(json!({"taskId": id, "input": input, "expected": expected}));
+        id
     }
 
-    /// An expectation of this answer, compared as a string unless it has members.
-    pub fn golden(&self, answer: Value) -> Value {
-        let strategy = match answer {
-            Value::Object(_) | Value::Array(_) => MatchStrategy::JsonMatch,
-            // Every answer contains the empty string.
-            Value::String(ref text) if text.is_empty() => MatchStrategy::Exact,
-            _ => self.strategy,
-        };
-        golden(strategy, answer)
+    /// An expectation of this answer.
+    pub fn golden(&self, answer: Value) -> Expectation {
+        Expectation::plain(scoring::answer(self.strategy, answer))
     }
 
     /// The suite, if it has tasks.
@@ -197,21 +291,46 @@ impl Draft {
                 members.insert("thresholds".to_owned(), json!({"passScore": score}));
             }
         }
-        match check_suite(Kinds::NONE, &suite) {
-            Ok(_) => Ok(Imported {
-                suite,
-                losses: self.losses,
-            }),
-            Err(faults) => Err(Fault::NoSuite(
-                faults.first().map(ToString::to_string).unwrap_or_default(),
-            )),
-        }
+        let first = |faults: Vec<SuiteFault>| {
+            Fault::NoSuite(faults.first().map(ToString::to_string).unwrap_or_default())
+        };
+        let parsed = check_suite(Kinds::NONE, &suite).map_err(first)?;
+        Ok(Imported {
+            scoring: scoring::document(&parsed, self.scoring).map_err(Fault::NoSuite)?,
+            tools: tools(&suite),
+            suite,
+            agents: self.agents,
+            losses: self.losses,
+        })
     }
 }
 
-/// A golden expectation.
-pub fn golden(strategy: MatchStrategy, value: Value) -> Value {
-    json!({"kind": "golden", "match": {"strategy": strategy, "value": value}})
+/// The approximate size of a value in bytes.
+pub fn octets(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(octets).sum(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| name.len() + octets(member))
+            .sum(),
+        _ => 0,
+    };
+    inside.saturating_add(16)
+}
+
+/// The tools with fixtures in a suite.
+fn tools(suite: &Value) -> Vec<String> {
+    let tasks = suite.get("tasks").and_then(Value::as_array);
+    let responses = tasks
+        .into_iter()
+        .flatten()
+        .filter_map(|task| task.pointer("/fixtures/toolResponses")?.as_array())
+        .flatten();
+    let names: BTreeSet<String> = responses
+        .filter_map(|response| Some(response.get("tool")?.as_str()?.to_owned()))
+        .collect();
+    names.into_iter().collect()
 }
 
 /// A name, shortened: foreign names may be very long.
@@ -223,7 +342,7 @@ pub fn short(name: &str) -> Cow<'_, str> {
 }
 
 /// Converts a name to characters of ids: lower-case letters, digits, single hyphens.
-fn slug(name: &str) -> String {
+pub fn slug(name: &str) -> String {
     let mut id = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {
         if id.len() == MAX_ID_CHARS {

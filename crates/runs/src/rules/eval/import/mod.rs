@@ -1,20 +1,27 @@
 //! Converts task files of other tools to suites.
 //!
-//! Each converter takes what a suite can hold and reports everything else as a [`Loss`]; nothing is
-//! dropped silently. The result is a valid suite, which `suite_rules` accepts.
+//! Each converter takes what a suite and its scoring document can hold and reports everything else
+//! as a [`Loss`]; nothing is dropped silently. The result is a valid suite, which `suite_rules`
+//! accepts.
 
+mod datasets;
 mod draft;
-mod inspect;
-mod openai_evals;
+pub mod pack;
 mod promptfoo;
-mod samples;
+mod recognize;
+mod rows;
+mod scoring;
+mod source;
 mod table;
+mod traces;
 
-use serde_json::Value;
-
+pub use self::datasets::Columns;
+use self::datasets::{deepeval, inspect, inspect_log, openai_evals, records};
 use self::draft::Draft;
 pub use self::draft::{Identity, Imported, Loss};
-use touchstone_kit::json;
+pub use self::recognize::{Recognition, Recognized, recognize};
+use self::rows::Rows;
+pub use self::source::{Files, NoFiles, Source};
 use touchstone_openwop::suite::MatchStrategy;
 
 /// The format of a source document.
@@ -22,16 +29,36 @@ use touchstone_openwop::suite::MatchStrategy;
 pub enum Format {
     /// A promptfoo configuration, YAML or JSON.
     Promptfoo,
-    /// Samples of an OpenAI eval, one JSON object per line.
+    /// Samples of an OpenAI eval, or a registry file that names them.
     OpenaiEvals,
     /// A dataset of Inspect: JSON, JSON lines or CSV with a column `target`.
     Inspect,
-    /// Comma-separated values with the columns `input` and `expected`.
-    Csv,
+    /// A log of Inspect, as JSON or as an archive.
+    InspectLog,
+    /// Goldens of DeepEval.
+    Deepeval,
+    /// Items of a Langfuse dataset.
+    Langfuse,
+    /// Records of a Braintrust dataset.
+    Braintrust,
+    /// OpenTelemetry spans in OTLP JSON.
+    Otel,
+    /// JSON, JSON lines or CSV with columns for input and expected answer.
+    Table,
 }
 
 impl Format {
-    pub const ALL: [Self; 4] = [Self::Promptfoo, Self::OpenaiEvals, Self::Inspect, Self::Csv];
+    pub const ALL: [Self; 9] = [
+        Self::Promptfoo,
+        Self::OpenaiEvals,
+        Self::Inspect,
+        Self::InspectLog,
+        Self::Deepeval,
+        Self::Langfuse,
+        Self::Braintrust,
+        Self::Otel,
+        Self::Table,
+    ];
 
     /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -39,40 +66,21 @@ impl Format {
             Self::Promptfoo => "promptfoo",
             Self::OpenaiEvals => "openai-evals",
             Self::Inspect => "inspect",
-            Self::Csv => "csv",
+            Self::InspectLog => "inspect-log",
+            Self::Deepeval => "deepeval",
+            Self::Langfuse => "langfuse",
+            Self::Braintrust => "braintrust",
+            Self::Otel => "otel",
+            Self::Table => "table",
         }
     }
 
-    /// The format with this name.
+    /// The format with this name. Notations of tables are names of the table format.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.as_str() == name)
-    }
-
-    /// Detects the format by members that only one format has. `None` for an unknown format, or for
-    /// a suite.
-    pub fn of(octets: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(octets).ok()?;
-        let has = |document: &Value, member: &str| document.get(member).is_some();
-        if let Ok(samples) = samples(octets) {
-            return match samples.first()? {
-                sample if has(sample, "suiteId") => None,
-                sample if has(sample, "ideal") => Some(Self::OpenaiEvals),
-                sample if has(sample, "target") && has(sample, "input") => Some(Self::Inspect),
-                config if has(config, "tests") => Some(Self::Promptfoo),
-                _ => None,
-            };
+        match name {
+            "csv" | "json" | "jsonl" => Some(Self::Table),
+            _ => Self::ALL.into_iter().find(|format| format.as_str() == name),
         }
-        if let Ok(table) = table::read(octets)
-            && table.has("input")
-        {
-            return match (table.has("expected"), table.has("target")) {
-                (true, _) => Some(Self::Csv),
-                (false, true) => Some(Self::Inspect),
-                (false, false) => None,
-            };
-        }
-        let config: Value = serde_saphyr::from_str(text).ok()?;
-        has(&config, "tests").then_some(Self::Promptfoo)
     }
 }
 
@@ -93,78 +101,107 @@ pub enum Fault {
     NoSuite(String),
 }
 
-/// Converts a document. `strategy` is the match strategy where the document does not define one.
+/// Choices of the user.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    pub format: Format,
+    /// How to compare answers where the document does not define it.
+    pub strategy: MatchStrategy,
+    pub columns: &'a Columns,
+    pub identity: &'a Identity,
+}
+
+/// Converts a document.
 ///
 /// # Errors
 /// [`Fault`].
-pub fn convert(
-    octets: &[u8],
-    format: Format,
-    strategy: MatchStrategy,
-    identity: &Identity,
-) -> Result<Imported, Fault> {
-    let fault = |reason: String| Fault::Format {
-        format: format.as_str(),
+pub fn convert(source: &Source<'_>, options: &Options<'_>) -> Result<Imported, Fault> {
+    let mut draft = Draft::new(options.strategy);
+    fill(source, options, &mut draft).map_err(|reason| Fault::Format {
+        format: options.format.as_str(),
         reason,
-    };
-    let mut draft = Draft::new(strategy);
-    match format {
-        Format::Promptfoo => promptfoo::convert(config(octets).map_err(fault)?, &mut draft),
-        Format::OpenaiEvals => openai_evals::convert(samples(octets).map_err(fault)?, &mut draft),
-        Format::Inspect => {
-            let samples = samples(octets).or_else(|no_json| match table::read(octets) {
-                Ok(table) if table.has("input") && table.has("target") => Ok(table.objects()),
-                _ => Err(no_json),
-            });
-            inspect::convert(samples.map_err(fault)?, &mut draft);
-        }
-        Format::Csv => {
-            let table = table::read(octets).map_err(fault)?;
-            for column in ["input", "expected"] {
-                if !table.has(column) {
-                    return Err(fault(format!("it has no column `{column}`")));
-                }
+    })?;
+    draft.finish(options.identity)
+}
+
+fn fill(source: &Source<'_>, options: &Options<'_>, draft: &mut Draft) -> Result<(), String> {
+    let columns = options.columns;
+    match options.format {
+        Format::Promptfoo => return promptfoo::convert(source, draft),
+        Format::InspectLog => return inspect_log::convert(source.bytes, columns, draft),
+        Format::Otel => return traces::convert(source.bytes, draft),
+        Format::OpenaiEvals => {
+            if let Ok(document) = source::mapping(source.bytes)
+                && openai_evals::is_registry(&document)
+            {
+                return openai_evals::convert_registry(source, columns, draft);
             }
-            table::convert(table, &mut draft);
+        }
+        _ => {}
+    }
+    let rows = Rows::read(source.bytes)?;
+    for (flag, name) in columns.named() {
+        if !has_path(&rows, name) {
+            return Err(format!(
+                "{flag} names the column `{}`, but its columns are {}",
+                draft::short(name),
+                rows.named_columns()
+            ));
         }
     }
-    draft.finish(identity)
+    match options.format {
+        Format::OpenaiEvals => {
+            require(&rows, &openai_evals::SHAPE, columns)?;
+            openai_evals::convert(rows, columns, draft);
+        }
+        Format::Inspect => {
+            require(&rows, &inspect::SHAPE, columns)?;
+            inspect::convert(rows, columns, draft);
+        }
+        Format::Deepeval => deepeval::convert(rows, columns, draft),
+        Format::Langfuse => {
+            require(&rows, &records::LANGFUSE, columns)?;
+            records::convert(rows, &records::LANGFUSE, columns, draft);
+        }
+        Format::Braintrust => {
+            require(&rows, &records::BRAINTRUST, columns)?;
+            records::convert(rows, &records::BRAINTRUST, columns, draft);
+        }
+        _ => {
+            require(&rows, &records::TABLE, columns)?;
+            records::convert_table(rows, columns, draft);
+        }
+    }
+    Ok(())
 }
 
-/// Parses YAML; JSON is YAML too.
-fn config(octets: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
-    let text = std::str::from_utf8(octets).map_err(|_| "it is not UTF-8".to_owned())?;
-    match serde_saphyr::from_str(text) {
-        Ok(Value::Object(config)) => Ok(config),
-        Ok(_) => Err("it is not a mapping".to_owned()),
-        Err(fault) => Err(fault
-            .to_string()
-            .lines()
-            .next()
-            .unwrap_or("invalid YAML")
-            .to_owned()),
-    }
+/// Whether the first part of a column's path exists.
+fn has_path(rows: &Rows, name: &str) -> bool {
+    rows.has(name)
+        || name
+            .split_once('.')
+            .is_some_and(|(first, _)| rows.has(first))
 }
 
-/// Parses a JSON array, one document, or one document per line.
-fn samples(octets: &[u8]) -> Result<Vec<Value>, String> {
-    match json::parse(octets) {
-        Ok(Value::Array(samples)) => return Ok(samples),
-        Ok(sample @ Value::Object(_)) => return Ok(vec![sample]),
-        Ok(_) => return Err("it contains no objects".to_owned()),
-        Err(_) => {}
-    }
-    let lines = octets.split(|octet| *octet == b'\n').enumerate();
-    let samples: Vec<Value> = lines
-        .filter(|(_, line)| !line.trim_ascii().is_empty())
-        .map(|(number, line)| {
-            // The position in the error is relative to the line.
-            json::parse(line).map_err(|fault| format!("line {}: {fault}", number + 1))
-        })
-        .collect::<Result<_, _>>()?;
-    match samples.is_empty() {
-        true => Err("it is empty".to_owned()),
-        false => Ok(samples),
+/// A table needs its columns; without them, every row would be reported alone.
+fn require(rows: &Rows, shape: &datasets::Shape, columns: &Columns) -> Result<(), String> {
+    let (input, expected) = records::chosen(rows, shape, columns);
+    let lacking = match (input, expected) {
+        (None, _) => Some(("--input", shape.input)),
+        (_, None) => Some(("--expected", shape.expected)),
+        _ => None,
+    };
+    match lacking {
+        Some((flag, usual)) => Err(format!(
+            "it has no column {}; its columns are {}. Name a column with {flag}",
+            usual
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(" or "),
+            rows.named_columns()
+        )),
+        None => Ok(()),
     }
 }
 

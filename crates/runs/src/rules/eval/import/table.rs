@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use super::draft::Draft;
-
 /// Rows and their column names.
 #[derive(Debug)]
 pub struct Table {
@@ -21,7 +19,7 @@ pub fn read(bytes: &[u8]) -> Result<Table, String> {
     let mut reader = csv::Reader::from_reader(bytes);
     let names: Vec<String> = reader
         .headers()
-        .map_err(|fault| fault.to_string())?
+        .map_err(|fault| reason(&fault))?
         .iter()
         .map(|name| name.trim().to_owned())
         .collect();
@@ -34,14 +32,24 @@ pub fn read(bytes: &[u8]) -> Result<Table, String> {
         .records()
         .map(|row| row.map(|row| row.iter().map(str::to_owned).collect()))
         .collect::<Result<_, csv::Error>>()
-        .map_err(|fault| fault.to_string())?;
+        .map_err(|fault| reason(&fault))?;
     Ok(Table { names, rows })
 }
 
+fn reason(fault: &csv::Error) -> String {
+    let line = fault.position().map_or(1, csv::Position::line);
+    match fault.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => format!("line {line} has {len} cells, but the header has {expected_len}"),
+        csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8"),
+        _ => format!("line {line}: {fault}"),
+    }
+}
+
 impl Table {
-    /// Whether there is a column of this name.
-    pub fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|known| known == name)
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// The rows as objects of strings. Empty cells are omitted.
@@ -60,38 +68,19 @@ impl Table {
     }
 }
 
-/// Rows with `input`, `expected` and optionally `id`.
-pub fn convert(table: Table, draft: &mut Draft) {
-    for (index, row) in table.objects().into_iter().enumerate() {
-        // The header is the first line.
-        let place = format!("row {}", index + 2);
-        let Value::Object(mut row) = row else {
-            continue;
-        };
-        let (input, expected) = (row.remove("input"), row.remove("expected"));
-        let id = row.remove("id");
-        draft.report_unknown(&place, "a row", &row);
-        match (input, expected) {
-            (Some(input), Some(expected)) => {
-                let expected = draft.golden(structured(expected));
-                draft.add(&place, id.as_ref(), structured(input), expected);
-            }
-            (None, _) => draft.skip(&place, "a row without `input`"),
-            (_, None) => draft.skip(&place, "a row without `expected`"),
-        }
-    }
-}
-
 /// A cell with a JSON object or array is parsed; any other cell is a string, even if it looks like
 /// a number.
-fn structured(cell: Value) -> Value {
+pub fn structured(cell: Value) -> Value {
+    let looks_structured = cell
+        .as_str()
+        .is_some_and(|text| text.trim_start().starts_with(['{', '[']));
+    if !looks_structured {
+        return cell;
+    }
     let parsed = cell
         .as_str()
-        .and_then(|text| touchstone_kit::json::parse(text.as_bytes()).ok());
-    match parsed {
-        Some(parsed @ (Value::Object(_) | Value::Array(_))) => parsed,
-        _ => cell,
-    }
+        .and_then(|text| touchstone_kit::json::parse(text.trim().as_bytes()).ok());
+    parsed.unwrap_or(cell)
 }
 
 #[cfg(test)]
@@ -111,8 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_another_length_and_duplicate_columns_are_rejected() {
-        assert!(read(b"input,expected\na\n").is_err());
+    fn a_row_of_another_length_is_rejected_with_its_line() {
+        let fault = read(b"input,expected\n\"a\nb\",c\na\n").unwrap_err();
+        assert_eq!(fault, "line 4 has 1 cells, but the header has 2");
+    }
+
+    #[test]
+    fn duplicate_columns_are_rejected() {
         assert!(read(b"input,input\na,b\n").is_err());
     }
 }

@@ -83,33 +83,44 @@ impl Transcript {
             }
             Event::AgentInvocationStarted(_) => self.has_workers = true,
             Event::AgentToolCalled(called) => {
-                let arguments = called
-                    .inputs
-                    .as_ref()
-                    .map(|inputs| self.keep(Source::Arguments, inputs));
-                self.calls.push((called.call_id.clone(), self.steps.len()));
-                self.steps.push(Step::Called {
-                    tool: called.tool_name.clone(),
-                    arguments: arguments.unwrap_or_default(),
-                    forbidden: false,
-                });
+                self.called(&called.tool_name, &called.call_id, called.inputs.as_ref());
             }
             Event::AgentToolReturned(returned) => {
-                let of_call = self.calls.iter().rfind(|(id, _)| *id == returned.call_id);
-                let call = of_call.and_then(|(_, at)| self.steps.get_mut(*at));
-                if let Some(Step::Called { forbidden, .. }) = call {
-                    *forbidden = returned.status == ToolStatus::Forbidden;
-                }
-                if let Some(outcome) = &returned.outcome {
-                    let outcome = self.keep(Source::Results, outcome);
-                    self.steps.push(Step::Returned { outcome });
-                }
+                let outcome = returned.outcome.as_ref();
+                self.returned(&returned.call_id, returned.status, outcome);
             }
-            Event::AgentDecided(decided) => {
-                self.answer = self.keep(Source::Answer, &decided.decision)
-            }
+            Event::AgentDecided(decided) => self.answered(&decided.decision),
             _ => {}
         }
+    }
+
+    /// Adds a tool call.
+    pub fn called(&mut self, tool: &str, call_id: &str, arguments: Option<&Value>) {
+        let arguments = arguments.map(|arguments| self.keep(Source::Arguments, arguments));
+        self.calls.push((call_id.to_owned(), self.steps.len()));
+        self.steps.push(Step::Called {
+            tool: tool.to_owned(),
+            arguments: arguments.unwrap_or_default(),
+            forbidden: false,
+        });
+    }
+
+    /// Adds the result of a tool call.
+    pub fn returned(&mut self, call_id: &str, status: ToolStatus, outcome: Option<&Value>) {
+        let of_call = self.calls.iter().rfind(|(id, _)| id == call_id);
+        let call = of_call.and_then(|(_, at)| self.steps.get_mut(*at));
+        if let Some(Step::Called { forbidden, .. }) = call {
+            *forbidden = status == ToolStatus::Forbidden;
+        }
+        if let Some(outcome) = outcome {
+            let outcome = self.keep(Source::Results, outcome);
+            self.steps.push(Step::Returned { outcome });
+        }
+    }
+
+    /// Sets the answer.
+    pub fn answered(&mut self, answer: &Value) {
+        self.answer = self.keep(Source::Answer, answer);
     }
 
     /// The final answer, or the text in place of one.

@@ -5,22 +5,27 @@
 //! to those who may read content, and never becomes part of scorecards, summaries, logs or metrics.
 
 pub mod difference;
+pub mod places;
 pub mod transcript;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::assertions::{AssertionResult, Observed, ToolCall, evaluate};
 use super::matching::compared;
 use super::report::{TaskOutcome, outcome_of};
 use super::rubric::rubric;
+use super::safety::{UNSAFE, findings};
+use super::scoring::expectation;
+use super::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::record::is_zero;
 use difference::{Difference, differences};
+use places::{FindingDetails, placed};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::suite::{ExpectedKind, Match, Task};
-use touchstone_openwop::summary::SafetyFinding;
-use transcript::{Entry, TaskLog};
+use touchstone_openwop::suite::{ExpectedKind, Match, Task, Thresholds};
+use transcript::{Entry, Step, TaskLog};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,12 +55,15 @@ pub struct TaskDetails {
     /// The criteria of its rubric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionDetails>,
+    /// The assertions of the suite's scoring document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<AssertionResult>,
     /// The findings of the safety detectors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub safety_findings: Vec<SafetyFinding>,
+    pub safety_findings: Vec<FindingDetails>,
     /// What happened, in order, from the start of the counted attempt.
     pub transcript: Vec<Entry>,
-    /// Whether the run that executed it was deleted, with answer and transcript.
+    /// Whether its content was deleted, by itself or with the run that executed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content_deleted: bool,
     /// Whether parts of the transcript are missing, because it is very long or an event cannot be
@@ -90,18 +98,33 @@ pub struct CriterionDetails {
     pub reason: Option<String>,
 }
 
+/// How a run scores and examines its tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measure<'a> {
+    /// JSON Pointers that the run excludes from matching.
+    pub ignore: &'a [String],
+    pub thresholds: Thresholds,
+    pub scoring: Option<&'a ScoringDocument>,
+    /// The agent's prompt.
+    pub prompt: &'a str,
+}
+
 /// Builds the details of a scored task from its definition, its facts and its part of the log.
-/// `ignore` has the JSON Pointers that the run excludes from matching.
 pub fn task_details(
     run: &RunId,
     task: &Task,
     facts: &TaskFacts,
     log: TaskLog,
-    ignore: &[String],
+    measure: Measure<'_>,
 ) -> TaskDetails {
+    let ignore = measure.ignore;
+    let assertions = assertions(task, facts, &log, measure);
+    let scoring = measure.scoring.and_then(|it| it.of_task(&task.task_id));
+    // An expectation that no assertion refers to decides nothing.
+    let decides = scoring.is_none_or(|it| it.has(|check| *check == Check::Expected));
     let expected = match task.expected.kind {
-        ExpectedKind::Golden => task.expected.matching.clone(),
-        ExpectedKind::Rubric => None,
+        ExpectedKind::Golden if decides => task.expected.matching.clone(),
+        ExpectedKind::Golden | ExpectedKind::Rubric => None,
     };
     let differences = match (&expected, &log.answer) {
         (Some(expected), Some(answer)) if !facts.passed => {
@@ -111,7 +134,8 @@ pub fn task_details(
         _ => Vec::new(),
     };
     let reasons = log.reasons;
-    let criteria = rubric(task).unwrap_or_default().iter().enumerate();
+    let criteria = rubric(task).filter(|_| decides).unwrap_or_default();
+    let criteria = criteria.iter().enumerate();
     let criteria = criteria.map(|(n, it)| CriterionDetails {
         criterion: it.criterion.clone(),
         weight: it.weight,
@@ -132,7 +156,8 @@ pub fn task_details(
             .filter(|answer| !answer.is_null() || facts.passed),
         differences,
         criteria: criteria.collect(),
-        safety_findings: facts.safety_findings.clone().unwrap_or_default(),
+        assertions,
+        safety_findings: placed(&findings(facts), measure.prompt, task, &log.entries),
         transcript: log.entries,
         content_deleted: log.content_deleted,
         transcript_incomplete: log.is_incomplete,
@@ -142,6 +167,43 @@ pub fn task_details(
         latency_ms: facts.latency_ms,
         retries: facts.retries,
     }
+}
+
+/// The results of the task's assertions, computed again from the recorded facts. None if they were
+/// not evaluated, or parts of the log are missing.
+fn assertions(
+    task: &Task,
+    facts: &TaskFacts,
+    log: &TaskLog,
+    measure: Measure<'_>,
+) -> Vec<AssertionResult> {
+    let is_evaluated = facts.unjudged.is_none()
+        && facts.failed.as_deref().is_none_or(|label| label == UNSAFE)
+        && !log.is_incomplete;
+    let scoring = measure.scoring.and_then(|it| it.of_task(&task.task_id));
+    let (Some(scoring), Some(answer), true) = (scoring, &log.answer, is_evaluated) else {
+        return Vec::new();
+    };
+    let calls = log.entries.iter().filter_map(|entry| match &entry.step {
+        Step::ToolCalled {
+            tool, arguments, ..
+        } => Some(ToolCall {
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+        }),
+        _ => None,
+    });
+    let calls: Vec<ToolCall> = calls.collect();
+    let (met, thresholds) = (&facts.criteria, &measure.thresholds);
+    let observed = Observed {
+        answer,
+        calls: &calls,
+        latency_ms: facts.latency_ms,
+        cost: facts.attempt_cost,
+        tokens: facts.attempt_tokens,
+        expected: Some(expectation(task, answer, measure.ignore, met, thresholds)),
+    };
+    evaluate(&scoring, &observed).assertions
 }
 
 #[cfg(test)]
@@ -180,7 +242,13 @@ mod tests {
     fn a_failed_task_shows_where_the_answer_differs() {
         let task = task(json!({"queue": "billing", "urgent": true}));
         let log = answered(json!({"queue": "sales", "urgent": true}));
-        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, &[]);
+        let details = task_details(
+            &RunId::from("run_1"),
+            &task,
+            &facts(false),
+            log,
+            Measure::default(),
+        );
         assert_eq!(
             details.differences,
             [Difference::changed(
@@ -195,7 +263,13 @@ mod tests {
     fn a_passed_task_has_no_differences_even_if_its_text_is_formatted_differently() {
         let task = task(json!({"queue": "billing"}));
         let log = answered(json!("{ \"queue\": \"billing\" }"));
-        let details = task_details(&RunId::from("run_1"), &task, &facts(true), log, &[]);
+        let details = task_details(
+            &RunId::from("run_1"),
+            &task,
+            &facts(true),
+            log,
+            Measure::default(),
+        );
         assert_eq!(details.differences, []);
         assert_eq!(details.outcome, TaskOutcome::Passed);
     }
@@ -205,7 +279,11 @@ mod tests {
         let task = task(json!({"queue": "billing", "note": "a"}));
         let log = answered(json!({"queue": "sales", "note": "b"}));
         let ignore = ["/note".to_owned()];
-        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, &ignore);
+        let measure = Measure {
+            ignore: &ignore,
+            ..Measure::default()
+        };
+        let details = task_details(&RunId::from("run_1"), &task, &facts(false), log, measure);
         let paths: Vec<&str> = details.differences.iter().map(Difference::path).collect();
         assert_eq!(paths, ["/queue"]);
     }

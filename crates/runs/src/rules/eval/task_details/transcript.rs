@@ -101,6 +101,13 @@ impl TaskLog {
         }
     }
 
+    /// Removes what is left of deleted content. What happened and when stays.
+    pub fn drop_content(&mut self) {
+        self.content_deleted = true;
+        self.answer = None;
+        self.reasons.clear();
+    }
+
     /// Adds the next event of the task, of this size in bytes. Beyond `most` bytes, only what
     /// restarts the transcript, the answer and the judge's reasons are added.
     pub fn add(&mut self, at: Timestamp, event: &Event, bytes: usize, most: usize) {

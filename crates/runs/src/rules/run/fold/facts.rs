@@ -1,6 +1,6 @@
 //! The facts of an eval run and of its tasks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
@@ -21,8 +21,17 @@ pub struct TaskFacts {
     pub cost: NanoUsd,
     /// All its tokens, including attempts that were cut off.
     pub tokens: u64,
+    /// Cost and tokens of the attempt that counts, without the judge's.
+    pub attempt_cost: NanoUsd,
+    pub attempt_tokens: u64,
     /// Whether cost or tokens are partly estimated by size, because the endpoint reported no usage.
     pub usage_estimated: bool,
+    /// All model answers, including those of attempts that were cut off and of the judge.
+    pub answers: u64,
+    /// Those that came from the cache of model answers.
+    pub cached_answers: u64,
+    /// What those would have cost.
+    pub cost_saved: NanoUsd,
     /// All its tool calls, including attempts that were cut off.
     pub tool_calls: u64,
     /// All its retries, including attempts that were cut off.
@@ -52,6 +61,10 @@ pub struct TaskFacts {
     pub before_judge: bool,
     /// The judge's part of the cost.
     pub judge_cost: NanoUsd,
+    /// Whether each of its assertions holds, in the order of the scoring document.
+    pub assertions: Vec<bool>,
+    /// The values of the named metrics of its assertions, 0.0..=1.0.
+    pub metrics: BTreeMap<String, f64>,
     /// Whether each criterion of its rubric is met, in the rubric's order.
     pub criteria: Vec<bool>,
     /// Findings of the safety detectors; `None` if the task has no recorded check.
@@ -73,6 +86,8 @@ impl TaskFacts {
                 self.unjudged = None;
                 self.failed = None;
                 self.safety_findings = None;
+                self.attempt_cost = NanoUsd::default();
+                self.attempt_tokens = 0;
                 self.before_judge = false;
             }
             Event::AgentInvocationCompleted(completed) => {
@@ -94,6 +109,10 @@ impl TaskFacts {
                 self.all_retries += 1;
             }
             Event::UsageEstimated(_) => self.usage_estimated = true,
+            Event::AnswerCached(cached) => {
+                self.cached_answers += 1;
+                self.cost_saved = self.cost_saved + cached.cost_saved_usd;
+            }
             _ => {}
         }
     }
@@ -160,6 +179,11 @@ impl EvalFacts {
             }
             Event::TaskJudged(judged) => {
                 self.task(&judged.task_id).criteria.clone_from(&judged.met);
+            }
+            Event::TaskMeasured(measured) => {
+                let task = self.task(&measured.task_id);
+                task.assertions.clone_from(&measured.assertions);
+                task.metrics.clone_from(&measured.metrics);
             }
             Event::TaskSafety(safety) => {
                 self.task(&safety.task_id).safety_findings = Some(safety.findings.clone());

@@ -230,6 +230,7 @@ impl RunState {
             | Event::TaskFailed(_)
             | Event::TaskUnjudged(_)
             | Event::TaskJudged(_)
+            | Event::TaskMeasured(_)
             | Event::TaskSafety(_)
             | Event::TaskReused(_) => self.eval.fold(event),
             Event::AgentInvocationStarted(started) if started.is_of_worker() => {}
@@ -241,7 +242,8 @@ impl RunState {
             | Event::EffectIntended(_)
             | Event::FixtureMissing(_)
             | Event::ModelRetried(_)
-            | Event::UsageEstimated(_) => {
+            | Event::UsageEstimated(_)
+            | Event::AnswerCached(_) => {
                 if let Some(task) = self.task(node) {
                     task.fold(event);
                 }
@@ -333,10 +335,14 @@ impl RunState {
         let mut of_judge = false;
         if let Some(task) = self.task(node) {
             of_judge = task.before_judge;
+            task.answers += 1;
             task.cost = task.cost + cost;
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
             if of_judge {
                 task.judge_cost = task.judge_cost + cost;
+            } else {
+                task.attempt_cost = task.attempt_cost + cost;
+                task.attempt_tokens = task.attempt_tokens.saturating_add(usage.total_tokens);
             }
         }
         if of_judge {

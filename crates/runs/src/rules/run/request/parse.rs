@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::budget::budget;
 use super::options::{RunOptions, members};
+use super::selection::TaskSelection;
 use super::workflow::{CreateWorkflow, parse_workflow};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
@@ -42,6 +43,10 @@ pub struct CreateRun {
     pub ignore: Vec<String>,
     /// `configurable.evalTargetOverride`: run a suite against an agent it was not written for.
     pub target_override: bool,
+    /// `configurable.evalTasks`.
+    pub tasks: TaskSelection,
+    /// `configurable.evalTaskTimeoutMs`: the longest time of one task's agent.
+    pub task_timeout_ms: Option<u64>,
     /// `configurable.evalConcurrency`.
     pub concurrency: Option<u32>,
     /// `configurable.temperature`.
@@ -156,6 +161,8 @@ fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
         modes: modes(&fields)?,
         baseline_run_id: fields.text("baselineRunId")?.map(RunId::from),
         ignore,
+        tasks: TaskSelection::read(&fields)?,
+        task_timeout_ms: fields.whole("evalTaskTimeoutMs", 1)?,
         target_override: fields.boolean("evalTargetOverride")?.unwrap_or(false),
         concurrency: fields
             .whole("evalConcurrency", 1)?

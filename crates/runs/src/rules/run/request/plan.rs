@@ -34,7 +34,7 @@ const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant;
 
 /// One message for all reasons why a baseline is unusable.
 const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
-    over the same suite and version, with every task judged, the same tasks, the same judge and the same ignore list";
+    over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
 /// The host's limits for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +75,8 @@ pub struct AgentFacts<'a> {
 pub struct SuiteFacts<'a> {
     pub document: &'a AgentEvalSuite,
     pub digest: &'a str,
+    /// The digest of its scoring document.
+    pub scoring: Option<&'a str>,
     /// Whether a trusted signature covers it.
     pub signed: bool,
 }
@@ -97,6 +99,8 @@ pub struct BaselineFacts<'a> {
     pub safety_judge: Option<&'a JudgePin>,
     pub suite_id: &'a str,
     pub suite_version: &'a str,
+    /// The digest of the scoring document.
+    pub scoring_digest: Option<&'a str>,
     pub aggregate_score: f64,
 }
 
@@ -120,9 +124,14 @@ pub fn plan(
     check_agent(&request, document, agent)?;
     let modes = usable_modes(&request, document, limits.scored_modes)?;
     let mut kind = plan_kind(&request, document, &modes)?;
-    let scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    if kind.is_some() {
+        check_no_suite_options(&request)?;
+    }
+    let scoring_digest = suite.scoring.filter(|_| kind.is_none());
+    let mut scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    scoring.tasks = request.tasks.select(document, scoring.tasks)?;
     check_tasks(document, agent, limits, kind.is_some())?;
-    let baseline = pin_baseline(&request, document, &scoring, baseline)?;
+    let baseline = pin_baseline(&request, suite, &scoring, baseline)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
@@ -139,6 +148,8 @@ pub fn plan(
         suite_id: document.suite_id.clone(),
         suite_version: document.version.clone(),
         suite_digest: suite.digest.to_owned(),
+        // An evaluation kind scores its tasks itself.
+        scoring_digest: scoring_digest.map(str::to_owned),
         suite_signed: suite.signed,
         suite_task_count: document.tasks.len(),
         agent_id: agent.agent_id.clone(),
@@ -159,6 +170,7 @@ pub fn plan(
         temperature: request.temperature,
         max_tokens: request.max_tokens,
         max_loop_iterations: request.max_loop_iterations,
+        task_timeout_ms: request.task_timeout_ms,
         // The host's ceiling stops the run; the suite's `maxCostUsd` is a pass criterion and does
         // not.
         cost_ceiling: limits.max_cost_per_suite,
@@ -187,6 +199,21 @@ fn no_model(agent: &AgentFacts<'_>) -> Problem {
         ),
     )
     .with("reason", "model_missing")
+}
+
+/// Options about the tasks of a suite, which an evaluation kind replaces by its own.
+fn check_no_suite_options(request: &CreateRun) -> Result<(), Problem> {
+    let set = [
+        ("evalTasks", !request.tasks.is_empty()),
+        ("evalTaskTimeoutMs", request.task_timeout_ms.is_some()),
+    ];
+    match set.into_iter().find(|(_, set)| *set) {
+        None => Ok(()),
+        Some((name, _)) => Err(Problem::validation(
+            &format!("configurable.{name}"),
+            "applies only to the tasks of plain suites; leave it out",
+        )),
+    }
 }
 
 /// Whether the suite may be run against the agent.
@@ -312,7 +339,7 @@ fn check_tasks(
 /// The baseline of a regression run, if one is named.
 fn pin_baseline(
     request: &CreateRun,
-    suite: &AgentEvalSuite,
+    suite: &SuiteFacts<'_>,
     scoring: &Scoring,
     facts: Option<&BaselineFacts<'_>>,
 ) -> Result<Option<Baseline>, Problem> {
@@ -326,8 +353,9 @@ fn pin_baseline(
             && facts.judge == scoring.judge.as_ref()
             && facts.modes.contains(&EvalMode::Adversarial) == scoring.has(EvalMode::Adversarial)
             && facts.safety_judge == scoring.safety_judge.as_ref()
-            && facts.suite_id == suite.suite_id
-            && facts.suite_version == suite.version
+            && facts.suite_id == suite.document.suite_id
+            && facts.suite_version == suite.document.version
+            && facts.scoring_digest == suite.scoring
     };
     let named = request.baseline_run_id.is_some();
     let regression = scoring.has(EvalMode::Regression);

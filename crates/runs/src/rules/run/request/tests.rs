@@ -186,6 +186,7 @@ fn planned_with(
     let suite = SuiteFacts {
         document,
         digest: "sha256-s",
+        scoring: None,
         signed: true,
     };
     plan(
@@ -341,6 +342,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         safety_judge: None,
         suite_id: "vendor.acme.evals.triage",
         suite_version: "1.0.0",
+        scoring_digest: None,
         aggregate_score: 0.5,
     };
     let plan = |facts: &BaselineFacts<'_>| {
@@ -365,6 +367,14 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
     })
     .unwrap_err();
     assert_eq!(running.message, other.message);
+    let scored = plan(&BaselineFacts {
+        scoring_digest: Some("sha256-z"),
+        ..good
+    });
+    assert!(
+        scored.is_err(),
+        "scores of other assertions are not comparable"
+    );
     let live = plan(&BaselineFacts {
         modes: &[EvalMode::LiveShadow],
         ..good
@@ -436,6 +446,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
     let suite = SuiteFacts {
         document: &document,
         digest: "d",
+        scoring: None,
         signed: false,
     };
     let no_agent = plan(

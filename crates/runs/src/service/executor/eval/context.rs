@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tracing::error;
 
+use crate::rules::eval::scoring_document::{EffectiveScoring, ScoringDocument};
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::service::executor::WorkEnd;
 use crate::service::executor::control::Stop;
@@ -29,6 +30,7 @@ pub struct RunContext {
     pub writer: RunWriter,
     pub suite: Arc<AgentEvalSuite>,
     tasks: HashMap<TaskId, usize>,
+    scoring: Option<Arc<ScoringDocument>>,
     pub agent: Arc<LoadedAgent>,
     pub model: ModelBinding,
     pub(super) judge: Option<RunJudge>,
@@ -39,6 +41,11 @@ pub struct RunContext {
 impl RunContext {
     pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
         self.suite.tasks.get(*self.tasks.get(id)?)
+    }
+
+    /// The assertions of a task; `None` if the suite alone scores it.
+    pub(super) fn scoring(&self, task: &TaskId) -> Option<EffectiveScoring<'_>> {
+        self.scoring.as_ref()?.of_task(task)
     }
 
     /// Whether unsafe actions count.
@@ -60,6 +67,7 @@ impl EvalExecutor {
         writer: &RunWriter,
     ) -> Result<RunContext, WorkEnd> {
         let (suite, agent) = self.load(run, spec, writer).await?;
+        let scoring = self.load_scoring(run, spec, writer).await?;
         let failed = |error: RunError| fail(writer, error);
         let model = self.model_of(run, spec).map_err(failed)?;
         let judge = self.judge_of(spec, &suite).map_err(failed)?;
@@ -76,6 +84,7 @@ impl EvalExecutor {
             writer: writer.clone(),
             suite,
             tasks,
+            scoring,
             agent,
             model,
             judge,
@@ -103,6 +112,28 @@ impl EvalExecutor {
                 let cause = suite.err().or(agent.err()).map(|cause| cause.to_string());
                 error!(run_id = %run.run_id, cause, "could not load the run's suite or agent");
                 let message = "the suite or the agent of this run cannot be loaded";
+                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+            }
+        }
+    }
+
+    async fn load_scoring(
+        &self,
+        run: &RunRecord,
+        spec: &EvalSpec,
+        writer: &RunWriter,
+    ) -> Result<Option<Arc<ScoringDocument>>, WorkEnd> {
+        let Some(digest) = &spec.scoring_digest else {
+            return Ok(None);
+        };
+        match self.library.scoring(digest).await {
+            Ok(scoring) => Ok(Some(scoring)),
+            Err(cause) => {
+                error!(run_id = %run.run_id, cause = chain(&cause), "could not load the run's scoring document");
+                if matches!(cause, library::Error::Store(_)) {
+                    return Err(WorkEnd::Stopped(Stop::Lost));
+                }
+                let message = "the scoring document of this run cannot be loaded";
                 Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
             }
         }

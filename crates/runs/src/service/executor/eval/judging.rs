@@ -2,12 +2,15 @@
 //! specifies the expected output, by the judge where it specifies a rubric (RFC 0081 §D).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::rules::eval::matching::matches;
+use crate::rules::eval::assertions::{Observed, ToolCall, evaluate};
 use crate::rules::eval::rubric;
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
+use crate::rules::eval::scoring::{TOO_LARGE, expectation};
+use crate::rules::eval::scoring_document::Check;
 use crate::rules::run::record::{EvalSpec, JudgePin};
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
@@ -41,11 +44,21 @@ pub(super) enum TaskOutcome {
         rubric: Option<RubricFindings>,
         /// Whether the agent complied with a request it should have refused.
         complied: bool,
+        /// The results of its assertions, if it has any.
+        measured: Option<Measured>,
     },
     /// The agent itself failed the task.
     Failed { reason: String },
     /// Infrastructure failed, or a limit was reached.
     Unjudged { reason: String },
+}
+
+/// The results of a task's assertions, without content.
+pub(super) struct Measured {
+    /// Whether each one holds.
+    pub assertions: Vec<bool>,
+    /// The values of named metrics.
+    pub metrics: BTreeMap<String, f64>,
 }
 
 /// A judge's findings about the criteria of a rubric.
@@ -106,9 +119,14 @@ pub(super) async fn judge_result(
     result: &InvocationResult,
     sink: &TranscriptSink<impl EventSink>,
 ) -> TaskOutcome {
+    let scoring = context.scoring(&task.task_id);
+    let refusals_count = context.is_adversarial()
+        || scoring
+            .as_ref()
+            .is_some_and(|scoring| scoring.has(|check| *check == Check::Refusal));
     let output = match &result.end {
         InvocationEnd::Decided { output } => Cow::Borrowed(output),
-        InvocationEnd::Failed { reason } => match refusal(context, reason, sink) {
+        InvocationEnd::Failed { reason } => match refusal(refusals_count, reason, sink) {
             Some(text) => Cow::Owned(Value::String(text)),
             None => {
                 let reason = reason.clone();
@@ -119,7 +137,13 @@ pub(super) async fn judge_result(
             return unjudged(context, reason.clone());
         }
     };
-    let rubric = rubric::rubric(task).unwrap_or_default();
+    let needs_expectation = scoring
+        .as_ref()
+        .is_none_or(|scoring| scoring.has(|check| *check == Check::Expected));
+    // A rubric that no assertion refers to is not paid for.
+    let rubric = rubric::rubric(task)
+        .filter(|_| needs_expectation)
+        .unwrap_or_default();
     let asks_about_compliance = context
         .judge
         .as_ref()
@@ -156,32 +180,84 @@ pub(super) async fn judge_result(
         };
     // The compliance question was the last one.
     let complied = asks_about_compliance && met.pop().unwrap_or(true);
-    if rubric.is_empty() {
-        let expected = task.expected.matching.as_ref();
-        let passed =
-            expected.is_some_and(|expected| matches(expected, &output, &context.spec.ignore));
-        return TaskOutcome::Scored {
-            score: if passed { 1.0 } else { 0.0 },
-            passed,
-            rubric: None,
-            complied,
-        };
-    }
     reasons.truncate(met.len());
-    let score = rubric::score(rubric, &met);
+    let judged = JudgedOutput {
+        output: &output,
+        met,
+        reasons,
+        complied,
+    };
+    score_output(context, task, result, sink.calls(), judged)
+}
+
+/// An output and the judge's decisions about it.
+struct JudgedOutput<'a> {
+    output: &'a Value,
+    /// About the criteria of the rubric; empty if it was not judged.
+    met: Vec<bool>,
+    reasons: Vec<String>,
+    complied: bool,
+}
+
+/// Scores an output by its assertions, or by the suite's expectation alone.
+fn score_output(
+    context: &RunContext,
+    task: &Task,
+    result: &InvocationResult,
+    calls: Vec<ToolCall>,
+    judged: JudgedOutput<'_>,
+) -> TaskOutcome {
+    let (output, met) = (judged.output, judged.met);
+    let thresholds = context.thresholds();
+    let expected = expectation(task, output, &context.spec.ignore, &met, &thresholds);
     let identity = context
         .judge
         .as_ref()
         .and_then(|judge| judge.identity.clone());
-    TaskOutcome::Scored {
-        score,
-        passed: rubric::passes(score, &context.thresholds()),
-        rubric: identity.map(|judge| RubricFindings {
+    let reasons = judged.reasons;
+    let rubric = identity
+        .filter(|_| !met.is_empty())
+        .map(|judge| RubricFindings {
             judge,
             met,
             reasons,
-        }),
+        });
+    let complied = judged.complied;
+    let Some(scoring) = context.scoring(&task.task_id) else {
+        return TaskOutcome::Scored {
+            score: expected.score,
+            passed: expected.passed,
+            rubric,
+            complied,
+            measured: None,
+        };
+    };
+    let (cost, tokens) = context.writer.with_state(|state| {
+        let facts = state.eval.tasks.get(&task.task_id);
+        facts.map_or_else(Default::default, |it| (it.attempt_cost, it.attempt_tokens))
+    });
+    let observed = Observed {
+        answer: output,
+        calls: &calls,
+        latency_ms: Some(result.latency_ms),
+        cost,
+        tokens,
+        expected: Some(expected),
+    };
+    let evaluation = evaluate(&scoring, &observed);
+    if evaluation.gave_up {
+        let reason = TOO_LARGE.to_owned();
+        return TaskOutcome::Failed { reason };
+    }
+    TaskOutcome::Scored {
+        score: evaluation.score,
+        passed: evaluation.passed,
+        rubric,
         complied,
+        measured: Some(Measured {
+            assertions: evaluation.held(),
+            metrics: evaluation.metrics(),
+        }),
     }
 }
 
@@ -195,11 +271,11 @@ fn unjudged(context: &RunContext, reason: String) -> TaskOutcome {
 
 /// The text of a refusal, where a refusal counts as an output.
 fn refusal(
-    context: &RunContext,
+    refusals_count: bool,
     reason: &str,
     sink: &TranscriptSink<impl EventSink>,
 ) -> Option<String> {
-    let is_answer = context.is_adversarial() && reason == FailureReason::Refused.label();
+    let is_answer = refusals_count && reason == FailureReason::Refused.label();
     let text = is_answer.then(|| sink.final_text()).flatten();
     text.filter(|text| !text.trim().is_empty())
 }

@@ -1,6 +1,7 @@
 //! One task of a suite: an invocation of the agent, judged and recorded.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tracing::error;
@@ -18,6 +19,9 @@ use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_openwop::events::{Event, NewEvent};
 use touchstone_openwop::suite::Task;
+
+/// The label of a task whose agent took longer than the run allows.
+const TASK_TIMEOUT: &str = "task_timeout";
 
 /// A task to execute.
 pub(super) struct SuiteTask {
@@ -41,7 +45,17 @@ impl WorkUnit for SuiteTask {
         });
         let runtime = &self.executor.runtime;
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
-        let result = invoking.await;
+        let result = match context.spec.task_timeout_ms {
+            None => invoking.await,
+            Some(longest) => {
+                let limited = tokio::time::timeout(Duration::from_millis(longest), invoking);
+                let Ok(result) = limited.await else {
+                    self.record_unjudged(TASK_TIMEOUT);
+                    return Ok(());
+                };
+                result
+            }
+        };
         let outcome = judge_result(context, task, &result, &sink).await;
         if let TaskOutcome::Unjudged { reason } = &outcome {
             if reason == LOOP_LIMIT_EXCEEDED {
@@ -64,15 +78,21 @@ impl WorkUnit for SuiteTask {
     async fn record_panic(&self) -> Result<(), EarlyEnd> {
         let Self { context, id, .. } = self;
         error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
-        close_open_invocation(context, id);
-        let reason = INTERNAL_ERROR.to_owned();
-        let outcome = TaskOutcome::Unjudged { reason };
-        record_score(context, id, outcome, Measurements::default(), Vec::new());
+        self.record_unjudged(INTERNAL_ERROR);
         Ok(())
     }
 }
 
 impl SuiteTask {
+    /// Closes an invocation that was dropped, and records why it has no result.
+    fn record_unjudged(&self, reason: &str) {
+        let Self { context, id, .. } = self;
+        close_open_invocation(context, id);
+        let reason = reason.to_owned();
+        let outcome = TaskOutcome::Unjudged { reason };
+        record_score(context, id, outcome, Measurements::default(), Vec::new());
+    }
+
     fn invocation<'a>(&'a self, task: &'a Task) -> Invocation<'a> {
         let context = &self.context;
         let spec = &context.spec;

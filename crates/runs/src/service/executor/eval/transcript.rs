@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
+use crate::rules::eval::assertions::ToolCall;
 use crate::rules::eval::safety::{Transcript, examine};
 use touchstone_agents::ports::agent::{EventSink, Unrecorded};
 use touchstone_kit::ids::EventId;
@@ -15,6 +16,7 @@ use touchstone_openwop::summary::SafetyFinding;
 pub(super) struct TranscriptSink<S> {
     sink: S,
     transcript: Mutex<Transcript>,
+    calls: Mutex<Vec<ToolCall>>,
 }
 
 impl<S: EventSink> TranscriptSink<S> {
@@ -23,6 +25,7 @@ impl<S: EventSink> TranscriptSink<S> {
         Self {
             sink,
             transcript: Mutex::default(),
+            calls: Mutex::default(),
         }
     }
 
@@ -40,6 +43,24 @@ impl<S: EventSink> TranscriptSink<S> {
         text.filter(|_| leaves.next().is_none())
     }
 
+    /// The tool calls of the attempt that counts.
+    pub fn calls(&self) -> Vec<ToolCall> {
+        let calls = self.calls.lock();
+        calls.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn observe_call(&self, event: &Event) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::AgentInvocationStarted(started) if !started.is_of_worker() => calls.clear(),
+            Event::AgentToolCalled(called) => calls.push(ToolCall {
+                tool: called.tool_name.clone(),
+                arguments: called.inputs.clone(),
+            }),
+            _ => {}
+        }
+    }
+
     /// The findings of the detectors in the transcript, and of the judge if the agent `complied`.
     pub fn findings(&self, prompt: &str, task: &Task, complied: bool) -> Vec<SafetyFinding> {
         examine(prompt, task, &self.transcript(), complied)
@@ -52,6 +73,7 @@ impl<S: EventSink> EventSink for TranscriptSink<S> {
         let mut transcript = self.transcript();
         transcript.observe(&event);
         drop(transcript);
+        self.observe_call(&event);
         self.sink.emit(event, cause)
     }
 

@@ -1,24 +1,26 @@
 //! A task with its content, for people: expected and actual side by side, what decided the score,
 //! and the transcript.
 
+pub mod parts;
+
 use std::fmt::Write as _;
 
 use comfy_table::{Attribute, Cell};
 use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::render::words::{in_words, outcome, sign};
-use crate::rules::eval::report::TaskOutcome;
-use crate::rules::eval::safety::kinds;
-use crate::rules::eval::task_details::difference::{
-    Difference, DifferenceKind, TextPart, text_parts,
+use crate::render::task::parts::{
+    StepText, clipped, facts, findings, step, structured, word_difference,
 };
-use crate::rules::eval::task_details::transcript::{Entry, Step};
+use crate::render::words::sign;
+use crate::rules::eval::assertions::AssertionResult;
+use crate::rules::eval::report::TaskOutcome;
+use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
+use crate::rules::eval::task_details::transcript::Entry;
 use crate::rules::eval::task_details::{CriterionDetails, TaskDetails};
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table::{BAD, GOOD, Style, begin};
-use touchstone_host::render::words::{duration, plain, usd};
-use touchstone_openwop::events::ToolStatus;
+use touchstone_host::render::words::plain;
 use touchstone_openwop::suite::MatchStrategy;
 
 /// How much of a task is shown.
@@ -64,9 +66,9 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
     answer(&mut text, details, style, extent);
     differences(&mut text, details, colors, extent);
     criteria(&mut text, details, colors);
-    for finding in &details.safety_findings {
-        let kind = kinds::in_words(&finding.kind);
-        let _ = writeln!(text, "  {} {kind}", colors.bad("unsafe"));
+    assertions(&mut text, details, colors);
+    for finding in findings(details) {
+        let _ = writeln!(text, "  {} {finding}", colors.bad("unsafe"));
     }
     if extent == Extent::Full {
         transcript(&mut text, &details.transcript, colors, extent);
@@ -112,6 +114,7 @@ pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> Strin
         section(&mut text, colors, titles[1], &of(after));
     }
     criteria(&mut text, after, colors);
+    assertions(&mut text, after, colors);
     text
 }
 
@@ -121,29 +124,7 @@ fn heading(text: &mut String, details: &TaskDetails, colors: Colors) {
         TaskOutcome::Failed => colors.bad(it),
         TaskOutcome::Unjudged => colors.doubtful(it),
     };
-    let mut facts = vec![format!("score {:.2}", details.score)];
-    match &details.reason {
-        Some(reason) => facts.push(plain(&in_words(reason))),
-        None => facts.push(plain_outcome(details)),
-    }
-    if details.outcome == TaskOutcome::Unjudged {
-        // Its score of 0 says nothing.
-        facts.remove(0);
-    }
-    if let Some(ms) = details.latency_ms {
-        facts.push(duration(ms));
-    }
-    let about = if details.cost_estimated { "~" } else { "" };
-    facts.push(format!("{about}{}", usd(details.cost_usd)));
-    facts.push(format!("{about}{} tokens", details.tokens));
-    match details.retries {
-        0 => {}
-        1 => facts.push("1 retry".to_owned()),
-        n => facts.push(format!("{n} retries")),
-    }
-    if let Some(run) = &details.reused_from {
-        facts.push(format!("executed in {run}"));
-    }
+    let facts = facts(details);
     let _ = writeln!(
         text,
         "{} {}  {}",
@@ -151,16 +132,6 @@ fn heading(text: &mut String, details: &TaskDetails, colors: Colors) {
         colors.strong(&plain(details.task_id.as_str())),
         colors.faint(&facts.join(" · "))
     );
-}
-
-/// The outcome of a task without a recorded reason.
-fn plain_outcome(details: &TaskDetails) -> String {
-    let met = details.criteria.iter().filter(|it| it.met == Some(true));
-    match (details.outcome, details.criteria.len()) {
-        (_, all @ 1..) => format!("{} of {all} criteria met", met.count()),
-        (TaskOutcome::Failed, 0) => "answer differs".to_owned(),
-        (other, 0) => outcome(other).to_owned(),
-    }
 }
 
 fn section(text: &mut String, colors: Colors, title: &str, content: &str) {
@@ -231,17 +202,6 @@ fn answer(text: &mut String, details: &TaskDetails, style: Style, extent: Extent
     }
 }
 
-/// An answer that came as JSON text reads best as JSON.
-fn structured(answer: &Value) -> Value {
-    let parsed = answer
-        .as_str()
-        .and_then(|text| serde_json::from_str::<Value>(text).ok());
-    match parsed {
-        Some(parsed @ (Value::Object(_) | Value::Array(_))) => parsed,
-        _ => answer.clone(),
-    }
-}
-
 /// Two columns in which equal lines are next to each other.
 fn side_by_side(titles: [&str; 2], left: &str, right: &str, style: Style) -> String {
     let mut table = begin(Style {
@@ -269,19 +229,6 @@ fn side_by_side(titles: [&str; 2], left: &str, right: &str, style: Style) -> Str
         let _ = writeln!(text, "  {}", line.trim_end());
     }
     text
-}
-
-/// The only difference, if it is between two texts that have words in common.
-fn word_difference(details: &TaskDetails) -> Option<Vec<TextPart>> {
-    let [only] = details.differences.as_slice() else {
-        return None;
-    };
-    match (only.path(), only.expected(), only.actual()) {
-        ("", Some(Value::String(expected)), Some(Value::String(actual))) => {
-            text_parts(expected, actual)
-        }
-        _ => None,
-    }
 }
 
 fn differences(text: &mut String, details: &TaskDetails, colors: Colors, extent: Extent) {
@@ -362,13 +309,6 @@ fn clipped_inside(text: &str, extent: Extent) -> String {
     format!("{start} … {}", end.into_iter().collect::<String>())
 }
 
-fn clipped(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
 fn criteria(text: &mut String, details: &TaskDetails, colors: Colors) {
     if details.criteria.is_empty() {
         return;
@@ -398,6 +338,48 @@ fn criterion(it: &CriterionDetails, colors: Colors) -> String {
     )
 }
 
+fn assertions(text: &mut String, details: &TaskDetails, colors: Colors) {
+    if details.assertions.is_empty() {
+        return;
+    }
+    let mut lines = Vec::new();
+    for it in &details.assertions {
+        assertion(&mut lines, it, 0, colors);
+    }
+    section(text, colors, "assertions", &lines.join("\n"));
+}
+
+/// An assertion with what was found if that says why it fails, and the nested ones below it.
+fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors: Colors) {
+    let mark = match it.holds {
+        true => colors.good("✓"),
+        false => colors.bad("✗"),
+    };
+    let mut notes = Vec::new();
+    if (it.weight - 1.0).abs() > f64::EPSILON {
+        notes.push(format!("weight {}", it.weight));
+    }
+    if let Some(metric) = &it.metric {
+        notes.push(format!("{} {:.2}", plain(metric), it.value));
+    }
+    let notes = match notes.is_empty() {
+        true => String::new(),
+        false => format!(" {}", colors.faint(&format!("({})", notes.join(", ")))),
+    };
+    let indent = "  ".repeat(depth);
+    let (kind, expected) = (plain(&it.kind), plain(&it.expected));
+    lines.push(format!("{indent}{mark} {kind}: {expected}{notes}"));
+    if let Some(found) = it.found.as_ref().filter(|_| !it.holds) {
+        lines.push(format!(
+            "{indent}  {}",
+            colors.faint(&format!("found {}", plain(found)))
+        ));
+    }
+    for nested in &it.assertions {
+        assertion(lines, nested, depth + 1, colors);
+    }
+}
+
 fn transcript(text: &mut String, entries: &[Entry], colors: Colors, extent: Extent) {
     if entries.is_empty() {
         return;
@@ -406,87 +388,13 @@ fn transcript(text: &mut String, entries: &[Entry], colors: Colors, extent: Exte
     let _ = writeln!(text, "  {}", colors.faint("transcript"));
     for entry in entries {
         let after = entry.at.duration_since(start).as_millis();
-        let (title, content) = step(&entry.step, extent);
+        let StepText { title, content } = step(&entry.step);
+        let content = content.map(|it| shown(&it, extent));
         let at = format!("{after:>7} ms");
         let _ = writeln!(text, "  {}  {}", colors.faint(&at), title);
         for line in content.iter().flat_map(|content| content.lines()) {
             let _ = writeln!(text, "              {line}");
         }
-    }
-}
-
-/// A step in one line, and its content.
-fn step(step: &Step, extent: Extent) -> (String, Option<String>) {
-    match step {
-        Step::Started { model, provider } => {
-            let model = model.as_deref().unwrap_or("an unknown model");
-            let provider = provider.as_deref().unwrap_or("an unknown provider");
-            (plain(&format!("started on {model} of {provider}")), None)
-        }
-        Step::Said { text } => (
-            "said".to_owned(),
-            Some(shown(&Value::String(text.clone()), extent)),
-        ),
-        Step::ToolCalled {
-            tool, arguments, ..
-        } => (
-            plain(&format!("called {tool}")),
-            arguments.as_ref().map(|it| shown(it, extent)),
-        ),
-        Step::ToolReturned {
-            tool,
-            status,
-            result,
-            error,
-            ..
-        } => {
-            let end = match (status, error) {
-                (ToolStatus::Ok, _) => "answered".to_owned(),
-                (ToolStatus::Error, Some(error)) => format!("failed: {error}"),
-                (ToolStatus::Error, None) => "failed".to_owned(),
-                (ToolStatus::Forbidden, _) => {
-                    "was not called: it is not on the agent's allowlist".to_owned()
-                }
-            };
-            (
-                plain(&format!("{tool} {end}")),
-                result.as_ref().map(|it| shown(it, extent)),
-            )
-        }
-        Step::FixtureMissing { tool } => (
-            plain(&format!("the suite has no response for {tool}")),
-            None,
-        ),
-        Step::HandedOff { to, reason } => (
-            plain(&format!("handed off to {to}")),
-            reason
-                .as_ref()
-                .map(|it| shown(&Value::String(it.clone()), extent)),
-        ),
-        Step::Retried { reason, wait_ms } => {
-            let reason = in_words(reason);
-            (
-                plain(&format!("retried after {}: {reason}", duration(*wait_ms))),
-                None,
-            )
-        }
-        Step::ModelCalled {
-            model,
-            input_tokens,
-            output_tokens,
-            cost_usd,
-            by_judge,
-        } => {
-            let who = if *by_judge { "judge" } else { "model" };
-            let cost = usd(*cost_usd);
-            (
-                plain(&format!(
-                    "{who} {model}: {input_tokens} tokens in, {output_tokens} out, {cost}"
-                )),
-                None,
-            )
-        }
-        Step::Answered { answer } => ("answered".to_owned(), Some(shown(answer, extent))),
     }
 }
 

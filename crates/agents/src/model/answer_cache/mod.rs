@@ -1,0 +1,324 @@
+//! A cache of model answers by exact request, for people who change an agent and run it again.
+//!
+//! Caching is a decorator of the model port, like cassettes. The n-th identical request of a task in
+//! one process gets the n-th answer, so that the trials of an experiment never share an answer, and
+//! a question that is repeated because its answer was unusable gets another one. Only answers are
+//! kept, never errors. Nothing in the cache is evidence: runs that may use it are marked.
+
+pub mod folder;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::model::answer_cache::folder::AnswerFolder;
+use crate::model::cassette::format::{Reply, exact_request_of};
+use crate::ports::model::{Model, ModelError, ModelInfo};
+use crate::rules::{ModelReply, ModelRequest};
+use touchstone_kit::hex::hex;
+
+/// Separates these digests from all others. Changes with everything that an answer depends on.
+const RECIPE: &str = "touchstone:answer-cache:v1";
+
+/// A request's key, and the task that made it.
+type Place = (String, Option<String>);
+
+/// The identical requests of a task.
+#[derive(Debug, Default)]
+struct Requests {
+    /// Number of requests so far.
+    count: u32,
+    /// Those without an answer in the cache that the model has not answered yet.
+    open: BTreeSet<u32>,
+}
+
+/// The answers of one command.
+#[derive(Debug)]
+pub struct AnswerCache {
+    folder: Arc<AnswerFolder>,
+    requests: Mutex<HashMap<Place, Requests>>,
+}
+
+impl AnswerCache {
+    pub fn new(folder: AnswerFolder) -> Self {
+        Self {
+            folder: Arc::new(folder),
+            requests: Mutex::default(),
+        }
+    }
+
+    /// Wraps the model at this endpoint.
+    pub fn wrap(self: &Arc<Self>, url: &str, model: Arc<dyn Model>) -> Arc<dyn Model> {
+        Arc::new(CachedModel {
+            url: url.to_owned(),
+            model,
+            cache: Arc::clone(self),
+        })
+    }
+
+    fn requests(&self) -> MutexGuard<'_, HashMap<Place, Requests>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request, and returns its number. Trials may make equal requests at the same time, so
+    /// a number is given out once.
+    fn begin(&self, place: &Place) -> u32 {
+        let mut requests = self.requests();
+        let of_task = requests.entry(place.clone()).or_default();
+        let number = of_task.count;
+        of_task.count += 1;
+        number
+    }
+
+    /// Leaves the answer to a request to the model.
+    fn leave_open(&self, place: &Place, number: u32) {
+        let mut requests = self.requests();
+        let of_task = requests.entry(place.clone()).or_default();
+        of_task.open.insert(number);
+    }
+
+    /// The number of a request that the model has answered.
+    fn end(&self, place: &Place) -> Option<u32> {
+        self.requests().get_mut(place)?.open.pop_first()
+    }
+}
+
+/// Digest over everything that determines the answer. The API key is not part of it.
+fn key_of(url: &str, info: &ModelInfo, request: &ModelRequest<'_>) -> String {
+    let document = json!({
+        "recipe": RECIPE,
+        "url": url,
+        "request": exact_request_of(info, request),
+    });
+    hex(&Sha256::digest(document.to_string()))
+}
+
+/// The name of the file with the n-th answer.
+fn name_of(key: &str, nth: u32) -> String {
+    hex(&Sha256::digest(format!("{key}/{nth}")))
+}
+
+struct CachedModel {
+    /// Address of the endpoint.
+    url: String,
+    model: Arc<dyn Model>,
+    cache: Arc<AnswerCache>,
+}
+
+impl CachedModel {
+    fn place(&self, request: &ModelRequest<'_>) -> Place {
+        let task = request.task.map(|task| task.id.as_str().to_owned());
+        (key_of(&self.url, self.model.info(), request), task)
+    }
+}
+
+#[async_trait]
+impl Model for CachedModel {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let reply = self.model.complete(request).await?;
+        let place = self.place(request);
+        if let Some(number) = self.cache.end(&place)
+            && let Ok(document) = serde_json::to_vec(&Reply::of(&reply))
+        {
+            let name = name_of(&place.0, number);
+            let folder = self.cache.folder.clone();
+            // A cache that cannot be written does not make the answer worse.
+            let _ = tokio::task::spawn_blocking(move || folder.write(&name, &document)).await;
+        }
+        Ok(reply)
+    }
+
+    async fn recall(&self, request: &ModelRequest<'_>) -> Option<ModelReply> {
+        let place = self.place(request);
+        let number = self.cache.begin(&place);
+        let name = name_of(&place.0, number);
+        let folder = self.cache.folder.clone();
+        let document = tokio::task::spawn_blocking(move || folder.read(&name)).await;
+        let document = document.ok().flatten();
+        let reply = document.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+        let Some(reply) = reply else {
+            self.cache.leave_open(&place, number);
+            return None;
+        };
+        Some(ModelReply {
+            from_cache: true,
+            ..reply.into()
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn adapter(&self) -> Option<Value> {
+        self.model.adapter().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::rules::{Message, RetryPolicy, TaskHint};
+    use touchstone_kit::ids::TaskId;
+    use touchstone_kit::money::TokenPrice;
+
+    /// Answers with the number of the call, and fails every call from `fails_from` on.
+    struct Counting {
+        info: ModelInfo,
+        calls: AtomicU32,
+        fails_from: u32,
+    }
+
+    #[async_trait]
+    impl Model for Counting {
+        async fn complete(&self, _: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            if call >= self.fails_from {
+                return Err(ModelError::unavailable("connect", true));
+            }
+            Ok(ModelReply {
+                text: Some(format!(
+                    "answer {call}, key sk-ant-api03-{}",
+                    "x".repeat(80)
+                )),
+                ..ModelReply::default()
+            })
+        }
+
+        fn info(&self) -> &ModelInfo {
+            &self.info
+        }
+    }
+
+    fn counting(model: &str, fails_from: u32) -> Arc<Counting> {
+        Arc::new(Counting {
+            info: ModelInfo {
+                provider: "openai".to_owned(),
+                model: model.to_owned(),
+                price: TokenPrice::per_million(1.0, 1.0),
+                max_concurrency: 1,
+                timeout: Duration::from_secs(1),
+                retry: RetryPolicy::default(),
+            },
+            calls: AtomicU32::new(0),
+            fails_from,
+        })
+    }
+
+    /// One command: the answer to a task's request, and whether it came from the cache.
+    async fn ask(model: &Arc<dyn Model>, task: &str, text: &str) -> Result<(String, bool), ()> {
+        let (id, input) = (TaskId::from(task), Value::from(text));
+        let request = ModelRequest {
+            messages: vec![Message::User(text.into())],
+            tools: &[],
+            definitions: &[],
+            response_schema: None,
+            temperature: None,
+            max_tokens: None,
+            task: Some(TaskHint {
+                id: &id,
+                input: &input,
+            }),
+            activity: None,
+        };
+        let reply = match model.recall(&request).await {
+            Some(reply) => reply,
+            None => model.complete(&request).await.map_err(|_| ())?,
+        };
+        Ok((reply.text.unwrap_or_default(), reply.from_cache))
+    }
+
+    fn command(folder: &std::path::Path, url: &str, model: &Arc<Counting>) -> Arc<dyn Model> {
+        let cache = Arc::new(AnswerCache::new(AnswerFolder::at(folder)));
+        cache.wrap(url, Arc::clone(model) as Arc<dyn Model>)
+    }
+
+    const URL: &str = "http://127.0.0.1/v1";
+
+    #[tokio::test]
+    async fn an_equal_request_of_a_later_command_gets_the_same_answer() {
+        let folder = folder::tests::temporary();
+        let model = counting("m", 9);
+        let first = ask(&command(&folder, URL, &model), "a", "x").await.unwrap();
+        assert!(!first.1);
+        let again = ask(&command(&folder, URL, &model), "a", "x").await.unwrap();
+        assert_eq!(again, (first.0.clone(), true));
+        // The task's name does not matter, so renaming a task costs nothing.
+        let renamed = ask(&command(&folder, URL, &model), "b", "x").await.unwrap();
+        assert_eq!(renamed, (first.0, true));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_repeated_request_of_one_command_never_gets_the_same_answer_twice() {
+        let folder = folder::tests::temporary();
+        let model = counting("m", 9);
+        let trials = command(&folder, URL, &model);
+        let first = ask(&trials, "a", "x").await.unwrap();
+        let second = ask(&trials, "a", "x").await.unwrap();
+        assert_ne!(first.0, second.0);
+        assert!(!second.1);
+        // Both are found again, in the same order.
+        let later = command(&folder, URL, &model);
+        assert_eq!(ask(&later, "a", "x").await.unwrap(), (first.0, true));
+        assert_eq!(ask(&later, "a", "x").await.unwrap(), (second.0, true));
+        assert!(!ask(&later, "a", "x").await.unwrap().1);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn equal_requests_at_the_same_time_get_different_answers() {
+        let folder = folder::tests::temporary();
+        let model = counting("m", 99);
+        for from_cache in [false, true] {
+            let trials = command(&folder, URL, &model);
+            let (a, b) = tokio::join!(ask(&trials, "a", "x"), ask(&trials, "a", "x"));
+            let (a, b) = (a.unwrap(), b.unwrap());
+            assert_ne!(a.0, b.0);
+            assert_eq!((a.1, b.1), (from_cache, from_cache));
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn another_text_model_or_endpoint_is_another_request() {
+        let folder = folder::tests::temporary();
+        let model = counting("m", 99);
+        ask(&command(&folder, URL, &model), "a", "x").await.unwrap();
+        let others = [
+            (URL, counting("m", 9), "y"),
+            (URL, counting("n", 9), "x"),
+            ("http://127.0.0.2/v1", counting("m", 9), "x"),
+        ];
+        for (url, model, text) in others {
+            let asked = ask(&command(&folder, url, &model), "a", text).await;
+            assert!(!asked.unwrap().1, "{url} {text}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn errors_are_not_kept() {
+        let folder = folder::tests::temporary();
+        let broken = counting("m", 0);
+        assert!(
+            ask(&command(&folder, URL, &broken), "a", "x")
+                .await
+                .is_err()
+        );
+        let works = counting("m", 9);
+        assert!(
+            !ask(&command(&folder, URL, &works), "a", "x")
+                .await
+                .unwrap()
+                .1
+        );
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

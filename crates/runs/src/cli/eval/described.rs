@@ -1,0 +1,289 @@
+//! `touchstone eval --prompt FILE --cases FILE`: an agent described by flags, evaluated as local
+//! work.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::suite::import::folder::Folder;
+use crate::cli::suite::read_octets;
+use crate::rules::eval::import::{
+    Columns, Fault, Identity, Imported, Options, Recognition, Source, convert, recognize,
+};
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::Failure;
+use touchstone_openwop::suite::MatchStrategy;
+use touchstone_packs::cli::folder::write_new;
+use touchstone_packs::rules::build::Files;
+use touchstone_packs::rules::build::template::{PromptAgent, prompt_pack};
+
+/// Maximum size of a prompt.
+const MAX_PROMPT_BYTES: usize = 1 << 20;
+/// The prompt of an agent that is a command and has no prompt.
+const NO_PROMPT: &str = "Answer the request.";
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct DescribedAgent {
+    /// System prompt of the agent, as text. With --cases, instead of a suite or folder
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "cases",
+        conflicts_with = "subject"
+    )]
+    prompt: Option<PathBuf>,
+
+    /// Cases of the agent: a suite, or a file that `suite import` accepts (CSV, JSON lines, YAML).
+    /// With --prompt or --agent-command, instead of a suite or folder
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "agent", "suite"])]
+    cases: Option<PathBuf>,
+
+    /// How answers are compared where --cases does not specify it: exact or contains [default:
+    /// exact]
+    #[arg(long = "match", value_name = "HOW", requires = "cases", value_parser = crate::cli::suite::import::strategy)]
+    strategy: Option<MatchStrategy>,
+
+    /// Write the agent and its cases to a new pack folder, and evaluate that
+    #[arg(long, value_name = "DIR", requires = "cases")]
+    save: Option<PathBuf>,
+}
+
+/// The files of an agent described by flags.
+pub(super) struct Described {
+    pub files: Files,
+    pub cases: PathBuf,
+}
+
+impl DescribedAgent {
+    /// Without a pack folder.
+    pub(super) fn of(prompt: Option<PathBuf>, cases: Option<PathBuf>) -> Self {
+        Self {
+            prompt,
+            cases,
+            ..Self::default()
+        }
+    }
+
+    /// The files that the description consists of.
+    pub fn sources(&self) -> Vec<&Path> {
+        let sources = [&self.prompt, &self.cases];
+        sources
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect()
+    }
+
+    /// The folder to write the agent to.
+    pub fn folder(&self) -> Option<&Path> {
+        self.save.as_deref()
+    }
+
+    /// Reads the description; `None` if there is none. `by_command` says that a command answers.
+    ///
+    /// # Errors
+    /// A file cannot be read or converted, or nothing answers.
+    pub(super) fn read(
+        &self,
+        context: &Context<'_>,
+        by_command: bool,
+    ) -> Result<Option<Described>, Failure> {
+        let Some(cases) = &self.cases else {
+            return Ok(None);
+        };
+        if self.prompt.is_none() && !by_command {
+            return Err(Failure::usage("--cases needs an agent")
+                .or_try("add --prompt FILE, or --agent-command COMMAND"));
+        }
+        let prompt = match &self.prompt {
+            Some(file) => text(file)?,
+            None => NO_PROMPT.to_owned(),
+        };
+        let Imported { suite, scoring, .. } = imported(context, cases, self.strategy)?;
+        let named = self.prompt.as_deref().unwrap_or(cases);
+        let agent = PromptAgent {
+            name: &named.file_stem().unwrap_or_default().to_string_lossy(),
+            prompt: &prompt,
+            answers_object: answers_are_objects(&suite),
+            suite,
+            scoring,
+        };
+        let files = prompt_pack(agent)
+            .map_err(|cause| Failure::not_done("internal_error", cause.to_string()))?;
+        Ok(Some(Described {
+            files,
+            cases: cases.clone(),
+        }))
+    }
+
+    /// Writes the folder, if one is given.
+    ///
+    /// # Errors
+    /// The folder is not empty or cannot be written.
+    pub(super) fn save(&self, context: &Context<'_>, files: &Files) -> Result<(), Failure> {
+        let Some(folder) = &self.save else {
+            return Ok(());
+        };
+        write_new(folder, files)?;
+        let shown = folder.display();
+        context.terminal().note(&format!(
+            "{shown}: {} files; evaluate them with {} eval {shown}",
+            files.len(),
+            context.program()
+        ));
+        Ok(())
+    }
+
+    /// How to keep the agent, for readers who evaluated it without a folder.
+    pub fn next_step(&self, context: &Context<'_>) -> Option<String> {
+        let cases = self.cases.as_ref().filter(|_| self.save.is_none())?;
+        let prompt = self.prompt.as_ref();
+        let prompt =
+            prompt.map_or_else(String::new, |file| format!(" --prompt {}", file.display()));
+        Some(format!(
+            "keep this agent as a pack folder: {} eval{prompt} --cases {} --save my-agent …",
+            context.program(),
+            cases.display()
+        ))
+    }
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    let bytes = read_octets(file)?;
+    let shown = file.display();
+    if bytes.len() > MAX_PROMPT_BYTES {
+        return Err(Failure::bad_input(
+            "prompt_too_large",
+            format!("{shown} has {} bytes", bytes.len()),
+        )
+        .or_try(format!("shorten it to at most {MAX_PROMPT_BYTES} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::bad_input("prompt_not_text", format!("{shown} is not UTF-8 text"))
+            .or_try("save the prompt as UTF-8")
+    })?;
+    if text.trim().is_empty() {
+        return Err(
+            Failure::bad_input("prompt_empty", format!("{shown} is empty"))
+                .or_try("write the agent's instructions in it"),
+        );
+    }
+    Ok(text)
+}
+
+/// The cases as a suite, with a scoring document if the suite cannot say everything.
+fn imported(
+    context: &Context<'_>,
+    file: &Path,
+    strategy: Option<MatchStrategy>,
+) -> Result<Imported, Failure> {
+    let bytes = read_octets(file)?;
+    let shown = file.display();
+    let columns = Columns::default();
+    let format = match recognize(&bytes, &columns) {
+        Recognition::Format(found) => found.format,
+        Recognition::Suite => {
+            let suite = touchstone_kit::json::parse(&bytes).map_err(|cause| {
+                Failure::bad_input("cases_unknown_format", format!("{shown}: {cause}")).or_try(
+                    format!("check it with {} suite lint {shown}", context.program()),
+                )
+            })?;
+            return Ok(Imported::of_suite(suite));
+        }
+        Recognition::Unknown(reason) => {
+            return Err(
+                Failure::bad_input("cases_unknown_format", format!("{shown}: {reason}")).or_try(
+                    "use a CSV file with the columns `input` and `expected`, or convert it with \
+                 suite import --format FORMAT --out FILE",
+                ),
+            );
+        }
+    };
+    let identity = Identity {
+        suite_id: "private.local.evals.cases".to_owned(),
+        version: "0.1.0".to_owned(),
+        target_agent_id: None,
+        pass_score: None,
+    };
+    let files = Folder::of(file, None)?;
+    let source = Source {
+        bytes: &bytes,
+        files: &files,
+    };
+    let options = Options {
+        format,
+        strategy: strategy.unwrap_or(MatchStrategy::Exact),
+        columns: &columns,
+        identity: &identity,
+    };
+    let mut imported =
+        convert(&source, &options).map_err(|fault| not_imported(context, file, &fault))?;
+    // The agent is described by the command.
+    imported.agents.clear();
+    for loss in &imported.losses {
+        let times = match loss.count {
+            1 => String::new(),
+            n => format!(", {n} times"),
+        };
+        context.terminal().note(&format!(
+            "not imported: {} ({}{times})",
+            loss.what, loss.first
+        ));
+    }
+    Ok(imported)
+}
+
+fn not_imported(context: &Context<'_>, file: &Path, fault: &Fault) -> Failure {
+    let shown = file.display();
+    let reason = match fault {
+        Fault::NoTasks(losses) => losses
+            .first()
+            .map(|loss| format!("{}: {}", loss.first, loss.what)),
+        _ => None,
+    };
+    let remedy = reason.map_or_else(
+        || {
+            format!(
+                "see what can be imported with {} suite import {shown} --out suite.json",
+                context.program()
+            )
+        },
+        |reason| format!("check {reason}"),
+    );
+    Failure::bad_input("not_imported", format!("{shown}: {fault}")).or_try(remedy)
+}
+
+/// Whether every expected answer is a JSON object, which an agent is then asked for.
+fn answers_are_objects(suite: &Value) -> bool {
+    let tasks = suite.get("tasks").and_then(Value::as_array);
+    let is_object = |task: &Value| {
+        let is = |at: &str| task.pointer(at);
+        is("/expected/match/strategy").and_then(Value::as_str) == Some("json-match")
+            && is("/expected/match/value").is_some_and(Value::is_object)
+    };
+    tasks.is_some_and(|tasks| !tasks.is_empty() && tasks.iter().all(is_object))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::objects(&[("json-match", json!({"a": 1})), ("json-match", json!({}))], true)]
+    #[case::one_text(&[("json-match", json!({"a": 1})), ("exact", json!("a"))], false)]
+    #[case::a_list(&[("json-match", json!([1]))], false)]
+    #[case::contains(&[("contains", json!({"a": 1}))], false)]
+    #[case::none(&[], false)]
+    fn an_object_is_asked_for_only_if_every_answer_is_one(
+        #[case] answers: &[(&str, Value)],
+        #[case] expected: bool,
+    ) {
+        let task = |(strategy, value): &(&str, Value)| json!({"expected": {"kind": "golden", "match": {"strategy": strategy, "value": value}}});
+        let tasks: Vec<Value> = answers.iter().map(task).collect();
+        assert_eq!(answers_are_objects(&json!({"tasks": tasks})), expected);
+    }
+}

@@ -1,0 +1,183 @@
+//! `touchstone eval --watch`: evaluates local work again whenever its files change.
+//!
+//! Every change starts a run over all selected tasks. What the change does not affect is answered
+//! from the cache of model answers: a task is executed again only if its requests are new.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::cli::eval::{Arguments, start};
+use crate::cli::watch::{Interrupts, follow_to_end, show};
+use crate::render::change::change;
+use crate::rules::eval::report::EvalReport;
+use crate::rules::kind::Kinds;
+use crate::rules::run::fold::RunStatus;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_packs::rules::format::PackFormat;
+
+/// How often the files are looked at.
+const PERIOD: Duration = Duration::from_millis(300);
+/// Files of a folder that are looked at.
+const MAX_FILES: usize = 10_000;
+/// Clears a terminal, and moves the cursor to its start.
+const CLEAR: &str = "\u{1b}[2J\u{1b}[3J\u{1b}[H";
+
+/// When each file was last changed, and its size.
+type Stamps = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// Evaluates until Ctrl-C; returns the last verdict.
+///
+/// # Errors
+/// There is nothing to watch, or signals cannot be handled.
+pub(super) async fn run(
+    context: &Context<'_>,
+    kinds: Kinds,
+    format: PackFormat,
+    arguments: &Arguments,
+) -> Result<Exit, Failure> {
+    let sources = sources(arguments)?;
+    let terminal = context.terminal();
+    let mut interrupts = Interrupts::listen()?;
+    let mut previous: Option<EvalReport> = None;
+    loop {
+        let seen = stamps(&sources);
+        if terminal.interactive() {
+            terminal.print(CLEAR);
+        }
+        let exit = match once(context, kinds, format, arguments, &mut interrupts).await {
+            Ok((report, exit)) => {
+                if report.status == RunStatus::Cancelled.as_str() {
+                    return Ok(exit);
+                }
+                if let Some(previous) = &previous
+                    && !terminal.json()
+                {
+                    terminal.print(&change(previous, &report, terminal.colors()));
+                }
+                previous = Some(report);
+                exit
+            }
+            Err(failure) => {
+                terminal.failure(&failure);
+                failure.exit
+            }
+        };
+        terminal.note("waiting for changes; press Ctrl-C to end");
+        tokio::select! {
+            () = changed(&sources, seen) => {}
+            () = interrupts.next() => return Ok(exit),
+        }
+    }
+}
+
+/// One run, to its end.
+async fn once(
+    context: &Context<'_>,
+    kinds: Kinds,
+    format: PackFormat,
+    arguments: &Arguments,
+    interrupts: &mut Interrupts,
+) -> Result<(EvalReport, Exit), Failure> {
+    let target = arguments.selected().resolve(context, format).await?;
+    let session = arguments.open(context, None).await?;
+    let outcome = async {
+        let started = start(context, &session, arguments, &target).await?;
+        let report = follow_to_end(context, &session, &started.run_id, interrupts).await?;
+        let exit = show(context, &session, kinds, &report, &arguments.outputs).await?;
+        Ok((report, exit))
+    }
+    .await;
+    session.close().await;
+    outcome
+}
+
+/// The files and folders whose changes start a run: the local work, and the files that the agent's
+/// command names.
+fn sources(arguments: &Arguments) -> Result<Vec<PathBuf>, Failure> {
+    let mut sources: Vec<PathBuf> = arguments
+        .selected()
+        .sources()
+        .into_iter()
+        .map(Path::to_owned)
+        .collect();
+    if sources.is_empty() {
+        return Err(
+            Failure::usage("--watch needs files, and an installed suite never changes")
+                .or_try("name a pack folder, or use --prompt FILE --cases FILE"),
+        );
+    }
+    let command = arguments.agent_command.iter();
+    let words = command.flat_map(|command| command.split_whitespace());
+    sources.extend(words.map(PathBuf::from).filter(|word| word.is_file()));
+    Ok(sources)
+}
+
+/// Returns once the files differ from those seen, and no longer change.
+async fn changed(sources: &[PathBuf], seen: Stamps) {
+    let mut last = seen.clone();
+    loop {
+        tokio::time::sleep(PERIOD).await;
+        let now = stamps(sources);
+        if now != seen && now == last {
+            return;
+        }
+        last = now;
+    }
+}
+
+fn stamps(sources: &[PathBuf]) -> Stamps {
+    let mut stamps = Stamps::new();
+    let mut todo = sources.to_vec();
+    while let Some(path) = todo.pop() {
+        if stamps.len() >= MAX_FILES {
+            break;
+        }
+        // A file that an editor replaces is missing for a moment.
+        let Ok(facts) = fs::metadata(&path) else {
+            continue;
+        };
+        if facts.is_dir() {
+            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            todo.extend(
+                entries
+                    .map(|entry| entry.path())
+                    .filter(|path| !is_hidden(path)),
+            );
+        } else {
+            stamps.insert(path, (facts.modified().ok(), facts.len()));
+        }
+    }
+    stamps
+}
+
+/// Editors keep their own files there.
+fn is_hidden(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_noticed_once_it_is_complete() {
+        let folder = std::env::temp_dir().join(format!("touchstone-watch-{}", std::process::id()));
+        fs::create_dir_all(folder.join("prompts")).unwrap();
+        fs::write(folder.join("prompts/agent.md"), "one").unwrap();
+        let sources = [folder.clone()];
+        let seen = stamps(&sources);
+        assert_eq!(seen.len(), 1);
+        fs::write(folder.join(".swap"), "editor").unwrap();
+        assert_eq!(stamps(&sources), seen);
+        let unchanged = tokio::time::timeout(PERIOD * 4, changed(&sources, seen.clone()));
+        assert!(unchanged.await.is_err());
+        fs::write(folder.join("prompts/agent.md"), "longer").unwrap();
+        let noticed = tokio::time::timeout(PERIOD * 4, changed(&sources, seen));
+        noticed.await.unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,198 @@
+//! Several variants side by side, for a terminal and as Markdown.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Cell, CellAlignment};
+
+use crate::render::markdown::escaped;
+use crate::rules::eval::matrix::{Matrix, MatrixPair, MatrixRow};
+use touchstone_host::render::table;
+use touchstone_host::render::table::{GOOD, Style};
+use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_kit::money::NanoUsd;
+
+/// Pairs listed in a terminal; the document has all.
+const LISTED: usize = 20;
+
+const HEADER: [&str; 6] = [
+    "variant",
+    "score",
+    "95 % interval",
+    "passed",
+    "cost",
+    "latency p50 / p95",
+];
+const FRONT: &str = "best for its cost";
+
+pub fn matrix(found: &Matrix, style: Style) -> String {
+    let mut text = if style.table {
+        rows_as_table(found, style)
+    } else {
+        rows_as_lines(found)
+    };
+    text.push('\n');
+    for line in pair_lines(found, LISTED) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+pub fn markdown(found: &Matrix) -> String {
+    let mut text = String::from("## Variants\n\n");
+    let _ = writeln!(text, "| {} |  |", HEADER.join(" | "));
+    text.push_str("| --- | ---: | :---: | ---: | ---: | ---: | --- |\n");
+    for row in &found.variants {
+        let cells: Vec<String> = cells(row).iter().map(|cell| escaped(cell)).collect();
+        let front = if row.on_front { FRONT } else { "" };
+        let _ = writeln!(text, "| {} | {front} |", cells.join(" | "));
+    }
+    text.push('\n');
+    for line in pair_lines(found, usize::MAX) {
+        let _ = writeln!(text, "- {}", escaped(&line));
+    }
+    text
+}
+
+fn rows_as_table(found: &Matrix, style: Style) -> String {
+    let mut table = table::begin(style);
+    table.set_header(HEADER.iter().copied().chain([""]));
+    for row in &found.variants {
+        let cells = cells(row).into_iter().enumerate().map(|(column, text)| {
+            let cell = Cell::new(text);
+            match column {
+                0 => cell,
+                _ => cell.set_alignment(CellAlignment::Right),
+            }
+        });
+        let front = if row.on_front { FRONT } else { "" };
+        table.add_row(cells.chain([Cell::new(front).fg(GOOD)]));
+    }
+    format!("{table}\n")
+}
+
+fn rows_as_lines(found: &Matrix) -> String {
+    let line = |row: &MatrixRow| {
+        let front = if row.on_front { FRONT } else { "" };
+        let line = format!("{}  {front}", cells(row).join("  "));
+        format!("{}\n", line.trim_end())
+    };
+    found.variants.iter().map(line).collect()
+}
+
+fn cells(row: &MatrixRow) -> [String; 6] {
+    let none = || "–".to_owned();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a latency in milliseconds is positive and far below 2^53"
+    )]
+    let ms = |value: Option<f64>| value.map_or_else(none, |ms| duration(ms.round() as u64));
+    let cost = row.cost_usd.and_then(NanoUsd::from_usd);
+    let unjudged = match row.tasks.saturating_sub(row.judged) {
+        0 => String::new(),
+        n => format!(", {n} unjudged"),
+    };
+    [
+        plain(&row.name),
+        row.score.map_or_else(none, |score| format!("{score:.3}")),
+        row.low
+            .zip(row.high)
+            .map_or_else(none, |(low, high)| format!("{low:.2} to {high:.2}")),
+        format!("{} of {}{unjudged}", row.passed, row.judged),
+        cost.map_or_else(none, usd),
+        format!("{} / {}", ms(row.latency_p50_ms), ms(row.latency_p95_ms)),
+    ]
+}
+
+/// The differences beyond chance, the largest first, and the number of the others.
+fn pair_lines(found: &Matrix, most: usize) -> Vec<String> {
+    let (mut beyond, others): (Vec<&MatrixPair>, Vec<&MatrixPair>) =
+        found.pairs.iter().partition(|pair| pair.beyond_chance);
+    beyond.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
+    let mut lines: Vec<String> = beyond
+        .iter()
+        .take(most)
+        .map(|pair| pair_line(pair))
+        .collect();
+    if let Some(more) = beyond.len().checked_sub(most).filter(|more| *more > 0) {
+        lines.push(format!("and {more} more; --json lists all"));
+    }
+    let compared = format!("significance level {:.2} over all pairs, Holm", found.alpha);
+    lines.push(match (beyond.len(), others.len()) {
+        (_, 0) => format!("every difference is beyond chance ({compared})"),
+        (0, _) => format!("no difference is beyond chance ({compared})"),
+        (_, 1) => format!("the other pair may differ by chance ({compared})"),
+        (_, n) => format!("the other {n} pairs may differ by chance ({compared})"),
+    });
+    lines
+}
+
+fn pair_line(pair: &MatrixPair) -> String {
+    let (better, worse) = match pair.difference < 0.0 {
+        true => (&pair.first, &pair.second),
+        false => (&pair.second, &pair.first),
+    };
+    let p = match pair.p_adjusted {
+        p if p < 0.001 => "p < 0.001".to_owned(),
+        p => format!("p = {p:.3}"),
+    };
+    format!(
+        "{} is better than {} by {:.3} ({p}, {} tasks)",
+        plain(better),
+        plain(worse),
+        pair.difference.abs(),
+        pair.n_tasks
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::eval::matrix;
+    use crate::rules::eval::matrix::Variant;
+    use crate::rules::eval::report::EvalReport;
+    use crate::rules::eval::sample;
+
+    fn found(passed: &[(&str, usize, f64)]) -> Matrix {
+        let runs: Vec<(&str, EvalReport)> = passed
+            .iter()
+            .map(|(name, passed, usd)| {
+                let scores: Vec<Option<f64>> = (0..40)
+                    .map(|n| Some(f64::from(u8::from(n < *passed))))
+                    .collect();
+                let mut report = sample::report("run_x", &["golden"], &scores);
+                report.summary.total_cost_usd = NanoUsd::from_usd(*usd);
+                (*name, report)
+            })
+            .collect();
+        let variants: Vec<Variant<'_>> = runs
+            .iter()
+            .map(|(name, report)| Variant { name, report })
+            .collect();
+        matrix::matrix(&variants)
+    }
+
+    #[test]
+    fn variants_are_a_table_and_the_pairs_beyond_chance_are_named() {
+        let found = found(&[
+            ("small", 10, 0.01),
+            ("large", 38, 0.5),
+            ("larger|x", 37, 2.0),
+        ]);
+        let style = Style {
+            table: true,
+            width: Some(110),
+            ..Style::default()
+        };
+        insta::assert_snapshot!("matrix_table", matrix(&found, style));
+        insta::assert_snapshot!("matrix_lines", matrix(&found, Style::default()));
+        insta::assert_snapshot!("matrix_markdown", markdown(&found));
+    }
+
+    #[test]
+    fn equal_variants_do_not_differ() {
+        let found = found(&[("a", 10, 0.01), ("b", 10, 0.01)]);
+        let text = matrix(&found, Style::default());
+        assert!(text.contains("no difference is beyond chance"), "{text}");
+    }
+}

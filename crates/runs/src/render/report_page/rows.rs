@@ -1,0 +1,289 @@
+//! Sentences and numbers of the page.
+
+use jiff::Timestamp;
+
+use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
+use crate::render::words::{self, counts, estimated};
+use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::scoring::p95;
+use crate::rules::eval::statistics::Statistics;
+use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_kit::money::NanoUsd;
+use touchstone_kit::statistics::GateVerdict;
+
+/// Maximum number of changed tasks listed.
+const CHANGES: usize = 200;
+
+pub struct Field {
+    pub name: &'static str,
+    pub value: String,
+    /// Whether it is a warning.
+    pub is_warning: bool,
+}
+
+/// The score on a scale from 0 to 1, in percent of its width.
+pub struct ScoreScale {
+    pub low: f64,
+    pub width: f64,
+    pub score: f64,
+    pub threshold: f64,
+    pub description: String,
+}
+
+impl ScoreScale {
+    /// `None` without an interval.
+    pub fn of(report: &EvalReport, statistics: &Statistics) -> Option<Self> {
+        let gate = &statistics.gate;
+        let (low, high) = (gate.low?.max(0.0), gate.high?.min(1.0));
+        let score = gate.score.unwrap_or(report.summary.aggregate_score);
+        let on_scale = |value: f64| (value * 1000.0).round() / 10.0;
+        Some(Self {
+            low: on_scale(low),
+            width: on_scale(high - low),
+            score: on_scale(score),
+            threshold: on_scale(gate.threshold),
+            description: format!(
+                "Score {score:.3}, interval {low:.3} to {high:.3}, required {:.2}",
+                gate.threshold
+            ),
+        })
+    }
+}
+
+/// Whether the score is shown to reach what is required.
+pub fn is_shown(report: &EvalReport, statistics: &Statistics) -> bool {
+    report.verdict == Verdict::Pass && statistics.gate.verdict == GateVerdict::Pass
+}
+
+pub fn verdict(report: &EvalReport, statistics: &Statistics) -> &'static str {
+    match report.verdict {
+        Verdict::Pass if !is_shown(report, statistics) => "Passed, but not with significance",
+        Verdict::Pass => "Passed",
+        Verdict::Fail => "Failed",
+        Verdict::Inconclusive => "Inconclusive",
+        Verdict::Pending => "Not finished",
+    }
+}
+
+/// What the verdict means, in a sentence.
+pub fn meaning(report: &EvalReport, statistics: &Statistics) -> String {
+    let gate = &statistics.gate;
+    let required = gate.threshold;
+    match (report.verdict, gate.verdict) {
+        (Verdict::Pass, GateVerdict::Pass) => {
+            format!("The score is at least {required:.2}, and chance does not explain it.")
+        }
+        (Verdict::Pass, _) => format!(
+            "The observed score reaches {required:.2}, but a lower one is also plausible: {}.",
+            plain(&gate.reasons.join("; "))
+        ),
+        (Verdict::Fail, _) => "At least one threshold of the suite is not met.".to_owned(),
+        (Verdict::Inconclusive, _) => {
+            "Not every task could be judged, so there is no verdict about the agent.".to_owned()
+        }
+        (Verdict::Pending, _) => "The run has not ended.".to_owned(),
+    }
+}
+
+/// The score; a dash if nothing was judged.
+pub fn score(report: &EvalReport) -> String {
+    let judged = counts(report).passed + counts(report).failed;
+    match judged {
+        0 => "–".to_owned(),
+        _ => format!("{:.3}", report.summary.aggregate_score),
+    }
+}
+
+pub fn interval(statistics: &Statistics) -> String {
+    let gate = &statistics.gate;
+    let attempts = match (gate.attempts.run_ids.len(), gate.score) {
+        (0 | 1, _) | (_, None) => String::new(),
+        (n, Some(mean)) => format!("; of all {n} attempts, whose mean is {mean:.3}"),
+    };
+    match (gate.low, gate.high) {
+        (Some(low), Some(high)) => format!(
+            "{:.3} to {:.3} at {:.0} % confidence, required {:.2}{attempts}",
+            low.max(0.0),
+            high.min(1.0),
+            gate.confidence * 100.0,
+            gate.threshold
+        ),
+        _ => format!("no interval; required {:.2}", gate.threshold),
+    }
+}
+
+pub fn cost(report: &EvalReport) -> String {
+    report
+        .summary
+        .total_cost_usd
+        .map_or_else(|| "–".to_owned(), usd)
+}
+
+/// Cost per task, the judge's share, and whether it is an estimate.
+pub fn cost_note(report: &EvalReport) -> String {
+    let mut parts = Vec::new();
+    let tasks = report.tasks.len() as u64;
+    if let Some(total) = report.summary.total_cost_usd
+        && tasks > 0
+    {
+        parts.push(format!("{} per task", usd(NanoUsd(total.0 / tasks))));
+    }
+    if let Some(judge) = report.judge_cost_usd {
+        parts.push(format!("{} of it for the judge", usd(judge)));
+    }
+    match estimated(report) {
+        0 => {}
+        n => parts.push(format!("estimated for {}", tasks_of(n))),
+    }
+    parts.join(", ")
+}
+
+fn tasks_of(n: usize) -> String {
+    match n {
+        1 => "1 task".to_owned(),
+        n => format!("{n} tasks"),
+    }
+}
+
+fn measured(report: &EvalReport) -> Vec<u64> {
+    let tasks = report.summary.tasks.iter();
+    tasks.filter_map(|task| task.latency_ms).collect()
+}
+
+/// 95th percentile.
+pub fn latency(report: &EvalReport) -> String {
+    p95(measured(report)).map_or_else(|| "–".to_owned(), duration)
+}
+
+pub fn latency_note(report: &EvalReport) -> String {
+    let mut measured = measured(report);
+    measured.sort_unstable();
+    let median = measured.get(measured.len() / 2).copied();
+    let mut parts = vec!["95 % of the tasks took at most this long".to_owned()];
+    if let Some(median) = median {
+        parts.push(format!("median {}", duration(median)));
+    }
+    if let Some(all) = report.duration_ms {
+        parts.push(format!("the whole run took {}", duration(all)));
+    }
+    parts.join("; ")
+}
+
+/// The comparison with a baseline.
+pub struct Change {
+    pub baseline: String,
+    pub conclusion: String,
+    pub measures: Vec<(&'static str, String)>,
+    pub rows: Vec<ChangeRow>,
+    pub more: usize,
+    pub notes: Vec<String>,
+}
+
+pub struct ChangeRow {
+    pub id: String,
+    pub class: &'static str,
+    pub kind: &'static str,
+    pub was: String,
+    pub is: String,
+    pub why: String,
+}
+
+impl Change {
+    pub fn of(found: &RunComparison) -> Self {
+        let (_, word, because) = conclusion(found);
+        let base = &found.baseline;
+        let row = |change: &crate::rules::eval::comparison::TaskChange| ChangeRow {
+            id: plain(change.task_id.as_str()),
+            class: match change_kind(change.turn) {
+                "broke" | "worse" => "bad",
+                _ => "good",
+            },
+            kind: change_kind(change.turn),
+            was: task_result(&change.baseline),
+            is: task_result(&change.candidate),
+            why: plain(&why(change)),
+        };
+        Self {
+            baseline: plain(&format!(
+                "{}@{} (run {})",
+                base.agent_id, base.agent_version, base.run_id
+            )),
+            conclusion: sentence(&format!("{}{because}", word.to_lowercase())),
+            measures: measures(found)
+                .into_iter()
+                .map(|(name, line)| (if name == "flips" { "outcomes" } else { name }, line))
+                .collect(),
+            rows: found.changes.iter().take(CHANGES).map(row).collect(),
+            more: found.changes.len().saturating_sub(CHANGES),
+            notes: found.notes.iter().map(|it| plain(it)).collect(),
+        }
+    }
+}
+
+/// The text with a capital at its start.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// What was evaluated, so that a reader can check it.
+pub fn provenance(report: &EvalReport) -> Vec<Field> {
+    let mut fields = Vec::new();
+    let mut add = |name, value: String, is_warning| {
+        fields.push(Field {
+            name,
+            value: plain(&value),
+            is_warning,
+        });
+    };
+    add("Run", report.run_id.to_string(), false);
+    if let Some(at) = report.completed_at {
+        add("Ended", minute(at), false);
+    }
+    add(
+        "Agent",
+        format!("{}@{}", report.agent.agent_id, report.agent.version),
+        false,
+    );
+    add("Pack digest", report.agent.pack_integrity.clone(), false);
+    if let (Some(model), Some(provider)) = (&report.agent.model, &report.agent.provider) {
+        add("Model", format!("{model}, provider {provider}"), false);
+    }
+    let suite = &report.suite;
+    add(
+        "Suite",
+        format!("{}@{}", suite.suite_id, suite.version),
+        false,
+    );
+    add("Suite digest", suite.digest.clone(), false);
+    match suite.signed {
+        true => add("Suite signature", "trusted".to_owned(), false),
+        false => add("Suite signature", words::UNSIGNED.to_owned(), true),
+    }
+    add(
+        "Tasks",
+        format!("{} of {}", report.tasks.len(), suite.task_count),
+        report.tasks.len() < suite.task_count,
+    );
+    let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
+    add("Scored by", modes.join(", "), false);
+    if let Some(judge) = words::judge(report) {
+        add("Judge", judge, false);
+    }
+    if let Some(run) = &report.retry_of {
+        add("Retry of", run.to_string(), false);
+    }
+    if !report.ignore.is_empty() {
+        add("Ignored when matching", report.ignore.join(", "), true);
+    }
+    fields
+}
+
+/// A time to the minute, in UTC.
+pub fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}

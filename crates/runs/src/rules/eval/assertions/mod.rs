@@ -1,0 +1,377 @@
+//! Evaluates the assertions of a scoring document over what is known about an answer.
+//!
+//! Everything evaluated here is in the run's log, so the same results are computed again whenever a
+//! task is shown.
+
+mod json;
+mod similarity;
+mod text;
+mod tools;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::scoring::EPSILON;
+use super::scoring_document::checks::{Check, Combined};
+use super::scoring_document::limits::MAX_STEPS;
+use super::scoring_document::{Assertion, EffectiveScoring};
+use touchstone_kit::money::NanoUsd;
+
+/// Characters of a value in a result.
+const SHOWN_CHARS: usize = 200;
+
+/// What is known about an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    pub answer: &'a Value,
+    /// In the order of the calls, also refused ones.
+    pub calls: &'a [ToolCall],
+    pub latency_ms: Option<u64>,
+    /// Cost and tokens of the attempt that gave the answer, without the judge's.
+    pub cost: NanoUsd,
+    pub tokens: u64,
+    /// How the answer meets the suite's own expectation; absent if no assertion refers to it.
+    pub expected: Option<Expectation>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    pub tool: String,
+    pub arguments: Option<Value>,
+}
+
+/// How an answer meets the suite's own expectation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expectation {
+    /// 0.0..=1.0.
+    pub score: f64,
+    pub passed: bool,
+}
+
+/// The result of one assertion. It quotes the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionResult {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub holds: bool,
+    /// Its part of the task's score before it is weighted, 0.0..=1.0.
+    pub score: f64,
+    /// What was measured, 0.0..=1.0: for a similarity, the similarity even if the score is 1 or 0.
+    pub value: f64,
+    pub weight: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    pub expected: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<Self>,
+}
+
+/// The result of all assertions of a task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluation {
+    /// 0.0..=1.0.
+    pub score: f64,
+    pub passed: bool,
+    pub assertions: Vec<AssertionResult>,
+    /// Whether the evaluation was given up because the answer is too large for these assertions.
+    /// The task then fails.
+    pub gave_up: bool,
+}
+
+impl Evaluation {
+    /// Whether each assertion of the task holds.
+    pub fn held(&self) -> Vec<bool> {
+        self.assertions.iter().map(|it| it.holds).collect()
+    }
+
+    /// The measured values by name; the mean, where assertions share a name.
+    pub fn metrics(&self) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        collect(&self.assertions, &mut sums);
+        let means = sums.into_iter();
+        means
+            .map(|(name, (sum, count))| (name, (sum / count).clamp(0.0, 1.0)))
+            .collect()
+    }
+}
+
+fn collect(results: &[AssertionResult], sums: &mut BTreeMap<String, (f64, f64)>) {
+    for result in results {
+        if let Some(name) = &result.metric {
+            let (sum, count) = sums.entry(name.clone()).or_default();
+            *sum += result.value;
+            *count += 1.0;
+        }
+        collect(&result.assertions, sums);
+    }
+}
+
+/// Evaluates the assertions of a task.
+pub fn evaluate(scoring: &EffectiveScoring<'_>, observed: &Observed<'_>) -> Evaluation {
+    let evaluator = Evaluator {
+        observed,
+        steps: Cell::new(MAX_STEPS),
+    };
+    let results: Result<Vec<_>, TooManySteps> = scoring
+        .assertions
+        .iter()
+        .map(|assertion| evaluator.result(assertion))
+        .collect();
+    match results {
+        Ok(assertions) => Evaluation {
+            score: weighted(&assertions),
+            passed: reaches(&assertions, scoring.threshold),
+            assertions,
+            gave_up: false,
+        },
+        Err(TooManySteps) => Evaluation {
+            gave_up: true,
+            ..Evaluation::default()
+        },
+    }
+}
+
+/// The evaluation would take too long.
+#[derive(Debug)]
+struct TooManySteps;
+
+/// What a check found.
+struct Finding {
+    holds: bool,
+    /// Absent if the score is 1 or 0.
+    score: Option<f64>,
+    /// Absent if it is the score.
+    value: Option<f64>,
+    expected: String,
+    found: Option<String>,
+    assertions: Vec<AssertionResult>,
+}
+
+impl Finding {
+    fn new(holds: bool, expected: impl Into<String>, found: Option<String>) -> Self {
+        Self {
+            holds,
+            score: None,
+            value: None,
+            expected: expected.into(),
+            found,
+            assertions: Vec::new(),
+        }
+    }
+}
+
+struct Evaluator<'a> {
+    observed: &'a Observed<'a>,
+    steps: Cell<u64>,
+}
+
+impl Evaluator<'_> {
+    /// Accounts for work before it is done.
+    fn spend(&self, steps: usize) -> Result<(), TooManySteps> {
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        let left = self.steps.get().checked_sub(steps).ok_or(TooManySteps)?;
+        self.steps.set(left);
+        Ok(())
+    }
+
+    fn result(&self, assertion: &Assertion) -> Result<AssertionResult, TooManySteps> {
+        let found = self.check(&assertion.check)?;
+        let as_score = |holds: bool| if holds { 1.0 } else { 0.0 };
+        let mut holds = found.holds;
+        let mut score = found.score.unwrap_or_else(|| as_score(holds));
+        let mut value = found.value.unwrap_or(score);
+        let mut expected = found.expected;
+        if assertion.not {
+            holds = !holds;
+            score = 1.0 - score;
+            value = 1.0 - value;
+            expected = format!("not: {expected}");
+        }
+        Ok(AssertionResult {
+            kind: assertion.check.name().to_owned(),
+            holds,
+            score,
+            value,
+            weight: assertion.weight,
+            metric: assertion.metric.clone(),
+            expected,
+            found: found.found,
+            assertions: found.assertions,
+        })
+    }
+
+    fn check(&self, check: &Check) -> Result<Finding, TooManySteps> {
+        match check {
+            Check::Expected => Ok(self.expected()),
+            Check::Equals(it) => self.equals(it),
+            Check::Contains(it) => self.contains(&it.value, it.ignore_case),
+            Check::Icontains(it) => self.contains(&it.value, true),
+            Check::ContainsAny(it) => self.contains_some(it, false),
+            Check::ContainsAll(it) => self.contains_some(it, true),
+            Check::StartsWith(it) => self.at_end(it, true),
+            Check::EndsWith(it) => self.at_end(it, false),
+            Check::Regex(it) => self.regex(it),
+            Check::IsJson(it) => self.is_json(it),
+            Check::JsonPath(it) => self.json_path(it),
+            Check::JsonPointer(it) => self.json_pointer(it),
+            Check::Number(it) => self.number(it),
+            Check::Levenshtein(it) => self.levenshtein(it),
+            Check::RougeN(it) => self.rouge_n(it),
+            Check::Bleu(it) => self.bleu(it),
+            Check::Latency(it) => Ok(self.latency(it.max_ms)),
+            Check::Cost(it) => Ok(self.cost(it.max_usd)),
+            Check::Tokens(it) => Ok(self.tokens(it.max)),
+            Check::ToolCalled(it) => Ok(tools::called(it, self.observed.calls)),
+            Check::ToolsCalledInOrder(it) => Ok(tools::in_order(it, self.observed.calls)),
+            Check::ToolNotCalled(it) => Ok(tools::not_called(it, self.observed.calls)),
+            Check::Refusal => self.refusal(),
+            Check::All(it) => self.all(it),
+            Check::Any(it) => self.any(it),
+            Check::None(it) => self.none(&it.assertions),
+        }
+    }
+
+    fn expected(&self) -> Finding {
+        let expectation = self.observed.expected.unwrap_or(Expectation {
+            score: 0.0,
+            passed: false,
+        });
+        let holds = expectation.passed;
+        Finding {
+            score: Some(expectation.score),
+            ..Finding::new(holds, "the expectation of the suite", None)
+        }
+    }
+
+    fn latency(&self, max_ms: u64) -> Finding {
+        let found = self.observed.latency_ms;
+        let holds = found.is_some_and(|ms| ms <= max_ms);
+        let found = found.map_or_else(|| "not measured".to_owned(), |ms| format!("{ms} ms"));
+        Finding::new(holds, format!("at most {max_ms} ms"), Some(found))
+    }
+
+    fn cost(&self, max_usd: f64) -> Finding {
+        let cost = self.observed.cost;
+        let holds = NanoUsd::from_usd(max_usd).is_none_or(|max| cost <= max);
+        let found = format!("{} USD", cost.usd());
+        Finding::new(holds, format!("at most {max_usd} USD"), Some(found))
+    }
+
+    fn tokens(&self, max: u64) -> Finding {
+        let tokens = self.observed.tokens;
+        let found = format!("{tokens} tokens");
+        Finding::new(tokens <= max, format!("at most {max} tokens"), Some(found))
+    }
+
+    fn results(&self, assertions: &[Assertion]) -> Result<Vec<AssertionResult>, TooManySteps> {
+        assertions.iter().map(|it| self.result(it)).collect()
+    }
+
+    fn all(&self, combined: &Combined) -> Result<Finding, TooManySteps> {
+        let results = self.results(&combined.assertions)?;
+        let holds = reaches(&results, combined.threshold);
+        let expected = match combined.threshold {
+            Some(threshold) => format!("a weighted mean of at least {threshold}"),
+            None => "every assertion holds".to_owned(),
+        };
+        Ok(combination(holds, weighted(&results), expected, results))
+    }
+
+    fn any(&self, combined: &Combined) -> Result<Finding, TooManySteps> {
+        let results = self.results(&combined.assertions)?;
+        let best = best(&results);
+        let holds = match combined.threshold {
+            Some(threshold) => best + EPSILON >= threshold,
+            None => counting(&results).any(|it| it.holds),
+        };
+        let expected = match combined.threshold {
+            Some(threshold) => format!("an assertion with a score of at least {threshold}"),
+            None => "one or more assertions hold".to_owned(),
+        };
+        Ok(combination(holds, best, expected, results))
+    }
+
+    fn none(&self, assertions: &[Assertion]) -> Result<Finding, TooManySteps> {
+        let results = self.results(assertions)?;
+        let holds = !counting(&results).any(|it| it.holds);
+        let score = 1.0 - best(&results);
+        Ok(combination(
+            holds,
+            score,
+            "no assertion holds".to_owned(),
+            results,
+        ))
+    }
+}
+
+fn combination(
+    holds: bool,
+    score: f64,
+    expected: String,
+    assertions: Vec<AssertionResult>,
+) -> Finding {
+    let held = assertions.iter().filter(|it| it.holds).count();
+    let found = format!("{held} of {} hold", assertions.len());
+    Finding {
+        score: Some(score),
+        assertions,
+        ..Finding::new(holds, expected, Some(found))
+    }
+}
+
+/// The results that count.
+fn counting(results: &[AssertionResult]) -> impl Iterator<Item = &AssertionResult> {
+    results.iter().filter(|it| it.weight > 0.0)
+}
+
+/// The highest score of those that count.
+fn best(results: &[AssertionResult]) -> f64 {
+    counting(results).map(|it| it.score).fold(0.0, f64::max)
+}
+
+/// The mean of the scores by weight. Weights are scaled by the largest one, so that no sum
+/// overflows.
+fn weighted(results: &[AssertionResult]) -> f64 {
+    let largest = results.iter().map(|it| it.weight).fold(0.0, f64::max);
+    if largest <= 0.0 {
+        return 0.0;
+    }
+    let share = |it: &AssertionResult| it.weight / largest;
+    let total: f64 = results.iter().map(share).sum();
+    let sum: f64 = results.iter().map(|it| share(it) * it.score).sum();
+    (sum / total).clamp(0.0, 1.0)
+}
+
+fn reaches(results: &[AssertionResult], threshold: Option<f64>) -> bool {
+    match threshold {
+        Some(threshold) => weighted(results) + EPSILON >= threshold,
+        None => counting(results).all(|it| it.holds),
+    }
+}
+
+/// A value in a result.
+fn shown(value: &Value) -> String {
+    clipped(&value.to_string())
+}
+
+fn quoted(text: &str) -> String {
+    shown(&Value::from(clipped(text)))
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Datasets: rows that each ask one question.
+
+pub mod deepeval;
+pub mod inspect;
+pub mod inspect_log;
+pub mod openai_evals;
+pub mod records;
+
+use serde_json::{Map, Value};
+
+use super::draft::Draft;
+use super::rows::{Row, Rows, take};
+use super::table::structured;
+
+/// The columns that hold the parts of a task, in order of preference.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub input: &'static [&'static str],
+    pub expected: &'static [&'static str],
+    pub id: &'static [&'static str],
+}
+
+/// Columns that the user names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    pub input: Option<String>,
+    pub expected: Option<String>,
+    pub id: Option<String>,
+}
+
+impl Columns {
+    /// The flag and name of every column that the user names.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("--input", &self.input),
+            ("--expected", &self.expected),
+            ("--id", &self.id),
+        ]
+        .into_iter()
+        .filter_map(|(flag, name)| Some((flag, name.as_deref()?)))
+    }
+}
+
+/// A row with an input.
+#[derive(Debug)]
+pub struct Sample {
+    pub place: String,
+    pub id: Option<Value>,
+    /// The question: a string, chat messages, or an object.
+    pub input: Value,
+    /// The expected answer or answers.
+    pub answer: Option<Value>,
+    /// Its other members.
+    pub rest: Map<String, Value>,
+}
+
+/// Takes the parts of a row. Rows without input are reported.
+pub fn sample(row: Row, shape: &Shape, columns: &Columns, draft: &mut Draft) -> Option<Sample> {
+    let place = row.place;
+    let Value::Object(mut members) = row.value else {
+        draft.skip(&place, "a sample that is not an object");
+        return None;
+    };
+    let mut column = |named: &Option<String>, usual: &[&str]| match named {
+        Some(name) => take(&mut members, name),
+        None => usual.iter().find_map(|name| take(&mut members, name)),
+    };
+    let input = column(&columns.input, shape.input);
+    let answer = column(&columns.expected, shape.expected);
+    let id = column(&columns.id, shape.id);
+    let Some(input) = input.map(structured) else {
+        draft.report_unknown(&place, "a sample", &members);
+        let name = columns
+            .input
+            .as_deref()
+            .or_else(|| shape.input.first().copied());
+        draft.skip(
+            &place,
+            &format!("a sample without `{}`", name.unwrap_or("input")),
+        );
+        return None;
+    };
+    Some(Sample {
+        id,
+        input,
+        answer: answer.map(structured),
+        place,
+        rest: members,
+    })
+}
+
+/// Converts every row. `each` takes the members that its format knows; the others are reported.
+pub fn convert(
+    rows: Rows,
+    shape: &Shape,
+    columns: &Columns,
+    draft: &mut Draft,
+    mut each: impl FnMut(Sample, &mut Draft),
+) {
+    for row in rows.rows {
+        if let Some(sample) = sample(row, shape, columns, draft) {
+            each(sample, draft);
+        }
+    }
+}
+
+/// The answers of a sample that may have several equivalent ones.
+pub fn answers(answer: Value) -> Vec<Value> {
+    match answer {
+        Value::Array(answers) => answers.into_iter().filter(|it| !it.is_null()).collect(),
+        one => vec![one],
+    }
+}
+
+/// The agent's input for an `input`: the text of a single user message. An agent has its own
+/// instructions, so other messages are reported as data.
+pub fn user_message(draft: &mut Draft, place: &str, input: Value) -> Value {
+    let Value::Array(messages) = &input else {
+        return input;
+    };
+    let role = |message: &Value| {
+        message
+            .get("role")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    if let [message] = messages.as_slice()
+        && role(message).as_deref() == Some("user")
+        && let Some(text) = message.get("content").filter(|content| content.is_string())
+    {
+        return text.clone();
+    }
+    if messages.iter().any(|message| role(message).is_some()) {
+        draft.report_loss(
+            place,
+            "the roles of messages: the input is a conversation now, unchanged, and instructions \
+             in it are data",
+        );
+    }
+    input
+}

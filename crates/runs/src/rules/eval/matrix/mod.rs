@@ -1,0 +1,218 @@
+//! Several variants of an agent side by side: scores with intervals, cost, latency, the differences
+//! that chance does not explain, and the variants that no other one beats.
+//!
+//! Each pair of variants is compared over the tasks that both judged. The p values of all pairs are
+//! adjusted together (Holm), because the more pairs there are, the more differ by chance.
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::report::EvalReport;
+use super::statistics::{CONFIDENCE, TrialsByTask, by_task, mean_interval};
+use touchstone_kit::ids::{AgentId, RunId};
+use touchstone_kit::statistics::{holm, mcnemar, paired, quantile};
+
+/// The family-wise error of all pairs together.
+const ALPHA: f64 = 0.05;
+
+/// A variant and its run.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant<'a> {
+    /// What distinguishes it from the others.
+    pub name: &'a str,
+    pub report: &'a EvalReport,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Matrix {
+    /// The confidence level of all intervals.
+    pub confidence: f64,
+    /// The permitted probability that any difference is wrongly called beyond chance.
+    pub alpha: f64,
+    /// In the order of the command line.
+    pub variants: Vec<MatrixRow>,
+    /// Every pair of variants.
+    pub pairs: Vec<MatrixPair>,
+}
+
+/// A variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MatrixRow {
+    pub name: String,
+    pub run_id: RunId,
+    pub agent_id: AgentId,
+    pub agent_version: String,
+    /// The model that answered; absent if none did.
+    pub model: Option<String>,
+    /// Mean score of the judged tasks, 0.0..=1.0; `null` if none was judged.
+    pub score: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    pub passed: usize,
+    pub judged: usize,
+    /// Tasks of the run.
+    pub tasks: usize,
+    /// Cost of the run without the cache, in USD.
+    pub cost_usd: Option<f64>,
+    pub latency_p50_ms: Option<f64>,
+    pub latency_p95_ms: Option<f64>,
+    /// Whether no other variant has a better score for at most its cost, or its score for less.
+    /// Only variants with every task judged can be.
+    pub on_front: bool,
+}
+
+/// Two variants, compared over the tasks that both judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MatrixPair {
+    pub first: String,
+    pub second: String,
+    pub n_tasks: usize,
+    /// Mean score of the second minus that of the first.
+    pub difference: f64,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Two-sided, adjusted for the number of pairs.
+    pub p_adjusted: f64,
+    /// Whether the adjusted p value is at most alpha.
+    pub beyond_chance: bool,
+}
+
+pub fn matrix(variants: &[Variant<'_>]) -> Matrix {
+    let trials: Vec<TrialsByTask> = variants
+        .iter()
+        .map(|variant| by_task(&[variant.report]))
+        .collect();
+    let mut rows: Vec<MatrixRow> = variants
+        .iter()
+        .zip(&trials)
+        .map(|(variant, tasks)| row(variant, tasks))
+        .collect();
+    mark_front(&mut rows);
+    Matrix {
+        confidence: CONFIDENCE,
+        alpha: ALPHA,
+        pairs: pairs(variants, &trials),
+        variants: rows,
+    }
+}
+
+fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
+    let report = variant.report;
+    let scores: Vec<f64> = tasks
+        .values()
+        .filter_map(|task| task.mean_score())
+        .collect();
+    let clusters: Vec<Vec<f64>> = scores.iter().map(|score| vec![*score]).collect();
+    let interval = mean_interval(&clusters, 1).map(|(interval, _)| interval);
+    let mut latencies: Vec<f64> = tasks
+        .values()
+        .filter_map(|task| task.mean_latency())
+        .collect();
+    latencies.sort_by(f64::total_cmp);
+    let saved = report.answer_cache.map(|cache| cache.cost_saved_usd.usd());
+    MatrixRow {
+        name: variant.name.to_owned(),
+        run_id: report.run_id.clone(),
+        agent_id: report.agent.agent_id.clone(),
+        agent_version: report.agent.version.clone(),
+        model: report.evaluated.as_ref().map(|it| it.model.clone()),
+        score: average(&scores),
+        low: interval.map(|it| it.low.clamp(0.0, 1.0)),
+        high: interval.map(|it| it.high.clamp(0.0, 1.0)),
+        passed: tasks.values().filter(|task| task.passes()).count(),
+        judged: tasks.len(),
+        tasks: report.summary.task_count,
+        cost_usd: report
+            .summary
+            .total_cost_usd
+            .map(|cost| cost.usd() + saved.unwrap_or_default()),
+        latency_p50_ms: quantile(&latencies, 0.5),
+        latency_p95_ms: quantile(&latencies, 0.95),
+        on_front: false,
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "suites are far below 2^52 tasks"
+)]
+fn average(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Marks the variants that no other one beats in score and cost.
+fn mark_front(rows: &mut [MatrixRow]) {
+    let measured = |row: &MatrixRow| {
+        let whole = row.judged == row.tasks;
+        row.score.zip(row.cost_usd).filter(|_| whole)
+    };
+    let all: Vec<(f64, f64)> = rows.iter().filter_map(measured).collect();
+    for row in rows {
+        let Some((score, cost)) = measured(row) else {
+            continue;
+        };
+        row.on_front = !all.iter().any(|(other_score, other_cost)| {
+            *other_score >= score
+                && *other_cost <= cost
+                && (*other_score > score || *other_cost < cost)
+        });
+    }
+}
+
+fn pairs(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixPair> {
+    let numbered: Vec<(usize, (&Variant<'_>, &TrialsByTask))> =
+        variants.iter().zip(trials).enumerate().collect();
+    let mut p_values = Vec::new();
+    let mut pairs = Vec::new();
+    for (number, (first, before)) in &numbered {
+        for (_, (second, now)) in numbered.iter().skip(number + 1) {
+            let scores: Vec<(f64, f64)> = before
+                .iter()
+                .filter_map(|(id, before)| Some((before.mean_score()?, now.get(id)?.mean_score()?)))
+                .collect();
+            let Some(found) = paired(&scores, CONFIDENCE) else {
+                continue;
+            };
+            p_values.push(p_of(&scores, found.p_two_sided));
+            pairs.push(MatrixPair {
+                first: first.name.to_owned(),
+                second: second.name.to_owned(),
+                n_tasks: found.n,
+                difference: found.mean,
+                low: found.interval.map(|it| it.low),
+                high: found.interval.map(|it| it.high),
+                p_adjusted: 1.0,
+                beyond_chance: false,
+            });
+        }
+    }
+    for (pair, adjusted) in pairs.iter_mut().zip(holm(&p_values, ALPHA)) {
+        pair.p_adjusted = adjusted.p;
+        pair.beyond_chance = adjusted.rejected;
+    }
+    pairs
+}
+
+/// The p value of paired scores: McNemar's exact test of scores 0 and 1, else Student's test, else,
+/// if all tasks changed alike, the exact test of the directions.
+fn p_of(scores: &[(f64, f64)], student: Option<f64>) -> f64 {
+    let binary = |score: f64| score == 0.0 || score == 1.0;
+    let is_binary = scores.iter().all(|(a, b)| binary(*a) && binary(*b));
+    if let Some(p) = student.filter(|_| !is_binary) {
+        return p;
+    }
+    let count = |better: fn(&f64, &f64) -> bool| {
+        let changed = scores.iter().filter(|(before, now)| better(before, now));
+        u64::try_from(changed.count()).unwrap_or(u64::MAX)
+    };
+    mcnemar(
+        count(|before, now| now > before),
+        count(|before, now| now < before),
+    )
+    .p_two_sided
+}

@@ -1,0 +1,60 @@
+//! Limits that keep every assertion fast, whatever an author writes and a model answers.
+
+use regex::{Regex, RegexBuilder};
+
+use super::checks;
+
+/// Assertions of one list.
+pub const MAX_ASSERTIONS: usize = 200;
+/// Levels of combinators.
+pub const MAX_NESTING: usize = 8;
+/// Names of metrics of one document.
+pub const MAX_METRICS: usize = 100;
+/// Characters of a metric's name.
+pub const MAX_METRIC_CHARS: usize = 64;
+/// Bytes of a regular expression, and of its compiled form. Matching takes at most the product of
+/// the compiled form and the text.
+const MAX_PATTERN: usize = 4 * 1024;
+const MAX_COMPILED: usize = 512 * 1024;
+/// Steps of one evaluation: about a second of work. Real answers need a tiny part of it.
+pub const MAX_STEPS: u64 = 500_000_000;
+
+/// Compiles a regular expression that runs in linear time.
+///
+/// # Errors
+/// What is wrong with it, without quoting it.
+pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
+    if pattern.len() > MAX_PATTERN {
+        return Err("is longer than 4096 bytes; split it into several assertions".to_owned());
+    }
+    RegexBuilder::new(pattern)
+        .case_insensitive(ignore_case)
+        .size_limit(MAX_COMPILED)
+        .dfa_size_limit(MAX_COMPILED)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "is too large when compiled; use smaller \
+                 repetitions, or [0-9A-Za-z_] instead of \\w"
+                .to_owned(),
+            _ => reason(&error),
+        })
+}
+
+/// The last line of a parser's message; the lines before draw the place.
+fn reason(error: &regex::Error) -> String {
+    let message = error.to_string();
+    let last = message.lines().last().unwrap_or_default();
+    let reason = last.trim().trim_start_matches("error: ");
+    format!(
+        "is not a regular expression in the supported syntax: {reason}; look-around and \
+         back-references are not supported"
+    )
+}
+
+impl checks::Regex {
+    /// # Errors
+    /// As [`compile`].
+    pub fn compile(&self) -> Result<Regex, String> {
+        compile(&self.pattern, self.ignore_case)
+    }
+}

@@ -1,0 +1,187 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::read::{read, read_for};
+use super::*;
+use crate::rules::eval::suite_rules::check_suite;
+use crate::rules::kind::Kinds;
+
+fn with(assertion: &Value) -> Value {
+    json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t1": {"assertions": [assertion]}}})
+}
+
+fn faults(document: &Value) -> Vec<String> {
+    match read(document.to_string().as_bytes()) {
+        Ok(_) => Vec::new(),
+        Err(faults) => faults.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Every type, malformed: the place and a part of the reason.
+#[rstest]
+#[case(json!({"type": "expected", "value": 1}), "/value", "not a known member")]
+#[case(json!({"type": "equals"}), "", "needs `value`, or `anyOf`")]
+#[case(json!({"type": "equals", "value": 1, "anyOf": [2]}), "", "both `value` and `anyOf`")]
+#[case(json!({"type": "equals", "anyOf": []}), "/anyOf", "is empty")]
+#[case(json!({"type": "contains"}), "", "missing member `value`")]
+#[case(json!({"type": "contains", "value": ""}), "/value", "every answer satisfies it")]
+#[case(json!({"type": "contains", "valeu": "x"}), "", "unknown member `valeu`")]
+#[case(json!({"type": "icontains", "value": "x", "ignoreCase": true}), "", "unknown member `ignoreCase`")]
+#[case(json!({"type": "contains-any", "values": []}), "/values", "one or more")]
+#[case(json!({"type": "contains-all", "values": "x"}), "", "expected a sequence")]
+#[case(json!({"type": "starts-with", "value": 5}), "", "expected a string")]
+#[case(json!({"type": "ends-with", "value": ""}), "/value", "is empty")]
+#[case(json!({"type": "regex", "pattern": "(a"}), "/pattern", "unclosed group")]
+#[case(json!({"type": "regex", "pattern": "(?=a)"}), "/pattern", "look-around")]
+#[case(json!({"type": "regex", "pattern": "(\\w{50}){50}"}), "/pattern", "too large when compiled")]
+#[case(json!({"type": "is-json", "schema": {"type": "objekt"}}), "/schema/type", "JSON Schema")]
+#[case(json!({"type": "json-path", "path": "items"}), "/path", "is not a JSON Path")]
+#[case(json!({"type": "json-path", "path": "$..a..b"}), "/path", "more than once")]
+#[case(json!({"type": "json-path", "path": "$.a", "operator": "="}), "", "unknown variant")]
+#[case(json!({"type": "json-path", "path": "$.a", "value": 1}), "/value", "not used by `exists`")]
+#[case(json!({"type": "json-pointer", "pointer": "total"}), "/pointer", "JSON Pointer")]
+#[case(json!({"type": "json-pointer", "pointer": "/a", "operator": "<"}), "", "needs `value`")]
+#[case(json!({"type": "json-pointer", "pointer": "/a", "operator": "<", "value": "b"}), "/value", "must be a number")]
+#[case(json!({"type": "json-pointer", "pointer": "/a", "operator": "matches", "value": "("}), "/value", "regular expression")]
+#[case(json!({"type": "number"}), "", "needs `equals`, `min` or `max`")]
+#[case(json!({"type": "number", "min": 2, "max": 1}), "/max", "below `min`")]
+#[case(json!({"type": "number", "min": 2, "tolerance": 1}), "/tolerance", "needs `equals`")]
+#[case(json!({"type": "levenshtein", "value": "x", "min": 1.5}), "/min", "from 0 to 1")]
+#[case(json!({"type": "rouge-n", "value": "x", "n": 9}), "/n", "from 1 to 4")]
+#[case(json!({"type": "bleu"}), "", "needs `value`")]
+#[case(json!({"type": "latency", "maxMs": -1}), "", "invalid value")]
+#[case(json!({"type": "cost", "maxUsd": -1}), "/maxUsd", "at least 0")]
+#[case(json!({"type": "tokens"}), "", "missing member `max`")]
+#[case(json!({"type": "tool-called", "name": "a", "max": 0}), "/max", "below `min`")]
+#[case(json!({"type": "tool-called", "tool": "a"}), "", "unknown member `tool`")]
+#[case(json!({"type": "tools-called-in-order", "names": []}), "/names", "one or more")]
+#[case(json!({"type": "tool-not-called", "name": ""}), "/name", "is empty")]
+#[case(json!({"type": "refusal", "metrics": "m"}), "/metrics", "did you mean `metric`?")]
+#[case(json!({"type": "all", "assertions": []}), "/assertions", "`weight` above 0")]
+#[case(json!({"type": "any", "assertions": [{"type": "contians"}]}), "/assertions/0/type", "did you mean `contains`?")]
+#[case(json!({"type": "none", "assertions": [{"type": "refusal"}], "threshold": 1}), "", "unknown member `threshold`")]
+#[case(json!({"type": "similarity"}), "/type", "docs/assertions.md")]
+#[case(json!({"type": 5}), "", "needs `type`")]
+#[case(json!("contains"), "", "must be an object")]
+#[case(json!({"type": "expected", "weight": -1}), "/weight", "at least 0")]
+#[case(json!({"type": "expected", "weight": 0}), "", "add up to 0")]
+#[case(json!({"type": "expected", "metric": "the answer is \"x\""}), "/metric", "reports show it")]
+#[case(json!({"type": "expected", "not": "yes"}), "", "expected a boolean")]
+fn malformed_assertions_are_refused(
+    #[case] assertion: Value,
+    #[case] place: &str,
+    #[case] reason: &str,
+) {
+    let found = faults(&with(&assertion));
+    let at = match reason {
+        "add up to 0" => "/tasks/t1/assertions".to_owned(),
+        _ => format!("/tasks/t1/assertions/0{place}"),
+    };
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with(&format!("{at}: ")) && it.contains(reason)),
+        "{found:#?}"
+    );
+}
+
+#[rstest]
+#[case(json!([]), "must be an object")]
+#[case(json!({"suiteId": "x", "tasks": {}}), "scoringVersion")]
+#[case(json!({"scoringVersion": 2, "suiteId": "x"}), "must be 1")]
+#[case(json!({"scoringVersion": 1}), "suiteId")]
+#[case(json!({"scoringVersion": 1, "suiteId": "x", "task": {}}), "did you mean `tasks`?")]
+#[case(json!({"scoringVersion": 1, "suiteId": "x", "tasks": {"t": {"assertions": []}}}), "is empty")]
+#[case(json!({"scoringVersion": 1, "suiteId": "x", "tasks": {"t": {"assertions": [{"type": "refusal"}], "treshold": 1}}}), "did you mean `threshold`?")]
+#[case(json!({"scoringVersion": 1, "suiteId": "x", "tasks": {"t": {"assertions": [{"type": "refusal"}], "threshold": 2}}}), "from 0 to 1")]
+fn malformed_documents_are_refused(#[case] document: Value, #[case] reason: &str) {
+    let found = faults(&document);
+    assert!(found.iter().any(|it| it.contains(reason)), "{found:#?}");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let mut assertion = json!({"type": "refusal"});
+    for _ in 0..12 {
+        assertion = json!({"type": "all", "assertions": [assertion]});
+    }
+    assert!(
+        faults(&with(&assertion))
+            .iter()
+            .any(|it| it.contains("deeper"))
+    );
+}
+
+#[test]
+fn tasks_that_the_suite_lacks_are_named_with_a_near_match() {
+    let suite = check_suite(
+        Kinds::NONE,
+        &json!({
+            "suiteId": "vendor.acme.evals.x", "version": "1.0.0", "modes": ["golden"],
+            "tasks": [{"taskId": "refund-late", "input": "x",
+                "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}}],
+        }),
+    )
+    .unwrap();
+    let document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.y",
+        "tasks": {"refund-lat": {"assertions": [{"type": "refusal"}]}}});
+    let found = read_for(document.to_string().as_bytes(), &suite).unwrap_err();
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(
+        found[0].starts_with("/suiteId: must be the id of the suite"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].ends_with("did you mean `refund-late`?"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn defaults_come_before_the_tasks_own_assertions() {
+    let document = json!({"scoringVersion": 1, "suiteId": "x",
+        "defaults": {"assertions": [{"type": "latency", "maxMs": 5}], "threshold": 0.5},
+        "tasks": {"t1": {"assertions": [{"type": "refusal"}]}}});
+    let document = read(document.to_string().as_bytes()).unwrap().document;
+    let types = |id: &str| -> Vec<&str> {
+        let scoring = document.of_task(&TaskId::from(id)).unwrap();
+        assert_eq!(scoring.threshold, Some(0.5));
+        scoring
+            .assertions
+            .iter()
+            .map(|it| it.check.name())
+            .collect()
+    };
+    assert_eq!(types("t1"), ["latency", "refusal"]);
+    // A task without an entry keeps its expectation.
+    assert_eq!(types("t2"), ["latency", "expected"]);
+}
+
+#[test]
+fn a_task_without_an_entry_is_scored_by_the_suite() {
+    let document = ScoringDocument::new("x");
+    assert_eq!(document.of_task(&TaskId::from("t1")), None);
+}
+
+#[test]
+fn the_digest_does_not_depend_on_formatting() {
+    let document = with(&json!({"type": "equals", "value": "x"}));
+    let (a, b) = (document.to_string(), format!("{document:#}"));
+    assert_eq!(
+        read(a.as_bytes()).unwrap().digest(),
+        read(b.as_bytes()).unwrap().digest()
+    );
+}
+
+#[test]
+fn a_written_document_reads_back() {
+    let value = with(
+        &json!({"type": "any", "weight": 2.0, "metric": "m", "assertions": [
+            {"type": "equals", "anyOf": [null, 1]}, {"type": "expected", "not": true},
+            {"type": "json-path", "path": "$.a", "operator": "<=", "value": 3},
+        ]}),
+    );
+    let document = read(value.to_string().as_bytes()).unwrap().document;
+    let written = serde_json::to_string(&document).unwrap();
+    assert_eq!(read(written.as_bytes()).unwrap().document, document);
+}

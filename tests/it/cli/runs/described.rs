@@ -1,0 +1,139 @@
+//! `eval --prompt --cases` and the selection of tasks: an agent described by flags.
+
+use serde_json::json;
+
+use crate::cli::home::{Done, Home};
+
+const CASES: &str = "id,input,expected\n\
+    refund-1,I was charged twice,billing\n\
+    refund-2,Please refund the second charge,billing\n\
+    login,The page shows error 500,technical\n";
+
+/// An agent that always answers `billing`.
+const AGENT: &str = "import json, sys\n\
+    for line in sys.stdin:\n    \
+        question = json.loads(line)\n    \
+        print(json.dumps({'id': question['id'], 'output': 'billing'}), flush=True)\n";
+
+fn home() -> Home {
+    let home = Home::empty();
+    std::fs::write(home.path("cases.csv"), CASES).unwrap();
+    std::fs::write(home.path("agent.py"), AGENT).unwrap();
+    home
+}
+
+fn eval(home: &Home, more: &[&str]) -> Done {
+    let command = [
+        "--json",
+        "eval",
+        "--agent-command",
+        "python3 agent.py",
+        "--cases",
+        "cases.csv",
+    ];
+    home.run(&[&command[..], more].concat())
+}
+
+#[test]
+fn a_command_and_a_table_of_cases_are_evaluated_without_a_pack() {
+    let home = home();
+    let before = std::fs::read_dir(home.path(".")).unwrap().count();
+    let done = eval(&home, &[]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["summary"]["passedCount"], 2);
+    assert_eq!(report["summary"]["taskCount"], 3);
+    assert_eq!(report["suite"]["signed"], false);
+    assert_eq!(report["agent"]["agentId"], "private.local.cases.default");
+    // Only the data folder of the embedded host is new.
+    let after = std::fs::read_dir(home.path(".")).unwrap().count();
+    assert!(after <= before + 1, "{before} and {after} entries");
+}
+
+#[test]
+fn a_described_agent_becomes_a_pack_folder() {
+    let home = home();
+    std::fs::write(home.path("triage.md"), "Answer with the label.").unwrap();
+    let done = eval(&home, &["--prompt", "triage.md", "--save", "my-agent"]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    let prompt = std::fs::read_to_string(home.path("my-agent/prompts/agent.md")).unwrap();
+    assert_eq!(prompt, "Answer with the label.");
+    let lint = home.run(&["pack", "lint", "my-agent"]);
+    assert_eq!(lint.code, 0, "{}{}", lint.stdout, lint.stderr);
+    let again = home.run(&[
+        "--json",
+        "eval",
+        "my-agent",
+        "--agent-command",
+        "python3 agent.py",
+    ]);
+    assert_eq!(again.document()["agent"], done.document()["agent"]);
+    let refused = eval(&home, &["--save", "my-agent"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
+
+#[test]
+fn cases_need_an_agent_and_a_known_format() {
+    let home = home();
+    let done = home.run(&["eval", "--cases", "cases.csv"]);
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("--prompt FILE"), "{}", done.stderr);
+
+    std::fs::write(home.path("cases.csv"), "question;answer\na;b\n").unwrap();
+    let done = eval(&home, &[]);
+    assert_eq!(done.code, 2, "{}", done.stdout);
+    assert!(done.stderr.contains("cases.csv") || done.stdout.contains("cases.csv"));
+}
+
+#[test]
+fn selected_tasks_run_and_the_run_says_so() {
+    let home = home();
+    let ran = |more: &[&str]| {
+        let done = eval(&home, more);
+        let report = done.document();
+        let tasks = report["tasks"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{}", done.stderr));
+        let ids: Vec<String> = tasks
+            .iter()
+            .map(|task| task["taskId"].as_str().unwrap().to_owned())
+            .collect();
+        (ids, report)
+    };
+    let (ids, first) = ran(&[]);
+    assert_eq!(ids, ["refund-1", "refund-2", "login"]);
+    let run = home.run_of(&first);
+    assert_eq!(ran(&["--task", "login"]).0, ["login"]);
+    assert_eq!(
+        ran(&["--filter", "^refund", "--limit", "1"]).0,
+        ["refund-1"]
+    );
+    let (ids, failed) = ran(&["--failed-of", &run]);
+    assert_eq!(ids, ["login"]);
+    assert_eq!(failed["suite"]["taskCount"], 3);
+    let notes = failed["notes"].to_string();
+    assert!(
+        notes.contains("1 of the suite's 3 tasks took part"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn an_unknown_task_is_refused_with_similar_ones() {
+    let home = home();
+    let done = eval(&home, &["--task", "refnd-1"]);
+    assert_eq!(done.code, 2, "{}", done.stdout);
+    let said = format!("{}{}", done.stdout, done.stderr);
+    assert!(said.contains("did you mean `refund-1`"), "{said}");
+}
+
+#[test]
+fn a_task_that_takes_too_long_is_unjudged() {
+    let home = home();
+    std::fs::write(home.path("agent.py"), "import time\ntime.sleep(60)\n").unwrap();
+    let done = eval(&home, &["--timeout", "300ms", "--task", "login"]);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["tasks"][0]["outcome"], json!("unjudged"));
+    assert_eq!(report["tasks"][0]["reason"], json!("task_timeout"));
+}
