@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::app::error::Error;
-pub use crate::app::store::rotate_host_key;
+pub use crate::app::store::{has_store, rotate_host_key};
 
 use crate::app::background::Background;
 use crate::app::parts::Opened;

@@ -19,6 +19,19 @@ use touchstone_kit::keys::SecretKey;
 
 const DATABASE_FILE: &str = "touchstone.db";
 
+/// Whether there is a database: a file, or a server, which only a connection shows.
+pub fn has_store(config: &Config) -> bool {
+    match config.database_url.as_deref() {
+        Some(url) if url.starts_with("postgres") => true,
+        Some(url) => {
+            let path = url.strip_prefix("sqlite://");
+            let path = path.or_else(|| url.strip_prefix("sqlite:"));
+            Path::new(path.unwrap_or(url)).exists()
+        }
+        None => config.data.join(DATABASE_FILE).exists(),
+    }
+}
+
 pub async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<Database>, Error> {
     let location = match &config.database_url {
         Some(url) => url.clone(),

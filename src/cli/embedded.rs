@@ -1,15 +1,17 @@
 //! The host that commands have in their own process.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::http::Extensions;
 use secrecy::ExposeSecret;
+use tempfile::TempDir;
 
 use crate::app;
 use crate::app::App;
 use crate::config::Config;
-use touchstone_agents::cli::Endpoints;
+use touchstone_agents::cli::{ConfiguredModels, Endpoints};
 use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::embedded::Embedded;
@@ -40,6 +42,10 @@ impl EmbeddedHost for AppHost {
             database_url: config.database_url,
         });
         settings.insert(config.attest);
+        settings.insert(ConfiguredModels {
+            models: config.models,
+            judge: config.judge,
+        });
         settings.insert(config.packs);
         settings.insert(config.agent_cards);
         Ok(settings)
@@ -51,29 +57,52 @@ impl EmbeddedHost for AppHost {
             mut overrides,
         } = start;
         let own: Option<OwnModels> = match purpose {
-            Purpose::Records => None,
+            Purpose::Records | Purpose::Existing => None,
             Purpose::Runs | Purpose::Assessments => overrides.remove(),
         };
         let own = own.unwrap_or_default();
-        let config = working_config(global, overrides)?;
+        let mut config = working_config(global, overrides)?;
+        let empty = match purpose == Purpose::Existing && !app::has_store(&config) {
+            true => Some(on_empty_store(&mut config)?),
+            false => None,
+        };
         let app = match purpose {
-            Purpose::Records => App::start(config).await,
+            Purpose::Records | Purpose::Existing => App::start(config).await,
             Purpose::Runs => App::start_command(config, own).await,
             Purpose::Assessments => App::start_command(config, own).await.map(App::assessing),
         };
         let app = started(app)?;
         let client = Client::new(Embedded::new(app.router(), &app.local_caller_key())?);
         let mut session = Session::new(client).with_service(app.packs().clone());
+        if let Some(folder) = empty {
+            session = session.with_service(Arc::new(folder));
+        }
         if let Some(command) = app.command() {
             session = session.with_service(command.clone());
         }
         Ok(match purpose {
-            Purpose::Records => session,
+            Purpose::Records | Purpose::Existing => session,
             Purpose::Runs | Purpose::Assessments => {
                 session.working(|shutdown| async move { app.run_until(shutdown).await })
             }
         })
     }
+}
+
+/// Replaces the store by an empty one, which is deleted with the folder.
+fn on_empty_store(config: &mut Config) -> Result<TempDir, Failure> {
+    let folder = tempfile::Builder::new().prefix("touchstone-").tempdir();
+    let folder = folder.map_err(|cause| {
+        Failure::not_done(
+            "no_temporary_folder",
+            format!("could not create a temporary folder: {cause}"),
+        )
+        .or_try("set TMPDIR to a folder that this user can write to")
+    })?;
+    config.data = folder.path().to_owned();
+    config.database_url = None;
+    config.secrets.key_file = None;
+    Ok(folder)
 }
 
 /// The configuration of a host, from file, environment and flags.

@@ -183,7 +183,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
             touchstone_runs::cli::eval::matrix::run(&context, PACK_FORMAT, *arguments).await
         }
         Command::Compare(arguments) => {
-            touchstone_runs::cli::compare::run(&context, &arguments).await
+            touchstone_runs::cli::compare::run(&context, arguments).await
         }
         Command::Run(command) => touchstone_runs::cli::run::run(&context, KINDS, command).await,
         Command::Pack(command) => touchstone_packs::cli::run(&context, PACK_FORMAT, command).await,

@@ -8,6 +8,7 @@ use crate::model::config::{ModelConfig, Provider};
 use touchstone_host::cli::context::{Context, Purpose, Session, Start};
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::options::address;
+use touchstone_host::cli::shell::quoted;
 
 /// Environment variable with the API key for `--model-url`; the fallback is the provider's usual
 /// variable.
@@ -100,6 +101,7 @@ impl Endpoints {
             };
             match (&entry.base_url, &entry.model) {
                 (Some(address), Some(model)) => {
+                    let (address, model) = (quoted(address.as_str()), quoted(model));
                     format!(" {url} {address} {name} {model}{spoken}")
                 }
                 _ => String::new(),
@@ -109,6 +111,69 @@ impl Endpoints {
         let judge = ["--judge-url", "--judge-model", "--judge-provider"];
         model + &named(&self.judge, judge)
     }
+}
+
+/// The configured models, for messages about them.
+#[derive(Clone, Debug, Default)]
+pub struct ConfiguredModels {
+    pub models: Vec<ModelConfig>,
+    pub judge: Option<ModelConfig>,
+}
+
+/// A model endpoint that answered 401.
+#[derive(Clone, Copy, Debug)]
+pub struct RejectedKey<'a> {
+    pub provider: &'a str,
+    pub model: &'a str,
+    pub url: Option<&'a str>,
+    /// Whether it is the judge's.
+    pub of_judge: bool,
+}
+
+impl RejectedKey<'_> {
+    /// Says which endpoint refused the key, and where the key comes from. `flags` are those of the
+    /// command that selected the model.
+    pub fn explained(self, flags: &str, configured: &ConfiguredModels) -> String {
+        let (flag, own) = match self.of_judge {
+            true => ("--judge-url", JUDGE_KEY),
+            false => ("--model-url", MODEL_KEY),
+        };
+        let remedy = if flags.contains(flag) {
+            let usual = match self.provider {
+                "anthropic" => "ANTHROPIC_API_KEY",
+                _ => "OPENAI_API_KEY",
+            };
+            match [own, usual].into_iter().find(is_set) {
+                Some(variable) => format!("check the API key in {variable}"),
+                None => format!("set its API key in {own} or {usual}"),
+            }
+        } else {
+            let entry = match self.of_judge {
+                true => configured.judge.as_ref(),
+                false => configured.models.iter().find(|it| self.is_of(it)),
+            };
+            match entry.and_then(|it| it.api_key_env.as_deref()) {
+                Some(variable) if is_set(&variable) => {
+                    format!("check the API key in {variable}")
+                }
+                Some(variable) => format!("set its API key in {variable}"),
+                None => "set api_key_env of the model in the configuration".to_owned(),
+            }
+        };
+        let url = self.url.unwrap_or("the endpoint");
+        format!("{url} answered 401 for model {}: {remedy}", self.model)
+    }
+
+    fn is_of(self, entry: &ModelConfig) -> bool {
+        let base = entry.base_url.as_ref().map(Url::as_str);
+        let base = base.map(|base| base.trim_end_matches('/'));
+        entry.model.as_deref() == Some(self.model)
+            && base.is_none_or(|base| self.url.is_none_or(|url| url.starts_with(base)))
+    }
+}
+
+fn is_set(name: &&str) -> bool {
+    std::env::var_os(name).is_some_and(|key| !key.is_empty())
 }
 
 /// Configuration entry of an endpoint that serves all model classes.
@@ -123,9 +188,8 @@ fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
             "OPENAI_API_KEY"
         }
     };
-    let set = |name: &&str| std::env::var_os(name).is_some_and(|key| !key.is_empty());
     ModelConfig {
-        api_key_env: [own, usual].into_iter().find(set).map(str::to_owned),
+        api_key_env: [own, usual].into_iter().find(is_set).map(str::to_owned),
         ..ModelConfig::remote(provider, url.clone(), model)
     }
 }
@@ -154,7 +218,10 @@ pub async fn work_with(
             }
         }
     }
-    let model_flags = endpoints.flags();
+    let mut model_flags = endpoints.flags();
+    if let Some(command) = &own.agent_command {
+        model_flags.push_str(&format!(" --agent-command {}", quoted(command)));
+    }
     let start = Start::new(Purpose::Runs).with(endpoints).with(own);
     Ok(context.open(start).await?.with_model_flags(model_flags))
 }

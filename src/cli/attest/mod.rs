@@ -70,7 +70,9 @@ struct HostKey {
     public_key: String,
 }
 
-pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    touchstone_runs::cli::run::reference::resolve_all(context, arguments.run.iter_mut().collect())
+        .await?;
     if let Some(Check::Verify(arguments)) = &arguments.check {
         return verify::run(context, arguments);
     }

@@ -24,6 +24,8 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_ratings::gate::RatingPolicy;
 use touchstone_ratings::rules::Tier;
 use touchstone_ratings::rules::evidence::Recorder;
+use touchstone_runs::cli::run::reference::resolve_all;
+use touchstone_runs::cli::run::run_id;
 use touchstone_runs::rules::eval::attempts::AttemptIds;
 use touchstone_runs::rules::eval::gate::{GatePolicy, MIN_TASKS, Strictness};
 use touchstone_runs::rules::eval::rubric::calibration::MIN_AGREEMENT;
@@ -196,9 +198,10 @@ pub struct Check {
     /// Share of the channel's traffic in percent, 0 to 100 [default: all of it]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     canary: Option<u8>,
-    /// Eval run to use as evidence; its scores are pooled with every other run of the same agent,
+    /// Eval run to use as evidence, by its id or a unique start of it, `latest` or `latest-passed`;
+    /// its scores are pooled with every other run of the same agent,
     /// suite and model [default: the version's newest run]
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", value_parser = run_id)]
     eval_run: Option<String>,
 }
 
@@ -304,7 +307,10 @@ struct Checked {
     attempts: Option<AttemptIds>,
 }
 
-pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, mut command: Command) -> Result<Exit, Failure> {
+    if let Command::Check(check) = &mut command {
+        resolve_all(context, check.eval_run.iter_mut().collect()).await?;
+    }
     let session = context.look().await?;
     let client = session.client();
     let terminal = context.terminal();

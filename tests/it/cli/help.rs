@@ -208,7 +208,7 @@ fn environment_variables_of_other_commands_are_ignored() {
 #[case::nobodys_database(&["--database-url", "mysql://x", "key", "list"], 2, "database_url")]
 #[case::nobody_at_the_database(&["--database-url", "postgres://127.0.0.1:9/x", "key", "list"], 3, "database")]
 #[case::folder_that_is_a_file(&["--data", "answers.json", "key", "list"], 3, "answers.json")]
-#[case::nothing_installed(&["eval", "vendor.acme.evals.triage@1.0.0", "--agent", "a"], 2, "no such suite or agent")]
+#[case::nothing_installed(&["eval", "vendor.acme.evals.triage@1.0.0", "--agent", "a"], 2, "there is no suite")]
 #[case::key_without_a_folder(&["pack", "keygen", "--out", "no/such/key.pem", "--key-id", "a"], 2, "no/such/key")]
 #[case::no_toml(&["--config", "answers.json", "key", "list"], 2, "answers.json: TOML parse error at line 1")]
 #[case::no_such_config(&["--config", "missing.toml", "key", "list"], 2, "missing.toml")]

@@ -231,6 +231,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         "getAttestation",
         "getStatistics",
         "listTasks",
+        "tagRun",
     ] {
         material.names(operation, &[("path.runId", &run)]);
     }
@@ -244,6 +245,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material.sends("createRun", eval);
     material.sends("forkRun", json!({"mode": "replay"}));
     material.sends("retryRun", json!({}));
+    material.sends("tagRun", json!({"add": ["nightly"]}));
     material.sends("annotateRun", json!({"signal": {"kind": "flag"}}));
     material.sends("bulkCancelRuns", json!({"runIds": [run]}));
 

@@ -64,7 +64,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 }
 
 async fn list(context: &Context<'_>, which: &List) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!(
         "/v1/host/touchstone/audit?fromSeq={}&limit={}",
         which.from, which.limit
@@ -97,7 +97,7 @@ async fn list(context: &Context<'_>, which: &List) -> Result<Exit, Failure> {
 }
 
 async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let answer: Value = session.client().get("/v1/audit/verify").await?;
     let verified = Verified::deserialize(&answer).map_err(|fault| Failure::unexpected(&fault))?;
     let terminal = context.terminal();

@@ -13,6 +13,7 @@ use crate::cli::client::Client;
 use crate::cli::client::remote::Remote;
 use crate::cli::exit::Failure;
 use crate::cli::options::Global;
+use crate::cli::shell::quoted;
 use crate::cli::terminal::Terminal;
 
 /// The host that a command has in its own process, over the data folder. The composition root
@@ -37,6 +38,8 @@ pub trait EmbeddedHost: Send + Sync {
 pub enum Purpose {
     /// To read and change records; the host executes no runs meanwhile.
     Records,
+    /// The same, without creating a store.
+    Existing,
     /// To execute the runs that the command names.
     Runs,
     /// To execute assessments and the runs of their stress tests.
@@ -93,10 +96,10 @@ impl<'a> Context<'a> {
 
     /// How to call this program for the same host, for commands to paste.
     pub fn program(&self) -> String {
-        let mut words = program();
+        let mut words = quoted(&program()).into_owned();
         let mut add = |flag: &str, value: Option<String>| {
             if let Some(value) = value {
-                words.push_str(&format!(" {flag} {value}"));
+                words.push_str(&format!(" {flag} {}", quoted(&value)));
             }
         };
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
@@ -132,6 +135,15 @@ impl<'a> Context<'a> {
     /// No host can be reached or set up.
     pub async fn look(&self) -> Result<Session, Failure> {
         self.open(Start::new(Purpose::Records)).await
+    }
+
+    /// As [`look`](Self::look), for commands that read or change only what exists: if there is no
+    /// store, they find an empty one, and none is created.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn read(&self) -> Result<Session, Failure> {
+        self.open(Start::new(Purpose::Existing)).await
     }
 
     /// A client for executing runs; with an embedded host, this process executes them.

@@ -15,6 +15,17 @@ pub fn address(text: &str) -> Result<Url, String> {
         .ok_or_else(|| "must be an http or https URL, such as http://127.0.0.1:7800".to_owned())
 }
 
+/// A message of the API with options of the command line instead of members of the request. In
+/// `options`, a longer name precedes its own start.
+pub fn with_options(message: &str, options: &[(&str, &str)]) -> String {
+    options
+        .iter()
+        .fold(message.to_owned(), |text, (member, option)| {
+            text.replace(&format!("`{member}`"), option)
+                .replace(member, option)
+        })
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for every command")]
 pub struct Global {

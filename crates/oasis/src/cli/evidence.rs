@@ -10,6 +10,7 @@ use crate::rules::stored::StoredEvidence;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::words::plain;
+use touchstone_runs::cli::run::reference::resolve_all;
 
 pub const EXAMPLES: &str = "\
 Shows the agent's input, actions and answer, and the observations of the environment. Sensitive
@@ -43,8 +44,9 @@ fn scenario_id(text: &str) -> Result<String, String> {
     }
 }
 
-pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    resolve_all(context, vec![&mut arguments.run]).await?;
+    let session = context.read().await?;
     let path = format!(
         "/v1/host/touchstone/runs/{}/oasis-evidence/{}",
         arguments.run, arguments.scenario

@@ -64,8 +64,8 @@ impl Command {
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(context, *arguments).await,
-        Command::Report(arguments) => report::run(context, &arguments).await,
-        Command::Evidence(arguments) => evidence::run(context, &arguments).await,
+        Command::Report(arguments) => report::run(context, arguments).await,
+        Command::Evidence(arguments) => evidence::run(context, arguments).await,
         Command::Verify(arguments) => verify::run(context, &arguments),
         Command::Compute(arguments) => compute::run(context, &arguments),
         Command::Profiles => profiles::run(context).await,

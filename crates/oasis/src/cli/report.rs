@@ -10,6 +10,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_runs::cli::run::reference::resolve_all;
 
 pub const EXAMPLES: &str = "\
 The report contains the agent's inputs and answers. Needs read access to the run.
@@ -97,7 +98,8 @@ impl Arguments {
     }
 }
 
-pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    resolve_all(context, vec![&mut arguments.run]).await?;
     let terminal = context.terminal();
     let form = arguments.form(terminal.json())?;
     if terminal.json() && arguments.is_stdout() && !matches!(form, Form::Json | Form::Verdict) {
@@ -106,7 +108,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
                 .or_try("omit --json, or write to a file with --output"),
         );
     }
-    let session = context.look().await?;
+    let session = context.read().await?;
     let bytes = fetch(session.client(), &arguments.run, form)
         .await
         .map_err(|failure| advised(context, &arguments.run, failure))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::cli::output::{print_result, write_file};
+use crate::cli::run::reference::{explained, resolve_all};
 use crate::cli::run::run_id;
 use crate::cli::run::tasks::{SHOWN, show_answers};
 use crate::render::comparison::{comparison, markdown};
@@ -31,7 +32,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Baseline run; if it is a trial, all trials of its experiment are compared
+    /// Baseline run, by its id or a unique start of it, `latest` or `latest-passed`; if it is a
+    /// trial, all trials of its experiment are compared
     #[arg(value_name = "BASELINE", value_parser = run_id)]
     baseline: String,
 
@@ -57,8 +59,20 @@ enum Regression {
     Any,
 }
 
-pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    let named = vec![&mut arguments.baseline, &mut arguments.candidate];
+    resolve_all(context, named).await?;
+    match compare(context, &arguments).await {
+        Err(failure) => {
+            let runs = [arguments.baseline, arguments.candidate];
+            Err(explained(context, &runs, failure).await)
+        }
+        done => done,
+    }
+}
+
+async fn compare(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let session = context.read().await?;
     let path = format!(
         "/v1/host/touchstone/runs/{}/comparison?baseline={}",
         arguments.candidate, arguments.baseline

@@ -21,6 +21,7 @@ use crate::render::scorecard::scorecard;
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::kind::Kinds;
+use touchstone_agents::cli::{ConfiguredModels, RejectedKey};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -328,6 +329,9 @@ pub async fn show(
         terminal.document(report);
     } else {
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
+        for note in rejected_keys(context, session, report) {
+            terminal.note(&note);
+        }
         if terminal.interactive() {
             // Elsewhere the output may be a log, which never has task content.
             show_main_failures(context, session.client(), report).await;
@@ -351,6 +355,39 @@ pub async fn show(
         ));
     }
     Ok(exit_of(found.gate.verdict))
+}
+
+/// The endpoints of the run that answered 401, with what to check. Only the embedded host has the
+/// keys of this machine.
+fn rejected_keys(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
+    let has = |reason: &str| {
+        let mut tasks = report.tasks.iter();
+        tasks.any(|task| task.reason.as_deref() == Some(reason))
+    };
+    if !context.is_embedded() {
+        return Vec::new();
+    }
+    let configured: ConfiguredModels = context.settings().unwrap_or_default();
+    let mut rejected = Vec::new();
+    if let (true, Some(it)) = (has("unauthorized"), &report.evaluated) {
+        rejected.push(RejectedKey {
+            provider: &it.provider,
+            model: &it.model,
+            url: it.endpoint.as_ref().and_then(|it| it.url.as_deref()),
+            of_judge: false,
+        });
+    }
+    if let (true, Some(it)) = (has("judge_unauthorized"), &report.judge) {
+        rejected.push(RejectedKey {
+            provider: &it.provider,
+            model: &it.model,
+            url: None,
+            of_judge: true,
+        });
+    }
+    let flags = session.model_flags();
+    let explained = |it: RejectedKey<'_>| it.explained(flags, &configured);
+    rejected.into_iter().map(explained).collect()
 }
 
 fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
@@ -386,6 +423,10 @@ fn next_steps(
                 report.agent.agent_id,
                 session.model_flags()
             ),
+        )),
+        Verdict::Pending if context.is_embedded() => steps.push((
+            "continue the run, if its process has ended",
+            format!("{program} run continue {run}{}", session.model_flags()),
         )),
         Verdict::Fail | Verdict::Pending => {}
     }

@@ -95,11 +95,13 @@ fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
     let mut properties = vec![
         ("runId", report.run_id.to_string()),
         ("verdict", verdict(report.verdict).to_owned()),
-        ("aggregateScore", report.summary.aggregate_score.to_string()),
         ("suiteDigest", report.suite.digest.clone()),
         ("suiteSigned", report.suite.signed.to_string()),
         ("packIntegrity", report.agent.pack_integrity.clone()),
     ];
+    if let Some(score) = report.score() {
+        properties.insert(2, ("aggregateScore", score.to_string()));
+    }
     if let Some(scoring) = &report.suite.scoring_digest {
         properties.push(("scoringDigest", scoring.clone()));
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::render::flips::flips;
 use crate::render::words::{
-    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, sign, verdict,
+    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome};
 use crate::rules::eval::statistics::{Evidence, statistics};
@@ -45,7 +45,6 @@ pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
 }
 
 fn facts(text: &mut String, report: &EvalReport) {
-    let summary = &report.summary;
     let signed = if report.suite.signed {
         "signed"
     } else {
@@ -69,10 +68,7 @@ fn facts(text: &mut String, report: &EvalReport) {
     if let Some(judge) = judge(report) {
         row("Judge", escaped(&judge));
     }
-    row(
-        "Score",
-        format!("{:.3}, {}", summary.aggregate_score, counts(report)),
-    );
+    row("Score", format!("{}, {}", score(report), counts(report)));
     if let Some(metrics) = metrics(report) {
         row("Metrics", escaped(&metrics));
     }

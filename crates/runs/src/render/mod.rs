@@ -12,6 +12,7 @@ pub mod live;
 pub mod markdown;
 pub mod matrix;
 pub mod report_page;
+pub mod run_list;
 #[cfg(test)]
 mod sample;
 pub mod scorecard;

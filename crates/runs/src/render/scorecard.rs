@@ -7,8 +7,8 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use crate::render::flips::flips;
 use crate::render::statistics::{difference, noise};
 use crate::render::words::{
-    UNSIGNED, colour, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, sign,
-    verdict,
+    UNSIGNED, annotation_line, colour, cost, cost_of, counts, judge, metrics, outcome, reason_of,
+    rows, score, sign, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::scoring::p95;
@@ -16,7 +16,7 @@ use crate::rules::eval::statistics::{Evidence, statistics};
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
-use touchstone_host::render::words::duration;
+use touchstone_host::render::words::{duration, plain};
 
 /// Up to this many tasks, all are listed; above, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
@@ -28,12 +28,13 @@ const LISTED_WIDTH: usize = 100;
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
     let mut text = String::new();
     heading(&mut text, report, style.colors);
-    if style.table {
-        table(&mut text, report, style);
-    } else {
-        text.push('\n');
-        lines(&mut text, report, style);
-        text.push('\n');
+    match style.table.then(|| table(report, style)).flatten() {
+        Some(drawn) => text.push_str(&drawn),
+        None => {
+            text.push('\n');
+            lines(&mut text, report, style);
+            text.push('\n');
+        }
     }
     totals(&mut text, report, style);
     let statistics = statistics(Evidence::of(report), baseline, None);
@@ -83,6 +84,12 @@ fn heading(text: &mut String, report: &EvalReport, colors: Colors) {
             colors.doubtful("ignored when matching: not gate evidence by default")
         );
     }
+    if !report.tags.is_empty() {
+        let _ = writeln!(text, "tags    {}", plain(&report.tags.join(", ")));
+    }
+    for annotation in &report.annotations {
+        let _ = writeln!(text, "people  {}", annotation_line(annotation));
+    }
     for note in &report.notes {
         let _ = writeln!(text, "note    {}", colors.doubtful(note));
     }
@@ -123,7 +130,8 @@ type RowOf<'a> = (
     &'a crate::rules::eval::report::TaskReport,
 );
 
-fn table(text: &mut String, report: &EvalReport, style: Style) {
+/// `None` if the terminal is too narrow.
+fn table(report: &EvalReport, style: Style) -> Option<String> {
     let mut table = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     table.set_header(["task", "", "score", "latency", "cost", "reason"].map(bold));
@@ -138,9 +146,10 @@ fn table(text: &mut String, report: &EvalReport, style: Style) {
             Cell::new(reason_of(numbers, task)),
         ]);
     }
-    if !table.is_empty() {
-        let _ = writeln!(text, "{}", table.trim_fmt());
+    if table.is_empty() {
+        return Some(String::new());
     }
+    Some(format!("{}\n", table::drawn(table, style)?))
 }
 
 fn lines(text: &mut String, report: &EvalReport, style: Style) {
@@ -171,7 +180,7 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
         style.colors.faint("  (passed tasks are not listed)")
     };
     let _ = writeln!(text, "tasks   {}: {counts}{hidden}", summary.task_count);
-    let mut numbers = vec![format!("score {:.3}", summary.aggregate_score)];
+    let mut numbers = vec![format!("score {}", score(report))];
     if let Some(cost) = cost(report) {
         numbers.push(format!("cost {cost}"));
     }

@@ -10,6 +10,17 @@ use touchstone_host::render::words::{plain, usd};
 use touchstone_openwop::annotation::{Annotation, SignalKind};
 use touchstone_openwop::summary::{Severity, TaskSummary};
 
+/// The score of a run in which nothing was judged.
+pub const NO_SCORE: &str = "–";
+
+/// The run's aggregate score.
+pub fn score(report: &EvalReport) -> String {
+    match report.score() {
+        Some(score) => format!("{score:.3}"),
+        None => NO_SCORE.to_owned(),
+    }
+}
+
 /// The run's cost, and the number of tasks for which it is an estimate.
 pub fn cost(report: &EvalReport) -> Option<String> {
     let mut total = usd(report.summary.total_cost_usd?);
@@ -169,10 +180,18 @@ pub fn in_words(label: &str) -> String {
     text.to_owned()
 }
 
+/// The label of an annotation that consists of a note.
+pub const NOTE: &str = "note";
+
+fn is_note(annotation: &Annotation) -> bool {
+    annotation.note.is_some() && annotation.signal.label.as_deref() == Some(NOTE)
+}
+
 /// An annotation on one line.
 pub fn annotation_line(annotation: &Annotation) -> String {
     let signal = &annotation.signal;
     let text = match signal.kind {
+        SignalKind::Label if is_note(annotation) => "note".to_owned(),
         SignalKind::Rating => format!("rated {} of 5", signal.rating.unwrap_or_default()),
         SignalKind::Correction => {
             format!(

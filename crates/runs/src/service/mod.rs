@@ -8,6 +8,7 @@ pub mod library;
 pub mod log_reader;
 pub mod projections;
 pub mod reserving;
+pub mod run_results;
 pub mod run_writer;
 pub mod runs;
 pub mod score_review;

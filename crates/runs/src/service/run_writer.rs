@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::ports::queue::RunClaim;
-use crate::rules::run::fold::RunState;
+use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::RunRecord;
 use crate::store;
 use touchstone_host::ports::clock::Clock;
@@ -112,6 +112,8 @@ impl Backlog {
 
 struct Log {
     state: RunState,
+    /// The status that is durable, or will be with the events taken last.
+    taken_status: RunStatus,
     waiting: Vec<StoredEvent>,
     /// Number of scores among the pending events.
     scores: usize,
@@ -127,6 +129,8 @@ struct Batch {
     scores: usize,
     ends: bool,
     companion: Option<CompanionRecord>,
+    /// The run's status, if these events change it.
+    status: Option<RunStatus>,
 }
 
 impl RunWriter {
@@ -143,6 +147,7 @@ impl RunWriter {
         // A clock that was set back between workers must not date a later event earlier.
         let last_at = state.last_at.unwrap_or(Timestamp::MIN);
         let log = Mutex::new(Log {
+            taken_status: state.status,
             state,
             waiting: Vec::new(),
             scores: 0,
@@ -441,11 +446,15 @@ impl RunWriter {
         let began = Instant::now();
         loop {
             let (store, fence) = (&inner.store, inner.fence);
-            let appended = match &batch.companion {
-                None => store::runs::append(store, &inner.run.run_id, fence, events, *ends).await,
-                Some(companion) => {
-                    let run = &inner.run;
-                    store::runs::append_with(store, run, fence, events, *ends, companion).await
+            let run = &inner.run;
+            let appended = match (&batch.companion, batch.status) {
+                (None, None) => store::runs::append(store, &run.run_id, fence, events, *ends).await,
+                (companion, status) => {
+                    let companion = companion.as_ref();
+                    store::runs::append_changing(
+                        store, run, fence, events, *ends, companion, status,
+                    )
+                    .await
                 }
             };
             match appended {
@@ -522,7 +531,10 @@ impl Inner {
 
     fn take(&self) -> Batch {
         let mut log = self.lock();
+        let status = log.state.status;
+        let before = std::mem::replace(&mut log.taken_status, status);
         Batch {
+            status: (status != before).then_some(status),
             events: std::mem::take(&mut log.waiting),
             scores: std::mem::take(&mut log.scores),
             ends: log.ended,

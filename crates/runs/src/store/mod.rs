@@ -3,6 +3,7 @@ pub mod attempts;
 pub mod calibrations;
 pub mod pauses;
 pub mod queue;
+pub mod run_list;
 pub mod runs;
 pub mod storage;
 pub mod webhooks;

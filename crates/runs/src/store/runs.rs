@@ -6,8 +6,10 @@ use futures_util::TryStreamExt;
 use serde::Deserialize;
 
 use crate::ports::webhooks::WebhookRecord;
+use crate::rules::run::fold::RunStatus;
 use crate::rules::run::record::RunRecord;
 use crate::store::pauses::END_PAUSE;
+use crate::store::run_list;
 use crate::store::webhooks::{self, FOLLOW};
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
 use touchstone_host::ports::run_log::{CompanionRecord, Fence, READ_BYTES, StoredEvent};
@@ -133,6 +135,7 @@ pub async fn insert(transaction: &mut Transaction, run: &RunRecord) -> Result<i6
         .bind(record)
         .execute(&mut *transaction)
         .await?;
+    run_list::insert(transaction, number, run).await?;
     // The tenant's subscriptions follow the run.
     if let Some(sequence) = run.notified_to() {
         query(FOLLOW_RUN)
@@ -239,19 +242,37 @@ pub async fn append_with(
     ends: bool,
     companion: &CompanionRecord,
 ) -> Result<(), StoreError> {
+    append_changing(database, run, fence, events, ends, Some(companion), None).await
+}
+
+/// As [`append`] of at least one event, together with another record and the status that the run has
+/// afterwards, if they are given.
+pub async fn append_changing(
+    database: &Database,
+    run: &RunRecord,
+    fence: Fence,
+    events: &[StoredEvent],
+    ends: bool,
+    companion: Option<&CompanionRecord>,
+    status: Option<RunStatus>,
+) -> Result<(), StoreError> {
     let batch = Batch::check(events)?.ok_or_else(|| column("event", "sequence").inconsistent())?;
     let mut transaction = database.begin_write().await?;
     append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
     match companion {
-        CompanionRecord::Decision(decision) => {
+        Some(CompanionRecord::Decision(decision)) => {
             record(&mut transaction, &run.tenant, decision).await?;
         }
-        CompanionRecord::Resumed => {
+        Some(CompanionRecord::Resumed) => {
             query(END_PAUSE)
                 .bind(run.run_id.as_str())
                 .execute(&mut transaction)
                 .await?;
         }
+        None => {}
+    }
+    if let Some(status) = status {
+        run_list::set_status(&mut transaction, &run.run_id, status).await?;
     }
     transaction.commit().await
 }

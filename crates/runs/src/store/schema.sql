@@ -63,6 +63,37 @@ CREATE TABLE run_record (
     record      TEXT    NOT NULL
 );
 
+-- The rows of the list of runs. A projection: the subject is derived from the record, status and result from the log.
+-- A run that has ended without a result is projected by the next list.
+CREATE TABLE run_summary (
+    run_number    {rowid} PRIMARY KEY REFERENCES run (number),
+    tenant        TEXT    {bytewise} NOT NULL,
+    run_id        TEXT    {bytewise} NOT NULL,
+    created_at    BIGINT  NOT NULL,
+    kind          TEXT    NOT NULL,
+    suite_id      TEXT    {bytewise},
+    suite_version TEXT    {bytewise},
+    agent_id      TEXT    {bytewise},
+    agent_version TEXT    {bytewise},
+    model         TEXT    {bytewise},
+    status        TEXT    NOT NULL,
+    verdict       TEXT,
+    subject       TEXT    NOT NULL,
+    -- NULL until the run has ended.
+    result        TEXT
+);
+CREATE INDEX run_summary_newest ON run_summary (tenant, created_at, run_id);
+CREATE INDEX run_summary_of_suite ON run_summary (tenant, suite_id, created_at, run_id) WHERE suite_id IS NOT NULL;
+CREATE INDEX run_summary_of_agent ON run_summary (tenant, agent_id, created_at, run_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX run_summary_open ON run_summary (tenant, run_number) WHERE result IS NULL;
+
+-- Labels that people give to runs; those of the request come first. They can be removed, unlike annotations.
+CREATE TABLE run_tag (
+    run_number  BIGINT  NOT NULL REFERENCES run (number),
+    tag         TEXT    {bytewise} NOT NULL,
+    PRIMARY KEY (run_number, tag)
+) {without rowid};
+
 -- The log, clustered by run and sequence on SQLite: an append inserts at the end, a read is one range. PostgreSQL has no
 -- foreign key here: an insert takes the number from the row of the run, which it has just updated, and checking each
 -- event would cost as much as writing it.

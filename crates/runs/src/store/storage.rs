@@ -68,7 +68,9 @@ const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
 
 /// Rows that depend on a run. A callback subscription belongs to its run.
-const DEPENDENTS: [&str; 3] = [
+const DEPENDENTS: [&str; 5] = [
+    "DELETE FROM run_summary WHERE run_number = $1",
+    "DELETE FROM run_tag WHERE run_number = $1",
     "DELETE FROM annotation WHERE run_number = $1",
     "DELETE FROM webhook_run WHERE run_number = $1",
     "DELETE FROM webhook WHERE run_number = $1",

@@ -56,6 +56,11 @@ fn a_version_becomes_active_only_if_the_gate_allows_it() {
     ]);
     assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
     assert!(refused.stderr.contains("passed: "), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--eval-run") && !refused.stderr.contains("evalRunId"),
+        "{}",
+        refused.stderr
+    );
 
     // Every run counts, so a second one that passes is not enough until the first is voided.
     home.model(&json!(right_answers()));
@@ -78,9 +83,8 @@ fn a_version_becomes_active_only_if_the_gate_allows_it() {
         "stable",
         "--canary",
         "10",
-        "--eval-run",
-        &run,
     ]);
+    // Without a named run, the promotion chooses the one that the check chose.
     assert_eq!(promoted.code, 0, "{}", promoted.stderr);
     let record = promoted.document();
     assert_eq!(record["state"], "active");

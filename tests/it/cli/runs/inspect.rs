@@ -197,7 +197,8 @@ fn a_correction_is_shown_beside_the_score_everywhere() {
     for (arguments, code) in [
         (&["--task", "no-such-task", "--flag"][..], 2),
         (&["--rating", "6"], 2),
-        (&["--note", "nothing said"], 2),
+        (&["--note", "nothing said"], 0),
+        (&[], 2),
         (&["--flag", "--label", "x"], 2),
     ] {
         let done = home.run(&[&["run", "annotate", &run], arguments].concat());

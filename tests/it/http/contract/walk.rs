@@ -100,6 +100,7 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             | "/v1/host/touchstone/runs/{runId}:void"
             | "/v1/host/touchstone/runs/{runId}:hold",
         ) => json!({"reason": "x"}),
+        (_, "/v1/host/touchstone/runs/{runId}:tag") => json!({"add": ["nightly"]}),
         (_, "/v1/runs/{runId}:pause") => json!({"drainPolicy": "immediate"}),
         (_, "/v1/runs/{runId}:fork") => json!({"mode": "replay"}),
         (

@@ -8,6 +8,7 @@ mod diff;
 mod fork;
 pub mod interrupts;
 mod lifecycle;
+mod list;
 mod pause;
 mod storage;
 mod tasks;

@@ -1,6 +1,7 @@
 mod annotations;
 mod attempts;
 pub mod calibrations;
+mod list;
 mod log;
 mod parking;
 mod queue;

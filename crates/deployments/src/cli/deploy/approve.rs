@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use touchstone_host::cli::client::{Client, is_terminal};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_runs::cli::run::reference::resolve_all;
 use touchstone_runs::cli::run::run_id;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::service::command::Command;
@@ -36,13 +37,14 @@ struct Answered {
     status: String,
 }
 
-pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, mut approve: Approve) -> Result<Exit, Failure> {
+    resolve_all(context, vec![&mut approve.gate]).await?;
     // The embedded host is this process: it both sends and processes the answer.
     let session = context.work().await?;
     if let Some(command) = session.service::<Arc<Command>>() {
         command.add_run(approve.gate.as_str().into());
     }
-    let outcome = answer(context, session.client(), approve).await;
+    let outcome = answer(context, session.client(), &approve).await;
     session.close().await;
     outcome
 }

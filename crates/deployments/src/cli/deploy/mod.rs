@@ -11,8 +11,18 @@ use crate::promotion::ApprovalState;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::options::with_options;
 use touchstone_kit::error::ErrorCode;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
+use touchstone_runs::cli::run::reference::resolve_all;
+use touchstone_runs::cli::run::run_id;
+
+/// Members of the requests, and the options that set them.
+const OPTIONS: [(&str, &str); 3] = [
+    ("evalRunId", "--eval-run"),
+    ("canaryPercent", "--canary"),
+    ("toState", "--to"),
+];
 
 const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met or an approval is missing (reasons are printed), 2 bad input or not allowed, 3 could not complete.";
 
@@ -111,8 +121,9 @@ pub struct Promote {
     /// Share of the channel's traffic in percent, 0 to 100
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     canary: Option<u8>,
-    /// Eval run to use as evidence
-    #[arg(long, value_name = "RUN")]
+    /// Eval run to use as evidence, by its id or a unique start of it, `latest` or `latest-passed`
+    /// [default: the version's newest run]
+    #[arg(long, value_name = "RUN", value_parser = run_id)]
     eval_run: Option<String>,
 }
 
@@ -136,7 +147,7 @@ pub struct Canary {
     #[arg(long)]
     channel: Option<String>,
     /// Eval run that supports a larger share [default: the one used for promotion]
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", value_parser = run_id)]
     eval_run: Option<String>,
 }
 
@@ -150,12 +161,14 @@ fn state(text: &str) -> Result<DeploymentState, String> {
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::List { agent } => list(context, &agent).await,
-        Command::Promote(it) => {
+        Command::Promote(mut it) => {
+            resolve_all(context, it.eval_run.iter_mut().collect()).await?;
+            choose_evidence(context, &mut it).await?;
             let more = json!({"toState": it.to, "channel": it.channel, "canaryPercent": it.canary,
                 "evalRunId": it.eval_run});
             transition(context, &it.target, TransitionKind::Promote, more).await
         }
-        Command::Approve(it) => approve::run(context, &it).await,
+        Command::Approve(it) => approve::run(context, it).await,
         Command::Pause(target) => {
             transition(context, &target, TransitionKind::Pause, json!({})).await
         }
@@ -166,11 +179,49 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
             let more = json!({"channel": it.channel});
             transition(context, &it.target, TransitionKind::Rollback, more).await
         }
-        Command::Canary(it) => {
+        Command::Canary(mut it) => {
+            resolve_all(context, it.eval_run.iter_mut().collect()).await?;
             let more = json!({"canaryPercent": it.percent, "channel": it.channel, "evalRunId": it.eval_run});
             transition(context, &it.target, TransitionKind::AdjustCanary, more).await
         }
     }
+}
+
+/// Chooses the run that `gate check` chooses if none is named: the newest of the version. A step
+/// before service needs no evidence.
+async fn choose_evidence(context: &Context<'_>, promote: &mut Promote) -> Result<(), Failure> {
+    if promote.eval_run.is_some() {
+        return Ok(());
+    }
+    let Subject { agent, version } = &promote.target.subject;
+    let session = context.read().await?;
+    let client = session.client();
+    // A key may have access to the promotion only; a refused look-up leaves the choice to the host.
+    let optional = |found: Result<Value, Failure>| match found {
+        Err(failure) if failure.exit == Exit::BadInput => Ok(Value::Null),
+        found => found,
+    };
+    let records = optional(client.get(&path(agent)).await)?;
+    let records: Vec<AgentDeployment> = serde_json::from_value(records).unwrap_or_default();
+    let version = version.to_string();
+    let record = records.iter().find(|it| it.version.to_string() == version);
+    let before_service = [DeploymentState::Draft, DeploymentState::Test];
+    if record.is_none_or(|it| before_service.contains(&it.state)) {
+        return Ok(());
+    }
+    let body = json!({"agentId": agent, "version": version, "channel": promote.channel,
+        "canaryPercent": promote.canary});
+    let checked = client.post("/v1/host/touchstone/gates/check", &body);
+    let checked = optional(checked.await)?;
+    let chosen = checked.get("evalRunId").and_then(Value::as_str);
+    promote.eval_run = chosen.map(str::to_owned);
+    if let Some(run) = chosen {
+        let terminal = context.terminal();
+        terminal.note(&format!(
+            "evidence: {run}, the newest eval run of the version"
+        ));
+    }
+    Ok(())
 }
 
 fn path(agent: &str) -> String {
@@ -209,7 +260,8 @@ async fn transition(
     let session = context.look().await?;
     let call = Call::new(Method::POST, &path(&target.subject.agent)).json(&body);
     let moved: Result<AgentDeployment, Failure> = session.client().call(call).await;
-    let record = moved.map_err(|failure| {
+    let record = moved.map_err(|mut failure| {
+        failure.message = with_options(&failure.message, &OPTIONS);
         let gate = failure
             .details
             .get("approvalGateId")

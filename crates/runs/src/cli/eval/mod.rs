@@ -1,5 +1,6 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
+pub mod advice;
 pub mod described;
 pub mod folder;
 pub mod matrix;
@@ -17,6 +18,7 @@ use crate::cli::cassette::CassetteOptions;
 use crate::cli::eval::described::DescribedAgent;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::target::{Selected, Subject, Target, subject};
+use crate::cli::run::reference::resolve;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
@@ -26,6 +28,7 @@ use touchstone_agents::model::OwnModels;
 use touchstone_agents::model::answer_cache::AnswerCache;
 use touchstone_agents::model::answer_cache::folder::AnswerFolder;
 use touchstone_agents::model::cassette::Cassette;
+use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_openwop::suite::EvalMode;
@@ -53,7 +56,7 @@ Examples:
   touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
-    --baseline run_0199c0de --junit eval.xml --markdown eval.md
+    --baseline latest-passed --junit eval.xml --markdown eval.md
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default --trials 5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
@@ -83,7 +86,8 @@ pub struct Arguments {
     #[command(flatten)]
     model: ModelEndpoint,
 
-    /// Earlier run of the same suite and version to compare with
+    /// Earlier run of the same suite and version to compare with, by its id or a unique start of it;
+    /// `latest` or `latest-passed` of the same agent, in any version, and suite
     #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
     baseline: Option<String>,
 
@@ -111,6 +115,10 @@ pub struct Arguments {
     /// Number of trials, 1 to 100; results are pooled
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
+
+    /// Tag of the run, for `touchstone run list --tag`; repeat for several
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
 
     /// Run the suite even if it targets another agent
     #[arg(long)]
@@ -250,26 +258,51 @@ async fn start(
     arguments: &Arguments,
     target: &Target,
 ) -> Result<Started, Failure> {
-    let body = request(arguments, target);
-    let started = session.client().post("/v1/runs", &body).await;
-    started.map_err(|failure| advised(context, failure))
+    let client = session.client();
+    let body = resolved_request(context, client, arguments, target).await?;
+    post(context, client, target, &body).await
 }
 
-/// Adds a remedy to a refused run: the host answers the same for a missing suite and a missing
-/// agent.
-fn advised(context: &Context<'_>, failure: Failure) -> Failure {
-    let detail = |name: &str| failure.details.get(name).and_then(Value::as_str);
-    let field = detail("field");
-    if context.is_embedded() && detail("reason") == Some("model_missing") {
-        return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
+/// As [`start`] with this body; a refusal comes with a remedy.
+async fn post(
+    context: &Context<'_>,
+    client: &Client,
+    target: &Target,
+    body: &Value,
+) -> Result<Started, Failure> {
+    match client.post("/v1/runs", body).await {
+        Err(failure) => {
+            let names = [target.suite.as_str(), target.agent.as_str()];
+            Err(advice::explained(context, client, names, failure).await)
+        }
+        started => started,
     }
-    if field != Some("evalSuiteRef") || failure.remedy.is_some() {
-        return failure;
+}
+
+/// As [`request`], with the ids of the runs that the options name. `latest` is one of the same agent
+/// and suite.
+async fn resolved_request(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Arguments,
+    target: &Target,
+) -> Result<Value, Failure> {
+    let mut body = request(arguments, target);
+    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut among = vec![("agentId", text("agentId").unwrap_or_default())];
+    if let Some((suite, version)) = target.suite.split_once('@') {
+        among.push(("suiteId", suite.to_owned()));
+        among.push(("suiteVersion", version.to_owned()));
     }
-    let program = context.program();
-    failure.or_try(format!(
-        "list suites with {program} suite list, and agents with {program} pack list"
-    ))
+    for named in [
+        "/configurable/baselineRunId",
+        "/configurable/evalTasks/failedOf",
+    ] {
+        if let Some(Value::String(name)) = body.pointer_mut(named) {
+            *name = resolve(context, client, name, &among).await?;
+        }
+    }
+    Ok(body)
 }
 
 /// The body of `POST /v1/runs` (OpenWOP run-options; RFC 0081 §B).
@@ -304,12 +337,16 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
         set("evalTargetOverride", json!(true));
     }
     arguments.selection.set(&mut configurable);
-    json!({
+    let mut body = json!({
         "mode": "eval",
         "evalSuiteRef": target.suite,
         "agentId": agent,
         "configurable": configurable,
-    })
+    });
+    if let (Some(members), false) = (body.as_object_mut(), arguments.tags.is_empty()) {
+        members.insert("tags".to_owned(), json!(arguments.tags));
+    }
+    body
 }
 
 #[cfg(test)]

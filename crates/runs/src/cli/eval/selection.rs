@@ -17,7 +17,8 @@ pub struct SelectionOptions {
     #[arg(long, value_name = "REGEX")]
     filter: Option<String>,
 
-    /// Run the tasks that an earlier run did not pass or did not judge
+    /// Run the tasks that an earlier run did not pass or did not judge; `latest` is one of the same
+    /// agent and suite
     #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
     failed_of: Option<String>,
 

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::eval::Arguments;
 use crate::cli::eval::target::Target;
+use crate::cli::eval::{Arguments, post, resolved_request};
 use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
-use crate::cli::watch::{Interrupts, Started, follow};
+use crate::cli::watch::{Interrupts, follow};
 use crate::render::statistics::statistics;
+use crate::render::words::score;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::run::fold::RunStatus;
@@ -29,16 +30,14 @@ pub(super) async fn run(
     let experiment = SystemIds.mint("exp");
     let mut interrupts = Interrupts::listen()?;
     let mut runs = Vec::new();
+    let request = resolved_request(context, client, arguments, target).await?;
     for index in 1..=trials {
-        let mut body = crate::cli::eval::request(arguments, target);
+        let mut body = request.clone();
         if let Some(configurable) = body.get_mut("configurable") {
             configurable["trial"] =
                 json!({"experimentId": experiment, "index": index, "of": trials});
         }
-        let started: Started = client
-            .post("/v1/runs", &body)
-            .await
-            .map_err(|failure| crate::cli::eval::advised(context, failure))?;
+        let started = post(context, client, target, &body).await?;
         runs.push(started.run_id);
     }
     if !terminal.json() {
@@ -73,7 +72,10 @@ pub(super) async fn run(
 fn line(n: usize, report: &EvalReport) -> String {
     let summary = &report.summary;
     format!(
-        "trial {n:<3} {:.3}  {} of {} passed  {}",
-        summary.aggregate_score, summary.passed_count, summary.task_count, report.run_id
+        "trial {n:<3} {:<5}  {} of {} passed  {}",
+        score(report),
+        summary.passed_count,
+        summary.task_count,
+        report.run_id
     )
 }

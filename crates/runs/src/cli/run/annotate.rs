@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::output::print_result;
 use crate::cli::run::run_id;
-use crate::render::words::annotation_line;
+use crate::cli::run::tasks::{NO_SUCH_TASK, suggested};
+use crate::render::words::{NOTE, annotation_line};
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::client::{Client, EventPage};
 use touchstone_host::cli::context::Context;
@@ -14,11 +15,11 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_openwop::annotation::Annotation;
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("signal").required(true))]
+#[command(group = ArgGroup::new("signal").required(false))]
 pub struct Annotate {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Task whose score to annotate [default: the whole run]
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
@@ -34,17 +35,18 @@ pub struct Annotate {
     /// Flag it for review
     #[arg(long, group = "signal")]
     flag: bool,
-    /// Free-text explanation
-    #[arg(long, value_name = "TEXT")]
+    /// Note, by itself or to explain the signal
+    #[arg(long, value_name = "TEXT", required_unless_present = "signal")]
     note: Option<String>,
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Annotate) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let client = session.client();
     let mut body = Map::from_iter([("signal".to_owned(), signal(arguments))]);
     if let Some(task) = &arguments.task {
-        let event = scoring_event(client, &arguments.run, task).await?;
+        let program = context.program();
+        let event = scoring_event(client, &program, &arguments.run, task).await?;
         body.insert("target".to_owned(), json!({"eventId": event}));
     }
     if let Some(note) = &arguments.note {
@@ -64,12 +66,18 @@ fn signal(arguments: &Annotate) -> Value {
         (Some(text), _, _) => json!({"kind": "correction", "correction": text}),
         (None, Some(text), _) => json!({"kind": "label", "label": text}),
         (None, None, Some(rating)) => json!({"kind": "rating", "rating": rating}),
-        (None, None, None) => json!({"kind": "flag"}),
+        (None, None, None) if arguments.flag => json!({"kind": "flag"}),
+        (None, None, None) => json!({"kind": "label", "label": NOTE}),
     }
 }
 
 /// The event that scored a task.
-async fn scoring_event(client: &Client, run: &str, task: &str) -> Result<String, Failure> {
+async fn scoring_event(
+    client: &Client,
+    program: &str,
+    run: &str,
+    task: &str,
+) -> Result<String, Failure> {
     let mut after = 0;
     loop {
         let path = format!("/v1/runs/{run}/events?streamMode=updates");
@@ -90,11 +98,12 @@ async fn scoring_event(client: &Client, run: &str, task: &str) -> Result<String,
         match last.and_then(Value::as_u64) {
             Some(last) if !page.is_complete && last > after => after = last,
             _ => {
-                return Err(Failure::bad_input(
-                    "no_such_task",
+                let failure = Failure::bad_input(
+                    NO_SUCH_TASK,
                     format!("task {task} has no score in run {run}"),
                 )
-                .or_try(format!("touchstone run show {run}")));
+                .or_try(format!("{program} run show {run}"));
+                return Err(suggested(client, run, task, failure).await);
             }
         }
     }

@@ -12,9 +12,9 @@ use touchstone_host::cli::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub struct Bundle {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Maximum number of events, from the first one [default: all]
     #[arg(long, value_name = "N")]
     max_events: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Bundle {
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Bundle) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let mut path = format!("/v1/runs/{}/debug-bundle", arguments.run);
     if let Some(most) = arguments.max_events {
         path.push_str(&format!("?maxEvents={most}"));

@@ -16,9 +16,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Reason to record with the cancellation
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -26,9 +26,9 @@ pub struct Cancel {
 
 #[derive(Debug, Args)]
 pub struct Pause {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Abandon tasks in flight instead of letting them end; they start again after the pause
     #[arg(long)]
     now: bool,
@@ -41,7 +41,7 @@ pub struct Pause {
 pub struct Void {
     /// Run id of the eval run
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Why the scores are not evidence; recorded in the audit log and shown with the run
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -113,7 +113,7 @@ async fn post_pause(
     action: &str,
     body: &Value,
 ) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!("/v1/runs/{run}:{action}");
     let answer: Value = session.client().post(&path, body).await?;
     let terminal = context.terminal();
@@ -128,7 +128,7 @@ async fn post_pause(
             .note("the request is recorded; the process that executes the run will carry it out");
         if action == "resume" {
             terminal.note(&format!(
-                "if its command has ended, continue the run with {} run retry {run}",
+                "if its command has ended, continue the run with {} run continue {run}",
                 context.program()
             ));
         }

@@ -11,16 +11,16 @@ use touchstone_openwop::diff::RunDiff;
 
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// First run
+    /// First run, by its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "A", value_parser = run_id)]
-    a: String,
+    pub(super) a: String,
     /// Second run
     #[arg(value_name = "B", value_parser = run_id)]
-    b: String,
+    pub(super) b: String,
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Diff) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!("/v1/runs/{}:diff?against={}", arguments.a, arguments.b);
     let found: RunDiff = session.client().get(&path).await?;
     let terminal = context.terminal();

@@ -16,9 +16,9 @@ use touchstone_host::system::SystemClock;
 
 #[derive(Debug, Args)]
 pub struct Events {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Wait for further events until the run ends
     #[arg(long)]
     follow: bool,
@@ -28,7 +28,7 @@ pub struct Events {
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let client = session.client();
     let terminal = context.terminal();
     if arguments.follow {

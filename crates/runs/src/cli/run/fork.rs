@@ -20,7 +20,7 @@ use touchstone_host::cli::exit::{Exit, Failure};
 pub struct Fork {
     /// Run to fork
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// How to fork
     #[arg(long, value_enum, default_value_t = Mode::Replay)]
     mode: Mode,

@@ -12,9 +12,9 @@ use touchstone_host::cli::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).args(["accept", "reject", "value"]))]
 pub struct Answer {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Node that waits, as shown by `run interrupts`
     #[arg(value_name = "NODE", value_parser = node_id)]
     node: String,
@@ -62,7 +62,7 @@ struct Shown {
 }
 
 pub async fn list(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let run = &arguments.run;
     let path = format!("/v1/host/touchstone/runs/{run}/interrupts");
     let listed: Listed = session.client().get(&path).await?;
@@ -126,7 +126,7 @@ pub async fn answer(context: &Context<'_>, arguments: &Answer) -> Result<Exit, F
         Some(value) => value.clone(),
         None => decision(arguments),
     };
-    let session = context.look().await?;
+    let session = context.read().await?;
     let (run, node) = (&arguments.run, &arguments.node);
     let path = format!("/v1/runs/{run}/interrupts/{node}");
     let body = json!({"resumeValue": value});

@@ -1,4 +1,4 @@
-//! `touchstone run`: inspect, cancel, pause, answer, retry and delete runs.
+//! `touchstone run`: list, inspect, cancel, pause, answer, retry and delete runs.
 
 pub mod annotate;
 pub mod bundle;
@@ -7,9 +7,13 @@ pub mod diff;
 pub mod events;
 pub mod fork;
 pub mod interrupts;
+pub mod list;
+pub mod reference;
 pub mod report;
+pub mod retry;
 pub mod statistics;
 pub mod storage;
+pub mod tag;
 pub mod tasks;
 
 pub use crate::cli::run::statistics::exit_of;
@@ -18,26 +22,26 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use futures_util::StreamExt as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cli::output::print_result;
-use crate::cli::watch::{Outputs, Started, fetch, show, watch};
+use crate::cli::watch::{Outputs, fetch, show};
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ModelEndpoint, work_with};
-use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 
-/// How long a cancellation may take: the lease of a killed process has to expire first.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Inspect, cancel, pause, answer, retry, fork and delete runs
+/// List, inspect, cancel, pause, answer, retry, fork and delete runs
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
+    after_help = "Examples:\n  touchstone run list --verdict fail\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
 )]
 pub enum Command {
+    /// List runs, newest first
+    #[command(
+        after_help = "A run is listed if it meets all conditions. In a terminal, ids are shortened to a prefix that other commands accept; pipes and --json get the whole ids.\n\nExamples:\n  touchstone run list\n  touchstone run list --agent vendor.acme.triage.default --verdict fail --since 7d\n  touchstone run list --suite vendor.acme.evals.triage@1.0.0 --limit 100\n  touchstone --json run list --status running | jq -r '.runs[].runId'"
+    )]
+    List(Box<list::List>),
     /// Show the scorecard of a run, or its tasks in detail; the scorecard exits like
     /// `touchstone eval`, with 0 while the run is unfinished
     #[command(
@@ -56,7 +60,7 @@ pub enum Command {
     Events(events::Events),
     /// Annotate a run or the score of a task; recorded events do not change
     #[command(
-        after_help = "Examples:\n  touchstone run annotate run_0199c0de --task refund-twice --correct billing\n  touchstone run annotate run_0199c0de --rating 4 --note good"
+        after_help = "Examples:\n  touchstone run annotate run_0199c0de --task refund-twice --correct billing\n  touchstone run annotate run_0199c0de --rating 4 --note good\n  touchstone run annotate latest --note prompt-2"
     )]
     Annotate(annotate::Annotate),
     /// Export a debug bundle without task content
@@ -106,9 +110,19 @@ pub enum Command {
     Answer(interrupts::Answer),
     /// Create a run that reuses the judged tasks and executes the others
     #[command(
-        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 still inconclusive. If the command of an unfinished run was killed and the models are the same, that run is resumed instead.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
+        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 still inconclusive. A run whose command was killed is continued instead, as by `touchstone run continue`.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
-    Retry(Retry),
+    Retry(retry::Retry),
+    /// Continue an unfinished run whose process has ended
+    #[command(
+        after_help = "Continues a run whose command was killed, with the same models: judged tasks are kept. A remote host continues its runs itself; then this command only follows the run. A paused run is resumed with `touchstone run resume`, and unjudged tasks of a run that has ended are executed by `touchstone run retry`.\n\nExit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 inconclusive.\n\nExamples:\n  touchstone run continue run_0199c0de\n  touchstone run continue latest --agent-command ./agent.py"
+    )]
+    Continue(retry::Retry),
+    /// Add tags to a run, or remove them
+    #[command(
+        after_help = "Tags group runs in lists. They change no score.\n\nExamples:\n  touchstone run tag latest nightly\n  touchstone run tag run_0199c0de nightly --remove\n  touchstone run list --tag nightly"
+    )]
+    Tag(tag::Tag),
     /// Delete runs that have ended; gates keep the scores of eval runs
     #[command(
         after_help = "Deletes inputs, messages and annotations. Scores of eval runs are kept without content, because gates count every attempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 could not complete.\n\nExamples:\n  touchstone run delete run_0199c0de"
@@ -136,7 +150,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
 
@@ -153,19 +167,8 @@ pub struct Show {
 }
 
 #[derive(Debug, Args)]
-pub struct Retry {
-    /// Run id of the run with unjudged tasks
-    #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
-    #[command(flatten)]
-    model: ModelEndpoint,
-    #[command(flatten)]
-    outputs: Outputs,
-}
-
-#[derive(Debug, Args)]
 pub struct RunArgument {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
     pub run: String,
 }
@@ -183,12 +186,58 @@ pub fn run_id(text: &str) -> Result<String, String> {
     }
 }
 
-pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Result<Exit, Failure> {
+impl Command {
+    /// The arguments that name runs.
+    fn named_runs(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Show(it) => vec![&mut it.run],
+            Self::Report(it) => std::iter::once(&mut it.run)
+                .chain(&mut it.baseline)
+                .collect(),
+            Self::Events(it) => vec![&mut it.run],
+            Self::Annotate(it) => vec![&mut it.run],
+            Self::Bundle(it) => vec![&mut it.run],
+            Self::Diff(it) => vec![&mut it.a, &mut it.b],
+            Self::Fork(it) => vec![&mut it.run],
+            Self::Cancel(it) => vec![&mut it.run],
+            Self::Pause(it) => vec![&mut it.run],
+            Self::Answer(it) => vec![&mut it.run],
+            Self::Retry(it) | Self::Continue(it) => vec![&mut it.run],
+            Self::Tag(it) => vec![&mut it.run],
+            Self::Hold(it) => vec![&mut it.run],
+            Self::Void(it) => vec![&mut it.run],
+            Self::Delete(it) => it.runs.iter_mut().collect(),
+            Self::Statistics(it) | Self::Resume(it) | Self::Interrupts(it) | Self::Release(it) => {
+                vec![&mut it.run]
+            }
+            Self::List(_) | Self::Usage => Vec::new(),
+        }
+    }
+}
+
+pub async fn run(
+    context: &Context<'_>,
+    kinds: Kinds,
+    mut command: Command,
+) -> Result<Exit, Failure> {
+    reference::resolve_all(context, command.named_runs()).await?;
+    let runs: Vec<String> = command
+        .named_runs()
+        .into_iter()
+        .map(|it| it.clone())
+        .collect();
+    match dispatch(context, kinds, command).await {
+        Err(failure) => Err(reference::explained(context, &runs, failure).await),
+        done => done,
+    }
+}
+
+async fn dispatch(context: &Context<'_>, kinds: Kinds, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Show(arguments) => {
             let outputs = arguments.outputs.as_asked();
             outputs.check()?;
-            let session = context.look().await?;
+            let session = context.read().await?;
             if let Some(task) = &arguments.task {
                 return tasks::show_task(context, session.client(), &arguments.run, task).await;
             }
@@ -198,6 +247,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
             let report = fetch(session.client(), &arguments.run).await?;
             show(context, &session, kinds, &report, &outputs).await
         }
+        Command::List(arguments) => list::run(context, &arguments).await,
         Command::Report(arguments) => report::run(context, &arguments).await,
         Command::Events(arguments) => events::run(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,
@@ -210,55 +260,15 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
         Command::Resume(arguments) => control::resume(context, &arguments).await,
         Command::Interrupts(arguments) => interrupts::list(context, &arguments).await,
         Command::Answer(arguments) => interrupts::answer(context, &arguments).await,
-        Command::Retry(arguments) => retry(context, kinds, &arguments).await,
+        Command::Retry(arguments) => retry::retry(context, kinds, &arguments).await,
+        Command::Continue(arguments) => retry::resume(context, kinds, &arguments).await,
+        Command::Tag(arguments) => tag::run(context, &arguments).await,
         Command::Delete(arguments) => storage::delete(context, &arguments).await,
         Command::Hold(arguments) => storage::hold(context, &arguments).await,
         Command::Release(arguments) => storage::release(context, &arguments).await,
         Command::Usage => storage::usage(context).await,
         Command::Void(arguments) => control::void(context, &arguments).await,
     }
-}
-
-async fn retry(context: &Context<'_>, kinds: Kinds, arguments: &Retry) -> Result<Exit, Failure> {
-    arguments.outputs.check()?;
-    let session = work_with(context, arguments.model.config(), OwnModels::default()).await?;
-    let outcome = async {
-        let started = start_retry(context, session.client(), &arguments.run).await?;
-        watch(
-            context,
-            &session,
-            kinds,
-            &started.run_id,
-            &arguments.outputs,
-        )
-        .await
-    }
-    .await;
-    session.close().await;
-    outcome
-}
-
-/// Requests a retry. If the run is still being cancelled, waits for it to end and requests it
-/// again.
-async fn start_retry(
-    context: &Context<'_>,
-    client: &Client,
-    run: &str,
-) -> Result<Started, Failure> {
-    let path = format!("/v1/host/touchstone/runs/{run}:retry");
-    let refused = match client.post(&path, &json!({})).await {
-        Err(failure) if reason(&failure) == Some("cancelling") => failure,
-        outcome => return outcome.map_err(|failure| advised(context, run, failure)),
-    };
-    context
-        .terminal()
-        .note(&format!("{run} is being cancelled; waiting for it to end"));
-    match tokio::time::timeout(CANCEL_TIMEOUT, until_ended(client, run)).await {
-        Ok(ended) => ended?,
-        Err(_) => return Err(advised(context, run, refused)),
-    }
-    let outcome = client.post(&path, &json!({})).await;
-    outcome.map_err(|failure| advised(context, run, failure))
 }
 
 /// Follows a run to its end.
@@ -270,36 +280,6 @@ async fn until_ended(client: &Client, run: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn reason(failure: &Failure) -> Option<&str> {
-    failure.details.get("reason").and_then(Value::as_str)
-}
-
-/// Adds the command to use instead to a refused retry.
-fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
-    let program = context.program();
-    let remedy = match reason(&failure) {
-        Some("running") => {
-            format!("{program} run events {run} --follow, or {program} run cancel {run}")
-        }
-        Some("cancelling") => {
-            format!("{program} run show {run}, and retry when it shows the run as cancelled")
-        }
-        Some("judged") => {
-            format!("{program} run show {run} for its verdict, or {program} eval … for a new run")
-        }
-        Some("model_changed") => {
-            "use the run's --model-url and --model, or its [[models]] in the configuration"
-                .to_owned()
-        }
-        Some("judge_changed") => {
-            "use the run's --judge-url and --judge-model, or its [judge] in the configuration"
-                .to_owned()
-        }
-        _ => return failure,
-    };
-    failure.or_try(remedy)
-}
-
 /// Posts to an action of a run, and prints that it is `done`.
 async fn post_action(
     context: &Context<'_>,
@@ -308,7 +288,7 @@ async fn post_action(
     body: &Value,
     done: &str,
 ) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!("/v1/host/touchstone/runs/{run}:{action}");
     let answer: Value = session.client().post(&path, body).await?;
     print_result(context.terminal(), &answer, || format!("{run} {done}"));

@@ -22,9 +22,9 @@ const MAX_TASKS: usize = 200;
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
 
     /// File to write the page to; `-` prints it
     #[arg(long, value_name = "FILE")]
@@ -32,7 +32,7 @@ pub struct Report {
 
     /// Compare with this run [default: the run's own baseline]
     #[arg(long, value_name = "RUN", value_parser = run_id)]
-    baseline: Option<String>,
+    pub(super) baseline: Option<String>,
 
     /// Include inputs, answers and transcripts of tasks that did not pass
     #[arg(long)]
@@ -40,7 +40,7 @@ pub struct Report {
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Report) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let client = session.client();
     let run = &arguments.run;
     let report = fetch(client, run).await?;

@@ -9,7 +9,7 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::statistics::GateVerdict;
 
 pub async fn run(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!("/v1/host/touchstone/runs/{}/statistics", arguments.run);
     let found: Statistics = session.client().get(&path).await?;
     let terminal = context.terminal();

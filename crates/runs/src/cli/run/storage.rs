@@ -13,16 +13,16 @@ use touchstone_host::cli::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// Run ids
+    /// Runs, each by its id or a unique start of it
     #[arg(value_name = "RUN", value_parser = run_id, required = true)]
-    runs: Vec<String>,
+    pub(super) runs: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// Run id
+    /// Run: its id or a unique start of it, `latest` or `latest-passed`
     #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
+    pub(super) run: String,
     /// Reason for the audit log, 1 to 500 characters
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -30,7 +30,7 @@ pub struct Hold {
 
 /// Deletes the runs in order; stops at the first refusal.
 pub async fn delete(context: &Context<'_>, arguments: &Delete) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let terminal = context.terminal();
     for run in &arguments.runs {
         let path = format!("/v1/host/touchstone/runs/{run}");
@@ -59,7 +59,7 @@ struct UsageOfQuota {
 }
 
 pub async fn usage(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let answer: Value = session.client().get("/v1/host/touchstone/usage").await?;
     let terminal = context.terminal();
     if terminal.json() {

@@ -5,16 +5,21 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cli::watch::fetch as fetch_report;
 use crate::render::task::{Extent, answers as render_answers, task as render};
 use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::nearest::did_you_mean;
+use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
 
 /// Failures shown below a scorecard, and broken tasks below a comparison.
 pub const SHOWN: usize = 3;
+/// The code for a task that the run does not have.
+pub const NO_SUCH_TASK: &str = "no_such_task";
 /// The outcomes of tasks that did not pass, as parameters of a request.
 const NOT_PASSED: [&str; 2] = ["failed", "unjudged"];
 /// Tasks requested at a time.
@@ -38,7 +43,10 @@ pub async fn show_task(
     run: &str,
     task: &str,
 ) -> Result<Exit, Failure> {
-    let details = fetch(client, run, task).await?;
+    let details = match fetch(client, run, task).await {
+        Err(failure) => return Err(suggested(client, run, task, failure).await),
+        found => found?,
+    };
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&details);
@@ -161,6 +169,23 @@ pub async fn show_answers(
     let terminal = context.terminal();
     terminal.print(&render_answers(&before, &after, terminal.style()));
     Ok(())
+}
+
+/// For a task that the run does not have, a failure with similar ids.
+pub async fn suggested(client: &Client, run: &str, task: &str, failure: Failure) -> Failure {
+    if ![ErrorCode::NotFound.as_str(), NO_SUCH_TASK].contains(&&*failure.code) {
+        return failure;
+    }
+    let Ok(report) = fetch_report(client, run).await else {
+        return failure;
+    };
+    let tasks = report.tasks.iter().map(|it| it.task_id.as_str());
+    if tasks.clone().any(|it| it == task) {
+        return failure;
+    }
+    let near = did_you_mean(task, tasks);
+    let message = format!("run {run} has no scored task {task}{near}");
+    Failure { message, ..failure }
 }
 
 async fn fetch(client: &Client, run: &str, task: &str) -> Result<TaskDetails, Failure> {

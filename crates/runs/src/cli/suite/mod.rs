@@ -205,7 +205,7 @@ fn show_faults(context: &Context<'_>, arguments: &File, faults: &[SuiteFault]) {
 }
 
 async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let listed: Listed = session.client().get("/v1/host/touchstone/suites").await?;
     let terminal = context.terminal();
     if terminal.json() {

@@ -1,9 +1,10 @@
-//! Creating, forking, annotating and controlling runs.
+//! Creating, listing, forking, annotating and controlling runs.
 
 pub mod annotations;
 pub mod control;
 pub mod create;
 pub mod fork;
+pub mod list;
 pub mod tasks;
 
 use axum::http::Method;
@@ -52,6 +53,13 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             "/v1/runs/{runId}/annotations",
             Scope::RunsCreate,
             annotations::create,
+        )
+        .keyed(get, "/v1/host/touchstone/runs", Scope::RunsRead, list::list)
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:tag",
+            Scope::RunsCreate,
+            list::tag,
         )
         .keyed(
             post,

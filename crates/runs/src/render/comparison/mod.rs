@@ -73,51 +73,59 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
     if found.changes.is_empty() {
         return;
     }
-    if style.table {
-        let mut table = table::begin(style);
-        let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
-        table.set_header(["task", "", "was", "is", "latency", "cost", "reason"].map(bold));
-        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-        for change in found.changes.iter().take(LISTED) {
-            let turned = Cell::new(change_kind(change.turn)).fg(match change.turn {
-                ChangeKind::Broke | ChangeKind::Worse => table::BAD,
-                ChangeKind::Fixed | ChangeKind::Better => table::GOOD,
-            });
-            table.add_row([
-                Cell::new(change.task_id.as_str()),
-                turned,
-                right(task_result(&change.baseline)),
-                right(task_result(&change.candidate)),
-                right(by(change, |it| it.latency_ms, signed_ms)),
-                right(by(change, |it| it.cost_usd, signed_usd)),
-                Cell::new(why(change)),
-            ]);
-        }
-        let _ = writeln!(text, "{}", table.trim_fmt());
-    } else {
-        text.push('\n');
-        let width = found.changes.iter().take(LISTED);
-        let width = width.map(|change| change.task_id.as_str().len()).max();
-        let width = width.unwrap_or_default();
-        for change in found.changes.iter().take(LISTED) {
-            let line = format!(
-                "{:<8}{:<width$}  {} → {}  {:>9}  {:>10}  {}",
-                change_kind(change.turn),
-                change.task_id.as_str(),
-                task_result(&change.baseline),
-                task_result(&change.candidate),
-                by(change, |it| it.latency_ms, signed_ms),
-                by(change, |it| it.cost_usd, signed_usd),
-                why(change)
-            );
-            let _ = writeln!(text, "{}", line.trim_end());
-        }
-        text.push('\n');
+    match style.table.then(|| table(found, style)).flatten() {
+        Some(drawn) => text.push_str(&drawn),
+        None => lines(text, found),
     }
     if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
         let more = format!("        and {} more; --json lists all", more + 1);
         let _ = writeln!(text, "{}", style.colors.faint(&more));
     }
+}
+
+/// `None` if the terminal is too narrow.
+fn table(found: &RunComparison, style: Style) -> Option<String> {
+    let mut table = table::begin(style);
+    let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
+    table.set_header(["task", "", "was", "is", "latency", "cost", "reason"].map(bold));
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    for change in found.changes.iter().take(LISTED) {
+        let turned = Cell::new(change_kind(change.turn)).fg(match change.turn {
+            ChangeKind::Broke | ChangeKind::Worse => table::BAD,
+            ChangeKind::Fixed | ChangeKind::Better => table::GOOD,
+        });
+        table.add_row([
+            Cell::new(change.task_id.as_str()),
+            turned,
+            right(task_result(&change.baseline)),
+            right(task_result(&change.candidate)),
+            right(by(change, |it| it.latency_ms, signed_ms)),
+            right(by(change, |it| it.cost_usd, signed_usd)),
+            Cell::new(why(change)),
+        ]);
+    }
+    Some(format!("{}\n", table::drawn(table, style)?))
+}
+
+fn lines(text: &mut String, found: &RunComparison) {
+    text.push('\n');
+    let width = found.changes.iter().take(LISTED);
+    let width = width.map(|change| change.task_id.as_str().len()).max();
+    let width = width.unwrap_or_default();
+    for change in found.changes.iter().take(LISTED) {
+        let line = format!(
+            "{:<8}{:<width$}  {} → {}  {:>9}  {:>10}  {}",
+            change_kind(change.turn),
+            change.task_id.as_str(),
+            task_result(&change.baseline),
+            task_result(&change.candidate),
+            by(change, |it| it.latency_ms, signed_ms),
+            by(change, |it| it.cost_usd, signed_usd),
+            why(change)
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text.push('\n');
 }
 
 pub const fn change_kind(kind: ChangeKind) -> &'static str {

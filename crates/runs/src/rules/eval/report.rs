@@ -38,6 +38,17 @@ pub enum Verdict {
     Pending,
 }
 
+impl Verdict {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+            Self::Pending => "pending",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskOutcome {
@@ -221,6 +232,12 @@ pub struct EvalReport {
     pub judge_cost_usd: Option<NanoUsd>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
+    /// Tags of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// People's annotations of the whole run (RFC 0056).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<Annotation>,
     /// Notes for readers of the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -266,6 +283,18 @@ impl EvalReport {
     /// Whether every task was judged.
     pub fn is_judged(&self) -> bool {
         matches!(self.verdict, Verdict::Pass | Verdict::Fail)
+    }
+
+    /// Number of tasks that were judged.
+    pub fn judged_count(&self) -> usize {
+        let judged = |task: &&TaskReport| task.outcome != TaskOutcome::Unjudged;
+        self.tasks.iter().filter(judged).count()
+    }
+
+    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer was
+    /// wrong.
+    pub fn score(&self) -> Option<f64> {
+        (self.is_judged() || self.judged_count() > 0).then_some(self.summary.aggregate_score)
     }
 
     /// Whether a local command answered for the agent. Reports of earlier versions name only the
@@ -367,6 +396,8 @@ pub fn report(
             .or(spec.safety_judge.as_ref())
             .map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),
+        tags: Vec::new(),
+        annotations: Vec::new(),
         notes: notes(&record.spec, spec, kind.is_some(), state),
         ignore: spec.ignore.clone(),
         summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
@@ -441,15 +472,13 @@ fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Ve
     }
     if spec.modes_left_out.contains(&EvalMode::Regression) {
         notes.push(
-            "no comparison was made: `regression` needs a baseline (`configurable.baselineRunId`, \
-             or --baseline RUN)"
+            "no comparison was made: mode regression needs a baseline run (--baseline RUN)"
                 .to_owned(),
         );
     }
     if spec.modes_left_out.contains(&EvalMode::LiveShadow) {
         notes.push(
-            "no live tools were called: request `live-shadow` by itself \
-             (`configurable.evalModes`, or --mode live-shadow)"
+            "no live tools were called: request mode live-shadow by itself (--mode live-shadow)"
                 .to_owned(),
         );
     }

@@ -62,13 +62,13 @@ impl std::fmt::Display for Shortfall {
             } => {
                 write!(
                     f,
-                    "aggregate score {aggregate:.3} is below passScore {pass_score:.3}"
+                    "aggregate score {aggregate:.3} is below the pass score {pass_score:.3}"
                 )
             }
             Self::Cost { total, max } => {
                 write!(
                     f,
-                    "cost {:.6} USD is above maxCostUsd {:.6}",
+                    "cost {:.6} USD is above the maximum of {:.6} USD",
                     total.usd(),
                     max.usd()
                 )
@@ -76,7 +76,7 @@ impl std::fmt::Display for Shortfall {
             Self::Latency { p95_ms, max_ms } => {
                 write!(
                     f,
-                    "p95 latency {p95_ms} ms is above maxP95LatencyMs {max_ms}"
+                    "p95 latency {p95_ms} ms is above the maximum of {max_ms} ms"
                 )
             }
             Self::Unreadable { count: 1 } => f.write_str("1 event of the log cannot be read"),

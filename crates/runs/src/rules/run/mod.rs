@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod diff;
 pub mod fold;
 pub mod fork;
+pub mod listing;
 pub mod record;
 pub mod request;
 pub mod retry;

@@ -24,6 +24,7 @@ pub use crate::service::executor::endings::started;
 pub use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::workflow::WorkflowExecutor;
 use crate::service::projections::{Projections, catch_up};
+use crate::service::run_results;
 use crate::service::run_writer::RunWriter;
 use crate::store;
 use touchstone_host::background::spawn;
@@ -114,6 +115,13 @@ impl Executor {
         if durable && outcome == ExecutionOutcome::Ended {
             let state = writer.with_state(RunState::clone);
             self.projections.keep(&claim.run.run_id, state).await;
+            run_results::store(
+                &self.store,
+                &self.eval.library,
+                &self.projections,
+                &claim.run,
+            )
+            .await;
         }
         let broken = !durable || (outcome != ExecutionOutcome::Ended && writer.is_closed());
         writer.close();

@@ -12,6 +12,7 @@ pub mod experiments;
 pub mod fork;
 pub mod interrupts;
 pub mod judges;
+pub mod list;
 pub mod pause;
 pub mod plan;
 pub mod retry;

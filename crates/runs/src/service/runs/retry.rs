@@ -48,10 +48,14 @@ impl Runs {
             command.add_run(source.clone());
             self.store.notify_work().await;
         }
-        if allowed == Err(RetryRefusal::Running)
-            && now.check_same(&eval).is_ok()
-            && self.take_over(&caller.tenant, source).await?
-        {
+        let allowed = match allowed {
+            // Only this command could continue it, and does so only with the same models.
+            Err(RetryRefusal::Running) if self.command.is_some() => {
+                now.check_same(&eval).and(Err(RetryRefusal::Running))
+            }
+            allowed => allowed,
+        };
+        if allowed == Err(RetryRefusal::Running) && self.take_over(&caller.tenant, source).await? {
             let body = json!({"runId": source, "status": RunStatus::Pending});
             return Ok(Created {
                 run_id: source.clone(),

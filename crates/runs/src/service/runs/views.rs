@@ -79,10 +79,16 @@ impl Runs {
         let annotations = store::annotations::list(&self.store, run, 0)
             .await
             .map_err(|cause| internal(&cause))?;
-        let of_tasks = annotations
-            .into_iter()
-            .filter_map(|record| Some((record.task?, record.annotation)));
-        annotate(&mut report, of_tasks);
+        let mut of_tasks = Vec::new();
+        for record in annotations {
+            match record.task {
+                Some(task) => of_tasks.push((task, record.annotation)),
+                None => report.annotations.push(record.annotation),
+            }
+        }
+        annotate(&mut report, of_tasks.into_iter());
+        let tags = store::run_list::tags_of(&self.store, run).await;
+        report.tags = tags.map_err(|cause| internal(&cause))?;
         Ok(report)
     }
 

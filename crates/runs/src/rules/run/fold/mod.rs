@@ -42,6 +42,23 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    pub const ALL: [Self; 10] = [
+        Self::Pending,
+        Self::Running,
+        Self::Paused,
+        Self::WaitingApproval,
+        Self::WaitingInput,
+        Self::WaitingExternal,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelling,
+        Self::Cancelled,
+    ];
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }

@@ -12,7 +12,7 @@ pub mod selection;
 mod tests;
 mod workflow;
 
-pub use options::RunOptions;
+pub use options::{MAX_TAG_CHARS, MAX_TAGS, RunOptions};
 pub use parse::{CreateRun, Request, parse};
 pub use plan::{AgentFacts, BaselineFacts, HostLimits, SuiteFacts, plan, scored_modes};
 pub use workflow::{CreateWorkflow, plan_workflow};

@@ -10,8 +10,8 @@ use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::redaction::{mask, mask_within};
 use touchstone_kit::webhook::registration::address;
 
-const MAX_TAGS: usize = 100;
-const MAX_TAG_CHARS: usize = 256;
+pub const MAX_TAGS: usize = 100;
+pub const MAX_TAG_CHARS: usize = 256;
 const MAX_METADATA_BYTES: usize = 8192;
 const MAX_METADATA_DEPTH: usize = 4;
 const MAX_SCOPE_CHARS: usize = 256;

@@ -1,0 +1,156 @@
+//! Remedies for refused eval runs, in terms of the command line.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::Failure;
+use touchstone_host::cli::nearest::did_you_mean;
+use touchstone_host::cli::options::with_options;
+
+/// Members of the request, and the options that set them. A longer name precedes its own start.
+const OPTIONS: [(&str, &str); 18] = [
+    ("configurable.baselineRunId", "--baseline"),
+    ("configurable.evalTargetOverride", "--any-target"),
+    ("configurable.evalConcurrency", "--concurrency"),
+    ("configurable.evalModes", "--mode"),
+    ("configurable.evalMatch.ignore", "--ignore"),
+    ("configurable.evalMatch", "--ignore"),
+    ("configurable.budget.maxCostUsd", "--max-cost-usd"),
+    ("configurable.budget", "--max-cost-usd"),
+    ("configurable.evalTaskTimeoutMs", "--timeout"),
+    ("configurable.evalTasks.ids", "--task"),
+    ("configurable.evalTasks.filter", "--filter"),
+    ("configurable.evalTasks.failedOf", "--failed-of"),
+    ("configurable.evalTasks.limit", "--limit"),
+    ("configurable.evalTasks", "--task"),
+    ("configurable.trial", "--trials"),
+    ("configurable.agentVersion", "--agent AGENT@VERSION"),
+    ("evalSuiteRef", "SUITE@VERSION"),
+    ("agentId", "--agent"),
+];
+
+#[derive(Deserialize)]
+struct Suites {
+    suites: Vec<Suite>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Suite {
+    suite_id: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Packs {
+    packs: Vec<Pack>,
+}
+
+#[derive(Deserialize)]
+struct Pack {
+    version: String,
+    #[serde(default)]
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Agent {
+    agent_id: String,
+}
+
+/// Explains a refused run: names options, not members of the request; the host answers the same for
+/// a missing suite and a missing agent, so it says which of them is unknown and suggests similar
+/// names.
+pub async fn explained(
+    context: &Context<'_>,
+    client: &Client,
+    [suite, agent]: [&str; 2],
+    mut failure: Failure,
+) -> Failure {
+    let detail = |name: &str| failure.details.get(name).and_then(Value::as_str);
+    let is_unresolved = detail("field") == Some("evalSuiteRef") && failure.remedy.is_none();
+    if context.is_embedded() && detail("reason") == Some("model_missing") {
+        return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
+    }
+    failure.message = with_options(&failure.message, &OPTIONS);
+    if !is_unresolved {
+        return failure;
+    }
+    let program = context.program();
+    if let Some(message) = missing_suite(client, suite).await {
+        failure.message = message;
+        return failure.or_try(format!("list suites with {program} suite list"));
+    }
+    if let Some(message) = missing_agent(client, agent).await {
+        failure.message = message;
+        return failure.or_try(format!("list agents with {program} pack list"));
+    }
+    failure.or_try(format!(
+        "list suites with {program} suite list, and agents with {program} pack list"
+    ))
+}
+
+/// Says that there is no such suite; `None` if there is one, or the list cannot be read.
+async fn missing_suite(client: &Client, suite: &str) -> Option<String> {
+    let listed: Suites = client.get("/v1/host/touchstone/suites").await.ok()?;
+    let references: Vec<String> = listed
+        .suites
+        .iter()
+        .map(|it| format!("{}@{}", it.suite_id, it.version))
+        .collect();
+    unknown("suite", suite, &references)
+}
+
+async fn missing_agent(client: &Client, agent: &str) -> Option<String> {
+    let listed: Packs = client.get("/v1/host/touchstone/packs").await.ok()?;
+    let mut references = Vec::new();
+    for pack in &listed.packs {
+        for it in &pack.agents {
+            references.push(match agent.contains('@') {
+                true => format!("{}@{}", it.agent_id, pack.version),
+                false => it.agent_id.clone(),
+            });
+        }
+    }
+    unknown("agent", agent, &references)
+}
+
+fn unknown(what: &str, name: &str, known: &[String]) -> Option<String> {
+    if known.iter().any(|it| it == name) {
+        return None;
+    }
+    let near = did_you_mean(name, known.iter().map(String::as_str));
+    Some(format!("there is no {what} {name}{near}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_options_instead_of_members_of_the_request() {
+        let message = "regression needs `configurable.baselineRunId`: a finished eval run";
+        assert_eq!(
+            with_options(message, &OPTIONS),
+            "regression needs --baseline: a finished eval run"
+        );
+        let message = "`configurable.budget.maxCostUsd` must be at least 0";
+        assert_eq!(
+            with_options(message, &OPTIONS),
+            "--max-cost-usd must be at least 0"
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_comes_with_similar_ones() {
+        let known = ["vendor.acme.triage.default".to_owned()];
+        assert_eq!(
+            unknown("agent", "vendor.acme.triage.defalt", &known).unwrap(),
+            "there is no agent vendor.acme.triage.defalt; did you mean vendor.acme.triage.default?"
+        );
+        assert_eq!(unknown("agent", "vendor.acme.triage.default", &known), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The list of runs, and their tags.
+
+use serde::Serialize;
+
+use crate::rules::run::listing::{RunListing, RunPosition, RunQuery, TagRequest};
+use crate::rules::run::request::{MAX_TAG_CHARS, MAX_TAGS};
+use crate::service::run_results;
+use crate::service::runs::Runs;
+use crate::store;
+use crate::store::run_list::TagChange;
+use touchstone_host::service::fault::internal;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{RunId, TenantId};
+
+/// Maximum number of runs of a page.
+pub const MAX_RUNS: u64 = 200;
+/// Maximum number of results that one list stores: those of processes that ended before they could.
+const MAX_RESULTS: u32 = 1000;
+
+/// A page of the list of runs.
+#[derive(Debug, Serialize)]
+pub struct RunPage {
+    pub runs: Vec<RunListing>,
+    /// Where the next page starts; `None` on the last page.
+    #[serde(skip)]
+    pub next: Option<RunPosition>,
+}
+
+impl Runs {
+    /// The tenant's runs that meet the query, newest first.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn list(&self, tenant: &TenantId, asked: &RunQuery) -> Result<RunPage, Problem> {
+        self.store_missing_results(tenant).await?;
+        let one_more = RunQuery {
+            limit: asked.limit.saturating_add(1),
+            ..asked.clone()
+        };
+        let found = store::run_list::list(&self.store, tenant, &one_more).await;
+        let mut runs = found.map_err(|cause| internal(&cause))?;
+        let more = runs.len() > asked.limit;
+        runs.truncate(asked.limit);
+        let next = runs.last().filter(|_| more).map(RunListing::position);
+        Ok(RunPage { runs, next })
+    }
+
+    async fn store_missing_results(&self, tenant: &TenantId) -> Result<(), Problem> {
+        let missing = store::run_list::without_result(&self.store, tenant, MAX_RESULTS).await;
+        for run in missing.map_err(|cause| internal(&cause))? {
+            // It may have been deleted meanwhile.
+            let record = self.projections.record(tenant, &run).await;
+            let Some(record) = record.map_err(|cause| internal(&cause))? else {
+                continue;
+            };
+            run_results::store(&self.store, &self.library, &self.projections, &record).await;
+        }
+        Ok(())
+    }
+
+    /// Changes the tags of a run; returns the tags it has afterwards.
+    ///
+    /// # Errors
+    /// `not_found`; `validation_error` for an invalid tag and for too many.
+    pub async fn change_tags(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        change: &TagRequest,
+    ) -> Result<Vec<String>, Problem> {
+        for (field, tags) in [("add", &change.add), ("remove", &change.remove)] {
+            if tags.len() > MAX_TAGS {
+                return Err(Problem::validation(
+                    field,
+                    format!(
+                        "`{field}` must have at most {MAX_TAGS} tags, got {}",
+                        tags.len()
+                    ),
+                ));
+            }
+            let valid = |tag: &String| {
+                !tag.contains('\0') && (1..=MAX_TAG_CHARS).contains(&tag.chars().count())
+            };
+            if !tags.iter().all(valid) {
+                return Err(Problem::validation(
+                    field,
+                    format!("`{field}` must contain tags of 1 to {MAX_TAG_CHARS} characters"),
+                ));
+            }
+        }
+        let changed = store::run_list::change_tags(&self.store, tenant, run, change, MAX_TAGS);
+        match changed.await.map_err(|cause| internal(&cause))? {
+            TagChange::Changed(tags) => Ok(tags),
+            TagChange::NoSuchRun => Err(Problem::new(ErrorCode::NotFound, "no such run")),
+            TagChange::TooMany(count) => Err(Problem::validation(
+                "add",
+                format!(
+                    "a run may have at most {MAX_TAGS} tags, and this one would have {count}: \
+                     remove some"
+                ),
+            )),
+        }
+    }
+}
