@@ -276,6 +276,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 suite_id: "suite".to_owned(),
                 suite_version: "1.0.0".to_owned(),
                 suite_digest: "sha256-suite".to_owned(),
+                scoring_digest: None,
                 suite_signed: true,
                 suite_task_count: tasks.len(),
                 agent_id: "pack.agent".into(),

@@ -92,13 +92,16 @@ pub struct TaskJudged {
     pub met: Vec<bool>,
 }
 
-/// `touchstone.task.measured`: the values of the named metrics of a scoring document. Contains no
+/// `touchstone.task.measured`: the results of the assertions of a scoring document. Contains no
 /// content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskMeasured {
     pub task_id: TaskId,
-    /// 0.0..=1.0, by name.
+    /// Whether each assertion of the task holds, in the document's order.
+    pub assertions: Vec<bool>,
+    /// The values of named metrics, 0.0..=1.0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
 }
 

@@ -188,7 +188,7 @@ events! {
     TaskFailed(TaskFailed) = "touchstone.task.failed";
     /// A judge checked the criteria of the task's rubric.
     TaskJudged(TaskJudged) = "touchstone.task.judged";
-    /// The named metrics of the task's assertions were measured.
+    /// The assertions of a scoring document were evaluated.
     TaskMeasured(TaskMeasured) = "touchstone.task.measured";
     /// A judge gave its reasons.
     JudgeReasoned(JudgeReasoned) = "touchstone.judge.reasoned";

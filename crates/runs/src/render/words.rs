@@ -77,6 +77,13 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     let mut parts = Vec::new();
     match (&task.reason, task.outcome) {
         (Some(reason), _) => parts.push(in_words(reason)),
+        (None, _) if !task.assertions.is_empty() => {
+            let held = task.assertions.iter().filter(|held| **held).count();
+            parts.push(format!(
+                "{held} of {} assertions hold",
+                task.assertions.len()
+            ));
+        }
         (None, _) if !task.criteria.is_empty() => {
             let met = task.criteria.iter().filter(|met| **met).count();
             parts.push(format!("{met} of {} criteria met", task.criteria.len()));

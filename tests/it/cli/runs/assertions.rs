@@ -33,7 +33,7 @@ fn a_signed_pack_scores_its_tasks_by_the_assertions_of_its_scoring_document() {
         // Another accepted answer than the suite's.
         "charged-twice": {"assertions": [{"type": "any", "assertions": [
             {"type": "expected"},
-            {"type": "json-pointer", "pointer": "/queue", "operator": "equals", "value": "refunds"},
+            {"type": "json-pointer", "pointer": "/queue", "operator": "equals", "value": "trust"},
         ]}]},
         "labels-blank": {"threshold": 0.5, "assertions": [
             {"type": "expected", "weight": 3},
@@ -45,7 +45,7 @@ fn a_signed_pack_scores_its_tasks_by_the_assertions_of_its_scoring_document() {
     })));
     let mut rules = vec![but(
         "charged-twice",
-        json!({"output": {"queue": "refunds", "priority": "normal"}}),
+        json!({"output": {"queue": "trust", "priority": "normal"}}),
     )];
     rules.extend(right_answers());
     home.model(&json!(rules));
@@ -70,6 +70,18 @@ fn a_signed_pack_scores_its_tasks_by_the_assertions_of_its_scoring_document() {
     assert_eq!(
         report["metrics"],
         json!([{"name": "begins with x", "mean": 0.0, "nTasks": 1}])
+    );
+
+    let reports = report["tasks"].as_array().unwrap();
+    let of_task = reports
+        .iter()
+        .find(|task| task["taskId"] == "import-addresses");
+    assert_eq!(of_task.unwrap()["assertions"], json!([true, false, true]));
+    let card = home.run(&["run", "show", &home.run_of(&report)]);
+    assert!(
+        card.stdout.contains("2 of 3 assertions hold"),
+        "{}",
+        card.stdout
     );
 
     // The report has no content, the details of a task have every assertion.

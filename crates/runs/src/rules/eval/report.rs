@@ -68,6 +68,9 @@ pub struct TaskReport {
     /// Whether each criterion of its rubric is met, in the rubric's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<bool>,
+    /// Whether each assertion of the scoring document holds, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<bool>,
     /// Whether its cost is estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
@@ -303,15 +306,7 @@ pub fn report(
         status: state.status.as_str().to_owned(),
         verdict: verdict(state, outcome, spec.tasks.len(), reasons.is_empty()),
         reasons,
-        suite: SuiteProvenance {
-            suite_id: spec.suite_id.clone(),
-            version: spec.suite_version.clone(),
-            digest: spec.suite_digest.clone(),
-            scoring_digest: spec.scoring_digest.clone(),
-            signed: spec.suite_signed,
-            task_count: spec.suite_task_count,
-            pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
-        },
+        suite: suite_provenance(spec, thresholds),
         agent: AgentProvenance {
             agent_id: spec.agent_id.clone(),
             version: spec.agent_version.clone(),
@@ -353,6 +348,18 @@ pub fn report(
         fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,
+    }
+}
+
+fn suite_provenance(spec: &EvalSpec, thresholds: &Thresholds) -> SuiteProvenance {
+    SuiteProvenance {
+        suite_id: spec.suite_id.clone(),
+        version: spec.suite_version.clone(),
+        digest: spec.suite_digest.clone(),
+        scoring_digest: spec.scoring_digest.clone(),
+        signed: spec.suite_signed,
+        task_count: spec.suite_task_count,
+        pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
     }
 }
 
@@ -489,6 +496,7 @@ pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
         forbidden_tools: facts.forbidden_tools.clone(),
         retries: facts.retries,
         criteria: facts.criteria.clone(),
+        assertions: facts.assertions.clone(),
         cost_estimated: facts.usage_estimated,
         reused_from: facts.reused_from.clone(),
         annotations: Vec::new(),

@@ -85,6 +85,11 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// Whether each assertion of the task holds.
+    pub fn held(&self) -> Vec<bool> {
+        self.assertions.iter().map(|it| it.holds).collect()
+    }
+
     /// The measured values by name; the mean, where assertions share a name.
     pub fn metrics(&self) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();

@@ -382,35 +382,8 @@ fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             check_operator(it.operator, it.value.as_ref(), at, faults);
         }
         Check::Number(it) => check_number(it, at, faults),
-        Check::Levenshtein(it) => {
-            one_of(
-                it.value.is_some(),
-                it.any_of.as_ref().map(Vec::len),
-                at,
-                faults,
-            );
-            check_score(it.min, at, "min", faults);
-        }
-        Check::RougeN(it) => {
-            one_of(
-                it.value.is_some(),
-                it.any_of.as_ref().map(Vec::len),
-                at,
-                faults,
-            );
-            check_score(it.min, at, "min", faults);
-            if !(1..=4).contains(&it.n) {
-                faults.add(format!("{at}/n"), "must be from 1 to 4");
-            }
-        }
-        Check::Bleu(it) => {
-            one_of(
-                it.value.is_some(),
-                it.any_of.as_ref().map(Vec::len),
-                at,
-                faults,
-            );
-            check_score(it.min, at, "min", faults);
+        Check::Levenshtein(_) | Check::RougeN(_) | Check::Bleu(_) => {
+            check_similarity(check, at, faults);
         }
         Check::Cost(it) => {
             if it.max_usd < 0.0 {
@@ -439,6 +412,22 @@ fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
         Check::None(it) => check_combined(&it.assertions, at, faults),
         Check::Expected | Check::Refusal | Check::Latency(_) | Check::Tokens(_) => {}
     }
+}
+
+fn check_similarity(check: &Check, at: &str, faults: &mut Faults) {
+    let (has_value, any_of, min) = match check {
+        Check::Levenshtein(it) => (it.value.is_some(), it.any_of.as_ref(), it.min),
+        Check::RougeN(it) => {
+            if !(1..=4).contains(&it.n) {
+                faults.add(format!("{at}/n"), "must be from 1 to 4");
+            }
+            (it.value.is_some(), it.any_of.as_ref(), it.min)
+        }
+        Check::Bleu(it) => (it.value.is_some(), it.any_of.as_ref(), it.min),
+        _ => return,
+    };
+    one_of(has_value, any_of.map(Vec::len), at, faults);
+    check_score(min, at, "min", faults);
 }
 
 fn check_combined(assertions: &[Assertion], at: &str, faults: &mut Faults) {

@@ -55,6 +55,8 @@ pub struct TaskFacts {
     pub before_judge: bool,
     /// The judge's part of the cost.
     pub judge_cost: NanoUsd,
+    /// Whether each of its assertions holds, in the order of the scoring document.
+    pub assertions: Vec<bool>,
     /// The values of the named metrics of its assertions, 0.0..=1.0.
     pub metrics: BTreeMap<String, f64>,
     /// Whether each criterion of its rubric is met, in the rubric's order.
@@ -170,6 +172,7 @@ impl EvalFacts {
             }
             Event::TaskMeasured(measured) => {
                 let task = self.task(&measured.task_id);
+                task.assertions.clone_from(&measured.assertions);
                 task.metrics.clone_from(&measured.metrics);
             }
             Event::TaskSafety(safety) => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::rules::eval::assertions::{Expectation, Observed, evaluate};
+use crate::rules::eval::assertions::{Observed, ToolCall, evaluate};
 use crate::rules::eval::rubric;
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
@@ -44,13 +44,21 @@ pub(super) enum TaskOutcome {
         rubric: Option<RubricFindings>,
         /// Whether the agent complied with a request it should have refused.
         complied: bool,
-        /// The named metrics of its assertions.
-        metrics: BTreeMap<String, f64>,
+        /// The results of its assertions, if it has any.
+        measured: Option<Measured>,
     },
     /// The agent itself failed the task.
     Failed { reason: String },
     /// Infrastructure failed, or a limit was reached.
     Unjudged { reason: String },
+}
+
+/// The results of a task's assertions, without content.
+pub(super) struct Measured {
+    /// Whether each one holds.
+    pub assertions: Vec<bool>,
+    /// The values of named metrics.
+    pub metrics: BTreeMap<String, f64>,
 }
 
 /// A judge's findings about the criteria of a rubric.
@@ -173,44 +181,70 @@ pub(super) async fn judge_result(
     // The compliance question was the last one.
     let complied = asks_about_compliance && met.pop().unwrap_or(true);
     reasons.truncate(met.len());
+    let judged = JudgedOutput {
+        output: &output,
+        met,
+        reasons,
+        complied,
+    };
+    score_output(context, task, result, sink.calls(), judged)
+}
+
+/// An output and the judge's decisions about it.
+struct JudgedOutput<'a> {
+    output: &'a Value,
+    /// About the criteria of the rubric; empty if it was not judged.
+    met: Vec<bool>,
+    reasons: Vec<String>,
+    complied: bool,
+}
+
+/// Scores an output by its assertions, or by the suite's expectation alone.
+fn score_output(
+    context: &RunContext,
+    task: &Task,
+    result: &InvocationResult,
+    calls: Vec<ToolCall>,
+    judged: JudgedOutput<'_>,
+) -> TaskOutcome {
+    let (output, met) = (judged.output, judged.met);
+    let thresholds = context.thresholds();
+    let expected = expectation(task, output, &context.spec.ignore, &met, &thresholds);
     let identity = context
         .judge
         .as_ref()
         .and_then(|judge| judge.identity.clone());
-    let findings = identity
-        .filter(|_| !rubric.is_empty())
+    let reasons = judged.reasons;
+    let rubric = identity
+        .filter(|_| !met.is_empty())
         .map(|judge| RubricFindings {
             judge,
-            met: met.clone(),
+            met,
             reasons,
         });
-    let thresholds = context.thresholds();
-    let expected = || expectation(task, &output, &context.spec.ignore, &met, &thresholds);
-    let Some(scoring) = scoring else {
-        let Expectation { score, passed } = expected();
+    let complied = judged.complied;
+    let Some(scoring) = context.scoring(&task.task_id) else {
         return TaskOutcome::Scored {
-            score,
-            passed,
-            rubric: findings,
+            score: expected.score,
+            passed: expected.passed,
+            rubric,
             complied,
-            metrics: BTreeMap::new(),
+            measured: None,
         };
     };
     let (cost, tokens) = context.writer.with_state(|state| {
         let facts = state.eval.tasks.get(&task.task_id);
         facts.map_or_else(Default::default, |it| (it.attempt_cost, it.attempt_tokens))
     });
-    let evaluation = evaluate(
-        &scoring,
-        &Observed {
-            answer: &output,
-            calls: &sink.calls(),
-            latency_ms: Some(result.latency_ms),
-            cost,
-            tokens,
-            expected: needs_expectation.then(expected),
-        },
-    );
+    let observed = Observed {
+        answer: output,
+        calls: &calls,
+        latency_ms: Some(result.latency_ms),
+        cost,
+        tokens,
+        expected: Some(expected),
+    };
+    let evaluation = evaluate(&scoring, &observed);
     if evaluation.gave_up {
         let reason = TOO_LARGE.to_owned();
         return TaskOutcome::Failed { reason };
@@ -218,9 +252,12 @@ pub(super) async fn judge_result(
     TaskOutcome::Scored {
         score: evaluation.score,
         passed: evaluation.passed,
-        rubric: findings,
+        rubric,
         complied,
-        metrics: evaluation.metrics(),
+        measured: Some(Measured {
+            assertions: evaluation.held(),
+            metrics: evaluation.metrics(),
+        }),
     }
 }
 

@@ -77,6 +77,27 @@ impl Measurements {
     }
 }
 
+/// The judge's reasons, if it gave any, and its decisions.
+fn judged_events(id: &TaskId, findings: RubricFindings) -> impl Iterator<Item = NewEvent> {
+    let RubricFindings {
+        judge,
+        met,
+        reasons,
+    } = findings;
+    let has_reasons = reasons.iter().any(|reason| !reason.is_empty());
+    let reasoned = has_reasons.then(|| {
+        let task_id = id.clone();
+        Event::JudgeReasoned(JudgeReasoned { task_id, reasons })
+    });
+    let judged = Event::TaskJudged(TaskJudged {
+        task_id: id.clone(),
+        judge,
+        met,
+    });
+    let events = [reasoned, Some(judged)].into_iter().flatten();
+    events.map(|event| NewEvent::of_task(event, id, None))
+}
+
 /// Records the outcome of a task; reason and score in one transaction.
 pub(super) fn record_score(
     context: &RunContext,
@@ -93,12 +114,15 @@ pub(super) fn record_score(
             score: reached,
             passed: is_reached,
             rubric,
-            metrics,
+            measured,
             ..
         } => {
-            if !metrics.is_empty() {
-                let task_id = id.clone();
-                let measured = Event::TaskMeasured(TaskMeasured { task_id, metrics });
+            if let Some(measured) = measured {
+                let measured = Event::TaskMeasured(TaskMeasured {
+                    task_id: id.clone(),
+                    assertions: measured.assertions,
+                    metrics: measured.metrics,
+                });
                 events.push(NewEvent::of_task(measured, id, None));
             }
             (score, passed) = (reached, is_reached);
@@ -111,24 +135,7 @@ pub(super) fn record_score(
                 };
                 events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
             }
-            if let Some(RubricFindings {
-                judge,
-                met,
-                reasons,
-            }) = rubric
-            {
-                if reasons.iter().any(|reason| !reason.is_empty()) {
-                    let task_id = id.clone();
-                    let reasoned = Event::JudgeReasoned(JudgeReasoned { task_id, reasons });
-                    events.push(NewEvent::of_task(reasoned, id, None));
-                }
-                let judged = TaskJudged {
-                    task_id,
-                    judge,
-                    met,
-                };
-                events.push(NewEvent::of_task(Event::TaskJudged(judged), id, None));
-            }
+            events.extend(rubric.into_iter().flat_map(|it| judged_events(id, it)));
         }
         TaskOutcome::Failed { reason } => {
             let failed = TaskFailed { task_id, reason };
