@@ -298,7 +298,9 @@ fn refused(arguments: &Import, fault: Fault) -> Failure {
     let file = arguments.file.file.display();
     let failure = Failure::bad_input("not_imported", format!("{file}: {fault}"));
     match fault {
-        Fault::Format { .. } => failure.or_try("set the format with --format"),
+        Fault::Format { .. } => failure.or_try(
+            "set the format with --format, or the columns with --input, --expected and --id",
+        ),
         Fault::NoTasks(losses) => {
             // The reason that concerns most tasks.
             let most = losses.iter().max_by_key(|loss| loss.left_out.len());

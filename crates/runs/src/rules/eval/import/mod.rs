@@ -140,14 +140,8 @@ fn fill(source: &Source<'_>, options: &Options<'_>, draft: &mut Draft) -> Result
         _ => {}
     }
     let rows = Rows::read(source.bytes)?;
-    for (flag, name) in columns.named() {
-        if !has_path(&rows, name) {
-            return Err(format!(
-                "{flag} names the column `{}`, but its columns are {}",
-                draft::short(name),
-                rows.named_columns()
-            ));
-        }
+    if let Some(reason) = unknown_column(&rows, columns) {
+        return Err(reason);
     }
     match options.format {
         Format::OpenaiEvals => {
@@ -173,6 +167,16 @@ fn fill(source: &Source<'_>, options: &Options<'_>, draft: &mut Draft) -> Result
         }
     }
     Ok(())
+}
+
+/// Why a column that the user names cannot be used.
+fn unknown_column(rows: &Rows, columns: &Columns) -> Option<String> {
+    let (flag, name) = columns.named().find(|(_, name)| !has_path(rows, name))?;
+    Some(format!(
+        "{flag} names the column `{}`, but its columns are {}",
+        draft::short(name),
+        rows.named_columns()
+    ))
 }
 
 /// Whether the first part of a column's path exists.

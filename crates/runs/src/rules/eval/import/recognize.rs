@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::datasets::{Columns, inspect_log, openai_evals, records};
 use super::rows::{Rows, named};
 use super::source::document;
-use super::{Format, traces};
+use super::{Format, traces, unknown_column};
 
 /// A format and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +109,9 @@ fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
             ),
         )
     };
+    if let Some(reason) = unknown_column(rows, columns) {
+        return Recognition::Unknown(reason);
+    }
     if columns.input.is_none()
         && columns.expected.is_none()
         && let Some(recognition) = of_known_columns(rows)
