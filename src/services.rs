@@ -67,7 +67,7 @@ use touchstone_runs::service::runs::{RunServices, Runs};
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::workflows::Workflows;
-use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
+use touchstone_runs::storage::{ContentRetention, Quotas, Retention, StorageLimits};
 use touchstone_runs::webhook_client::WebhookClient;
 
 /// The parts of a host: its store, its adapters and its settings.
@@ -230,9 +230,11 @@ impl Services {
             projections.clone(),
             KINDS,
             deployed.clone(),
-            parts.quotas,
-            parts.retention,
-            parts.content,
+            StorageLimits {
+                quotas: parts.quotas,
+                retention: parts.retention,
+                content: parts.content,
+            },
         ));
         let library = Arc::new(Library::new(store.clone(), KINDS));
         let oasis = Arc::new(OasisLibrary::new(store.clone()));

@@ -180,6 +180,15 @@ impl<'de> Deserialize<'de> for ContentRetention {
     }
 }
 
+/// How much is stored, and for how long.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StorageLimits {
+    /// Of each tenant.
+    pub quotas: Quotas,
+    pub retention: Retention,
+    pub content: ContentRetention,
+}
+
 /// A legal hold: neither requests nor retention delete the run until the hold is released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -21,7 +21,7 @@ use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::storage::Storage;
-use touchstone_runs::storage::{ContentRetention, Quotas, Retention};
+use touchstone_runs::storage::StorageLimits;
 
 use super::publishing::{key, trust};
 
@@ -96,9 +96,7 @@ async fn world() -> World {
         Arc::new(Projections::new(store.clone())),
         KINDS,
         deployments.clone(),
-        Quotas::default(),
-        Retention::default(),
-        ContentRetention::default(),
+        StorageLimits::default(),
     );
     World {
         packs: Packs::new(

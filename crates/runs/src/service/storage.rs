@@ -15,7 +15,7 @@ use crate::rules::run::bundle::{Redactor, has_task_content, without_task_content
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{RunRecord, Work};
 use crate::service::projections::Projections;
-use crate::storage::{ContentRetention, LegalHold, Quotas, Retention, Usage};
+use crate::storage::{LegalHold, Quotas, StorageLimits, Usage};
 use crate::store;
 use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::clock::Clock;
@@ -49,9 +49,7 @@ pub struct Storage {
     projections: Arc<Projections>,
     kinds: Kinds,
     deployments: Arc<dyn AgentDeployments>,
-    quotas: Quotas,
-    retention: Retention,
-    content: ContentRetention,
+    limits: StorageLimits,
     cached_usage: Mutex<HashMap<TenantId, (Instant, Usage)>>,
 }
 
@@ -62,9 +60,7 @@ impl Storage {
         projections: Arc<Projections>,
         kinds: Kinds,
         deployments: Arc<dyn AgentDeployments>,
-        quotas: Quotas,
-        retention: Retention,
-        content: ContentRetention,
+        limits: StorageLimits,
     ) -> Self {
         Self {
             store,
@@ -72,16 +68,14 @@ impl Storage {
             projections,
             kinds,
             deployments,
-            quotas,
-            retention,
-            content,
+            limits,
             cached_usage: Mutex::default(),
         }
     }
 
     /// The quotas of each tenant.
     pub fn quotas(&self) -> &Quotas {
-        &self.quotas
+        &self.limits.quotas
     }
 
     /// The tenant's usage.
@@ -110,7 +104,7 @@ impl Storage {
         let Some((_, used)) = cached_usage.get_mut(tenant) else {
             return Ok(());
         };
-        if let Some(exceeded) = self.quotas.exceeded(used, adding) {
+        if let Some(exceeded) = self.limits.quotas.exceeded(used, adding) {
             return Err(Problem::new(
                 ErrorCode::QuotaExceeded,
                 format!(
@@ -247,7 +241,7 @@ impl Storage {
     /// The store failed.
     pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
         self.mask_all().await?;
-        let Some(before) = self.retention.due_before(self.clock.now()) else {
+        let Some(before) = self.limits.retention.due_before(self.clock.now()) else {
             return Ok(0);
         };
         let (mut after, mut deleted) = (0, 0);
@@ -272,7 +266,7 @@ impl Storage {
     /// The store failed.
     pub async fn delete_content(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
         self.mask_all().await?;
-        let Some((kept, before)) = self.content.due(self.clock.now()) else {
+        let Some((kept, before)) = self.limits.content.due(self.clock.now()) else {
             return Ok(0);
         };
         let (mut after, mut deleted) = (0, 0);
@@ -308,7 +302,10 @@ impl Storage {
         if self.is_evidence(record).await.unwrap_or(true) {
             return Ok(false);
         }
-        let reasons = vec![format!("retention: {} days", self.retention.runs_days)];
+        let reasons = vec![format!(
+            "retention: {} days",
+            self.limits.retention.runs_days
+        )];
         let run = &record.run_id;
         let decision = self.decision(RETENTION_PRINCIPAL, "runs:delete", run, reasons);
         Ok(self.delete_as(record, &decision).await? == RunDeletion::Deleted)
