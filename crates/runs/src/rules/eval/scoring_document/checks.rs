@@ -232,10 +232,6 @@ pub enum Quantifier {
     All,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde asks for"
-)]
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
