@@ -196,9 +196,9 @@ fn assertions_that_share_a_metric_are_averaged() {
 fn patterns_that_hang_other_engines_end_quickly(#[case] pattern: &str) {
     let assertion = json!({"type": "regex", "pattern": pattern});
     let answer = json!(format!("{}!", "a".repeat(50_000)));
-    let start = std::time::Instant::now();
-    evaluated(&json!({"assertions": [assertion]}), &answer);
-    assert!(start.elapsed().as_secs() < 30);
+    // An engine that backtracks would not come back within a lifetime.
+    let result = evaluated(&json!({"assertions": [assertion]}), &answer);
+    assert!(!result.gave_up);
 }
 
 #[test]
