@@ -35,7 +35,7 @@ async fn try_store(
         Some(eval) => library.suite(&eval.suite_digest).await.ok().flatten(),
         None => None,
     };
-    let thresholds = thresholds.map(|suite| suite.thresholds.clone().unwrap_or_default());
+    let thresholds = thresholds.map(|suite| suite.thresholds.unwrap_or_default());
     let (status, result) = projections
         .with_state(&run.run_id, |state| {
             let result = match eval.zip(thresholds.as_ref()) {
