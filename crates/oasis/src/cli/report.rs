@@ -99,7 +99,6 @@ impl Arguments {
 }
 
 pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
-    resolve_all(context, vec![&mut arguments.run]).await?;
     let terminal = context.terminal();
     let form = arguments.form(terminal.json())?;
     if terminal.json() && arguments.is_stdout() && !matches!(form, Form::Json | Form::Verdict) {
@@ -108,6 +107,7 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
                 .or_try("omit --json, or write to a file with --output"),
         );
     }
+    resolve_all(context, vec![&mut arguments.run]).await?;
     let session = context.read().await?;
     let bytes = fetch(session.client(), &arguments.run, form)
         .await

@@ -103,8 +103,8 @@ async fn events_and_differences_show_answers_only_with_the_scope_of_content() {
     }
     let run = &runs[0];
     let views = [
-        format!("/v1/runs/{run}/events"),
-        format!("/v1/runs/{run}/events?bufferMs=100"),
+        format!("/v1/runs/{run}/events?streamMode=debug"),
+        format!("/v1/runs/{run}/events?streamMode=debug&bufferMs=100"),
         format!("/v1/runs/{run}/events/poll"),
         format!("/v1/runs/{run}:diff?against={}", runs[1]),
     ];

@@ -203,8 +203,7 @@ async fn choose_evidence(context: &Context<'_>, promote: &mut Promote) -> Result
     };
     let records = optional(client.get(&path(agent)).await)?;
     let records: Vec<AgentDeployment> = serde_json::from_value(records).unwrap_or_default();
-    let version = version.to_string();
-    let record = records.iter().find(|it| it.version.to_string() == version);
+    let record = records.iter().find(|it| it.version == *version);
     let before_service = [DeploymentState::Draft, DeploymentState::Test];
     if record.is_none_or(|it| before_service.contains(&it.state)) {
         return Ok(());

@@ -18,6 +18,9 @@ use touchstone_openwop::annotation::Annotation;
 /// Replaces content.
 pub const REDACTED: &str = "[REDACTED]";
 
+/// Replaces a hash of content; it has the form of a hash, because schemas require it.
+const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
 /// Members of `configurable` that are settings; all other members are the caller's content.
 const SETTINGS: &[&str] = &[
     "baselineRunId",
@@ -107,6 +110,9 @@ impl Redactor {
                     for (name, value) in payload {
                         if content.contains(&name.as_str()) {
                             self.content(value);
+                            if name == "argsHash" && !value.is_null() {
+                                *value = json!(NO_HASH);
+                            }
                         } else {
                             self.mask_credentials(value);
                         }
@@ -294,7 +300,7 @@ mod tests {
     #[case("agent.handoff", json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": "canary"}),
         json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": REDACTED}))]
     #[case("agent.toolCalled", json!({"callId": "c", "inputs": {"pin": 1234}, "argsHash": "b3184313"}),
-        json!({"callId": "c", "inputs": {"redacted": REDACTED}, "argsHash": REDACTED}))]
+        json!({"callId": "c", "inputs": {"redacted": REDACTED}, "argsHash": NO_HASH}))]
     #[case("agent.toolReturned", json!({"callId": "c", "outcome": 7, "status": "ok"}),
         json!({"callId": "c", "outcome": REDACTED, "status": "ok"}))]
     #[case("agent.toolReturned", json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [1], "status": "forbidden"}),
