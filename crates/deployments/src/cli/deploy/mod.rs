@@ -203,7 +203,8 @@ async fn choose_evidence(context: &Context<'_>, promote: &mut Promote) -> Result
     };
     let records = optional(client.get(&path(agent)).await)?;
     let records: Vec<AgentDeployment> = serde_json::from_value(records).unwrap_or_default();
-    let record = records.iter().find(|it| it.version == *version);
+    let version = version.to_string();
+    let record = records.iter().find(|it| it.version == version);
     let before_service = [DeploymentState::Draft, DeploymentState::Test];
     if record.is_none_or(|it| before_service.contains(&it.state)) {
         return Ok(());
