@@ -70,7 +70,13 @@ pub fn conditions(
     if statistics.gate.verdict != GateVerdict::Pass {
         found.push(Unmet {
             condition: Condition::Confidence,
-            message: statistics.gate.reasons.join("; "),
+            message: match statistics.gate.reasons.as_slice() {
+                [] => format!(
+                    "the score is significantly below {:.2}",
+                    statistics.gate.threshold
+                ),
+                reasons => reasons.join("; "),
+            },
         });
     }
     if statistics.gate.attempts.voided.contains(&report.run_id) {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::trials::{Trials, TrialsByTask, by_task};
 use super::attempts::{self, Attempt, AttemptIds};
 use super::report::{EvalReport, TaskOutcome};
+use super::scoring::tasks as counted_tasks;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{
     Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin,
@@ -491,9 +492,9 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
             looks => format!(" in {looks} attempts"),
         };
         reasons.push(format!(
-            "the interval of the score {score:.3} over {} tasks{runs} is {:.3} to {:.3}, which \
+            "the interval of the score {score:.3} over {}{runs} is {:.3} to {:.3}, which \
              includes {threshold:.3}",
-            scores.len(),
+            counted_tasks(scores.len()),
             it.low.max(0.0),
             it.high.min(1.0)
         ));
