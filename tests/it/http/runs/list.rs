@@ -125,7 +125,7 @@ async fn tags_group_runs_and_show_in_the_report() {
     assert_eq!(tagged.status, StatusCode::OK, "{tagged:?}");
     assert_eq!(tagged.json()["tags"], json!(["nightly", "prompt-2"]));
     let listed = host.get(&format!("{PATH}?tag=prompt-2")).await.json();
-    assert_eq!(ids(&listed), [first.clone()]);
+    assert_eq!(ids(&listed), std::slice::from_ref(&first));
     assert_eq!(listed["runs"][0]["tags"], json!(["nightly", "prompt-2"]));
     let report = host.get(&format!("{PATH}/{first}/report")).await.json();
     assert_eq!(report["tags"], json!(["nightly", "prompt-2"]));

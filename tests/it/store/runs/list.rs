@@ -206,7 +206,7 @@ async fn the_result_of_a_run_is_stored_once_it_has_ended(
     run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), true)
         .await
         .unwrap();
-    assert_eq!(missing().await, [run.clone()]);
+    assert_eq!(missing().await, std::slice::from_ref(&run));
     let result = RunResult {
         completed_at: Some(at(9)),
         verdict: Some(Verdict::Fail),
