@@ -46,7 +46,7 @@ mod tests {
     ];
 
     #[rstest]
-    #[case::typing_error("vendor.acme.traige.default", &["vendor.acme.triage.default", "vendor.acme.summary.default"])]
+    #[case::typing_error("vendor.acme.traige.default", &["vendor.acme.triage.default", "vendor.acme.triage.fast", "vendor.acme.summary.default"])]
     #[case::part("triage", &["vendor.acme.triage.fast", "vendor.acme.triage.default"])]
     #[case::letter_case("VENDOR.OTHER.AGENT", &["vendor.other.agent"])]
     #[case::short("ag", &[])]

@@ -99,8 +99,7 @@ mod tests {
 
     #[test]
     fn a_finding_is_at_the_step_that_first_shows_it() {
-        let key =
-            "AKIAIOSFODNN7EXAMPLE aws_secret_access_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+        let key = "ghp_Zk3pQ9vT1mB7nC2xR8sW4uY6";
         let steps = entries(&[
             json!({"step": "started"}),
             json!({"step": "toolCalled", "tool": "crm:find", "callId": "c1", "arguments": {"q": "a"}}),
