@@ -331,7 +331,7 @@ impl Bench {
             judge: self
                 .judge
                 .as_ref()
-                .and_then(|judge| JudgePin::of(judge, &suite.suite)),
+                .and_then(|judge| JudgePin::of(judge, &suite.suite, None)),
             safety_judge: None,
             modes: vec![EvalMode::Golden],
             modes_left_out: Vec::new(),

@@ -221,7 +221,7 @@ pub struct EvalReport {
     /// Fingerprint of the key that signed that cassette, if the signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
-    /// The judge of its rubrics, if it has any.
+    /// The judge of its rubrics and judged assertions, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeProvenance>,
     /// The judge that checks for missing refusals, in mode `adversarial`.
@@ -311,6 +311,7 @@ impl EvalReport {
         self.modes
             .iter()
             .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
+            || self.judge.is_some()
             || self.safety_judge.is_some()
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
 use crate::rules::eval::rubric::{identity, safety_identity};
+use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
@@ -246,8 +247,8 @@ pub struct EvalSpec {
     /// The model the class resolved to. The run never resumes on another model, because its verdict
     /// would describe neither.
     pub model: ModelPin,
-    /// The judge of its rubric tasks; absent if it has none. A run never resumes under another
-    /// judge.
+    /// The judge of its rubrics and judged assertions; absent if it has none. A run never resumes
+    /// under another judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgePin>,
     /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
@@ -426,11 +427,16 @@ pub struct JudgePin {
 }
 
 impl JudgePin {
-    /// The judge of this suite's rubrics on this model; `None` for a suite without rubrics.
-    pub fn of(model: &ModelPin, suite: &AgentEvalSuite) -> Option<Self> {
+    /// The judge of this suite's rubrics and judged assertions on this model; `None` if nothing is
+    /// judged.
+    pub fn of(
+        model: &ModelPin,
+        suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
+    ) -> Option<Self> {
         Some(Self {
             model: model.clone(),
-            identity: identity(model, suite)?,
+            identity: identity(model, suite, scoring)?,
         })
     }
 

@@ -29,7 +29,10 @@ impl Runs {
         let judge = self.models.judge();
         let judging = judge.as_ref().map(ModelBinding::pin);
         let rubric_judge = match (&eval.judge, &judging) {
-            (Some(_), Some(model)) => JudgePin::of(model, self.suite_of(eval).await?.as_ref()),
+            (Some(_), Some(model)) => {
+                let (suite, scoring) = (self.suite_of(eval).await?, self.scoring_of(eval).await?);
+                JudgePin::of(model, &suite, scoring.as_deref())
+            }
             _ => None,
         };
         let has_safety_judge = eval.safety_judge.is_some();

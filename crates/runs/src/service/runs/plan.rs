@@ -108,6 +108,13 @@ impl Runs {
             }
             None => None,
         };
+        let scoring = match suite.as_ref().and_then(|suite| suite.scoring.as_ref()) {
+            Some(digest) => {
+                let scoring = self.library.scoring(digest).await;
+                Some(scoring.map_err(|cause| internal(&cause))?)
+            }
+            None => None,
+        };
         let agent = self.agent(tenant, &request, remote).await?;
         let baseline = self.baseline(tenant, &request).await?;
         if let Some(run) = &request.tasks.failed_of {
@@ -130,6 +137,7 @@ impl Runs {
             document,
             digest: &suite.digest,
             scoring: suite.scoring.as_deref(),
+            scoring_document: scoring.as_deref(),
             signed: suite.signed,
         });
         let agent = agent.as_ref().map(|agent| AgentFacts {

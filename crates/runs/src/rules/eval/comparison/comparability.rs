@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{ComparisonSide, Difference, ExclusionReason};
 use crate::rules::eval::rubric::rubric;
 use crate::rules::eval::scoring::DEFAULT_PASS_SCORE;
+use crate::rules::eval::scoring_document::Check;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::Task;
 
@@ -32,7 +33,11 @@ pub fn exclusion_rule<'a>(
         if !same_scoring && scoring(baseline, id) != scoring(candidate, id) {
             return Some(ExclusionReason::TaskChanged);
         }
-        (!same_judge && rubric(task).is_some()).then_some(ExclusionReason::JudgeChanged)
+        let is_judged = || {
+            let scoring = scoring(candidate, id);
+            rubric(task).is_some() || scoring.is_some_and(|it| it.has(Check::is_judged))
+        };
+        (!same_judge && is_judged()).then_some(ExclusionReason::JudgeChanged)
     }
 }
 

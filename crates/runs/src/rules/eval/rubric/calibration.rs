@@ -346,7 +346,7 @@ mod tests {
             provider: "p".to_owned(),
             model: "examiner-1".to_owned(),
         };
-        JudgePin::of(&model, &suite(1)).unwrap()
+        JudgePin::of(&model, &suite(1), None).unwrap()
     }
 
     fn compared(scores: impl Fn(u32) -> f64, count: u32) -> Result<Calibration, Unusable> {

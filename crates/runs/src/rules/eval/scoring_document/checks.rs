@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Assertion;
+pub use super::judged::ClosedQuestion;
 
 /// What an assertion checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,13 +36,14 @@ pub enum Check {
     ToolNotCalled(ToolNotCalled),
     /// The answer declines the request.
     Refusal,
+    ClosedQuestion(ClosedQuestion),
     All(Combined),
     Any(Combined),
     None(Nested),
 }
 
 /// The names of all types.
-pub const TYPES: [&str; 26] = [
+pub const TYPES: [&str; 27] = [
     "expected",
     "equals",
     "contains",
@@ -65,6 +67,7 @@ pub const TYPES: [&str; 26] = [
     "tools-called-in-order",
     "tool-not-called",
     "refusal",
+    "closed-question",
     "all",
     "any",
     "none",
@@ -97,10 +100,21 @@ impl Check {
             Self::ToolsCalledInOrder(_) => "tools-called-in-order",
             Self::ToolNotCalled(_) => "tool-not-called",
             Self::Refusal => "refusal",
+            Self::ClosedQuestion(_) => "closed-question",
             Self::All(_) => "all",
             Self::Any(_) => "any",
             Self::None(_) => "none",
         }
+    }
+
+    /// Whether it is decided outside of this host, by a judge, another model or a command.
+    pub const fn is_external(&self) -> bool {
+        self.is_judged()
+    }
+
+    /// Whether a judge decides it.
+    pub const fn is_judged(&self) -> bool {
+        matches!(self, Self::ClosedQuestion(_))
     }
 
     /// The assertions that a combinator combines.

@@ -5,8 +5,10 @@
 //! [`assertions`](super::assertions) evaluates it.
 
 pub mod checks;
+pub mod judged;
 pub mod limits;
 pub mod path;
+pub mod place;
 pub mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 pub use checks::Check;
+pub use place::Place;
 use touchstone_kit::ids::TaskId;
 
 /// The only version of the format.
@@ -113,6 +116,15 @@ impl EffectiveScoring<'_> {
         let mut found = false;
         for assertion in &self.assertions {
             assertion.visit(&mut |it| found |= wanted(&it.check));
+        }
+        found
+    }
+
+    /// The assertions that are decided outside of this host, with their positions.
+    pub fn external(&self) -> Vec<(String, &Assertion)> {
+        let mut found = Vec::new();
+        for (index, assertion) in self.assertions.iter().enumerate() {
+            place::collect_external(assertion, Place::top(index), &mut found);
         }
         found
     }

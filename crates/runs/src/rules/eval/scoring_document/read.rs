@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::checks::{Check, Operator, TYPES};
-use super::limits::{MAX_ASSERTIONS, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING, compile};
+use super::limits::{
+    MAX_ASSERTIONS, MAX_JUDGED_TEXT, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING, compile,
+};
 use super::{Assertion, ScoringDocument, VERSION, path};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::{integrity, json};
@@ -382,6 +384,7 @@ fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             check_operator(it.operator, it.value.as_ref(), at, faults);
         }
         Check::Number(it) => check_number(it, at, faults),
+        Check::ClosedQuestion(_) => check_judged(check, at, faults),
         Check::Levenshtein(_) | Check::RougeN(_) | Check::Bleu(_) => {
             check_similarity(check, at, faults);
         }
@@ -428,6 +431,22 @@ fn check_similarity(check: &Check, at: &str, faults: &mut Faults) {
     };
     one_of(has_value, any_of.map(Vec::len), at, faults);
     check_score(min, at, "min", faults);
+}
+
+fn check_judged(check: &Check, at: &str, faults: &mut Faults) {
+    if let Check::ClosedQuestion(it) = check {
+        check_prompt(&it.question, &format!("{at}/question"), faults);
+    }
+}
+
+/// A text that a judge is given.
+fn check_prompt(text: &str, at: &str, faults: &mut Faults) {
+    if text.trim().is_empty() {
+        faults.add(at, "is empty; write what the judge decides");
+    }
+    if text.len() > MAX_JUDGED_TEXT {
+        faults.add(at, format!("is longer than {MAX_JUDGED_TEXT} bytes"));
+    }
 }
 
 fn check_combined(assertions: &[Assertion], at: &str, faults: &mut Faults) {

@@ -11,7 +11,7 @@ pub mod transcript;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::assertions::{AssertionResult, Observed, ToolCall, evaluate};
+use super::assertions::{AssertionResult, External, Observed, ToolCall, evaluate};
 use super::matching::compared;
 use super::report::{TaskOutcome, outcome_of};
 use super::rubric::rubric;
@@ -202,6 +202,10 @@ fn assertions(
         cost: facts.attempt_cost,
         tokens: facts.attempt_tokens,
         expected: Some(expectation(task, answer, measure.ignore, met, thresholds)),
+        external: External {
+            decisions: &facts.decisions,
+            reasons: &log.assertion_reasons,
+        },
     };
     evaluate(&scoring, &observed).assertions
 }

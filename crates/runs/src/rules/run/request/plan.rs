@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::parse::CreateRun;
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
@@ -77,6 +78,8 @@ pub struct SuiteFacts<'a> {
     pub digest: &'a str,
     /// The digest of its scoring document.
     pub scoring: Option<&'a str>,
+    /// The scoring document.
+    pub scoring_document: Option<&'a ScoringDocument>,
     /// Whether a trusted signature covers it.
     pub signed: bool,
 }
@@ -128,8 +131,9 @@ pub fn plan(
         check_no_suite_options(&request)?;
     }
     let scoring_digest = suite.scoring.filter(|_| kind.is_none());
-    let mut scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    let mut scoring = scoring(suite, modes, kind.as_mut(), judge)?;
     scoring.tasks = request.tasks.select(document, scoring.tasks)?;
+    check_judge(suite, &scoring)?;
     check_tasks(document, agent, limits, kind.is_some())?;
     let baseline = pin_baseline(&request, suite, &scoring, baseline)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
@@ -262,7 +266,7 @@ impl Scoring {
 }
 
 fn scoring(
-    suite: &AgentEvalSuite,
+    facts: &SuiteFacts<'_>,
     modes: Vec<EvalMode>,
     kind: Option<&mut KindPlan>,
     judge: Option<&ModelPin>,
@@ -275,6 +279,7 @@ fn scoring(
             safety_judge: None,
         });
     }
+    let suite = facts.document;
     let adversarial = modes.contains(&EvalMode::Adversarial);
     let live = modes.contains(&EvalMode::LiveShadow);
     // With a judge, rubric expectations also count in adversarial and live runs: those modes
@@ -293,15 +298,40 @@ fn scoring(
              tasks; add the mode `rubric`",
         ));
     }
+    let judged = rubrics || first_judged(facts, &tasks).is_some();
     Ok(Scoring {
         tasks,
         // The judge is pinned only if something is judged.
         judge: judge
-            .filter(|_| rubrics)
-            .and_then(|model| JudgePin::of(model, suite)),
+            .filter(|_| judged)
+            .and_then(|model| JudgePin::of(model, suite, facts.scoring_document)),
         safety_judge: judge.filter(|_| adversarial).map(JudgePin::of_safety),
         modes,
     })
+}
+
+/// The first of these tasks with an assertion that a judge decides.
+fn first_judged<'a>(suite: &SuiteFacts<'_>, tasks: &'a [TaskId]) -> Option<&'a TaskId> {
+    let document = suite.scoring_document?;
+    tasks.iter().find(|task| {
+        let scoring = document.of_task(task);
+        scoring.is_some_and(|scoring| scoring.has(Check::is_judged))
+    })
+}
+
+/// Whether there is a judge if an assertion needs one.
+fn check_judge(suite: &SuiteFacts<'_>, scoring: &Scoring) -> Result<(), Problem> {
+    match first_judged(suite, &scoring.tasks) {
+        Some(task) if scoring.judge.is_none() => Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "a judge decides assertions of task `{task}`, and this host has none; configure a \
+                 judge (`[judge]`, --judge-url), or leave such tasks out"
+            ),
+        )
+        .with("reason", "judge_missing")),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the host accepts that many tasks and the agent accepts their inputs. An evaluation kind

@@ -70,7 +70,9 @@ impl EvalExecutor {
         let scoring = self.load_scoring(run, spec, writer).await?;
         let failed = |error: RunError| fail(writer, error);
         let model = self.model_of(run, spec).map_err(failed)?;
-        let judge = self.judge_of(spec, &suite).map_err(failed)?;
+        let judge = self
+            .judge_of(spec, &suite, scoring.as_deref())
+            .map_err(failed)?;
         let live = self.live_tools_of(spec).map_err(failed)?;
         let tasks = suite
             .tasks

@@ -10,11 +10,12 @@ use crate::rules::eval::assertions::{Observed, ToolCall, evaluate};
 use crate::rules::eval::rubric;
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
-use crate::rules::eval::scoring_document::Check;
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::record::{EvalSpec, JudgePin};
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::external::{self, External};
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::judge::judge as judge_output;
 use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult};
@@ -24,11 +25,14 @@ use touchstone_agents::rules::FailureReason;
 use touchstone_openwop::events::RunError;
 use touchstone_openwop::suite::{AgentEvalSuite, Task};
 
+/// The label of a task that needs a judge in a run without one.
+pub(super) const JUDGE_MISSING: &str = "judge_missing";
+
 /// The judge of a run and its model.
 pub(super) struct RunJudge {
-    model: ModelBinding,
-    /// The identity of the rubric judge, if the run has rubrics.
-    identity: Option<String>,
+    pub model: ModelBinding,
+    /// The identity of the judge of rubrics and assertions, if the run has any.
+    pub identity: Option<String>,
     /// Whether the judge checks for compliance with requests the agent should have refused.
     checks_compliance: bool,
 }
@@ -46,6 +50,8 @@ pub(super) enum TaskOutcome {
         complied: bool,
         /// The results of its assertions, if it has any.
         measured: Option<Measured>,
+        /// What was decided about them outside of this host.
+        external: External,
     },
     /// The agent itself failed the task.
     Failed { reason: String },
@@ -80,6 +86,7 @@ impl EvalExecutor {
         &self,
         spec: &EvalSpec,
         suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
     ) -> Result<Option<RunJudge>, RunError> {
         let Some(pinned) = spec.judged_by() else {
             return Ok(None);
@@ -88,7 +95,7 @@ impl EvalExecutor {
             let model = &binding.pin();
             let rubrics = spec.judge.as_ref();
             let safety = spec.safety_judge.as_ref();
-            rubrics.is_none_or(|pin| JudgePin::of(model, suite).as_ref() == Some(pin))
+            rubrics.is_none_or(|pin| JudgePin::of(model, suite, scoring).as_ref() == Some(pin))
                 && safety.is_none_or(|pin| JudgePin::of_safety(model) == *pin)
                 && binding.identity().serves(&pinned)
         };
@@ -156,7 +163,7 @@ pub(super) async fn judge_result(
         match (questions.is_empty(), &context.judge) {
             (true, _) => (Vec::new(), Vec::new()),
             (false, None) => {
-                let reason = "judge_missing".to_owned();
+                let reason = JUDGE_MISSING.to_owned();
                 return TaskOutcome::Unjudged { reason };
             }
             (false, Some(judge)) => {
@@ -181,11 +188,16 @@ pub(super) async fn judge_result(
     // The compliance question was the last one.
     let complied = asks_about_compliance && met.pop().unwrap_or(true);
     reasons.truncate(met.len());
+    let external = match external::decide(context, task, scoring.as_ref(), &output, sink).await {
+        Ok(external) => external,
+        Err(reason) => return unjudged(context, reason),
+    };
     let judged = JudgedOutput {
         output: &output,
         met,
         reasons,
         complied,
+        external,
     };
     score_output(context, task, result, sink.calls(), judged)
 }
@@ -197,6 +209,7 @@ struct JudgedOutput<'a> {
     met: Vec<bool>,
     reasons: Vec<String>,
     complied: bool,
+    external: External,
 }
 
 /// Scores an output by its assertions, or by the suite's expectation alone.
@@ -222,7 +235,7 @@ fn score_output(
             met,
             reasons,
         });
-    let complied = judged.complied;
+    let (complied, external) = (judged.complied, judged.external);
     let Some(scoring) = context.scoring(&task.task_id) else {
         return TaskOutcome::Scored {
             score: expected.score,
@@ -230,6 +243,7 @@ fn score_output(
             rubric,
             complied,
             measured: None,
+            external: External::default(),
         };
     };
     let (cost, tokens) = context.writer.with_state(|state| {
@@ -243,11 +257,16 @@ fn score_output(
         cost,
         tokens,
         expected: Some(expected),
+        external: external.observed(),
     };
     let evaluation = evaluate(&scoring, &observed);
     if evaluation.gave_up {
         let reason = TOO_LARGE.to_owned();
         return TaskOutcome::Failed { reason };
+    }
+    if evaluation.undecided {
+        let reason = JUDGE_MISSING.to_owned();
+        return TaskOutcome::Unjudged { reason };
     }
     TaskOutcome::Scored {
         score: evaluation.score,
@@ -258,6 +277,7 @@ fn score_output(
             assertions: evaluation.held(),
             metrics: evaluation.metrics(),
         }),
+        external,
     }
 }
 

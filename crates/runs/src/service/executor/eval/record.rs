@@ -115,8 +115,10 @@ pub(super) fn record_score(
             passed: is_reached,
             rubric,
             measured,
+            external,
             ..
         } => {
+            events.extend(external.events(id));
             if let Some(measured) = measured {
                 let measured = Event::TaskMeasured(TaskMeasured {
                     task_id: id.clone(),

@@ -56,7 +56,7 @@ impl Runs {
         })?;
         let document = self.rubric_suite(&caller.tenant, &request.suite).await?;
         let paired = pair(&document, &request.samples, request.allow_few).map_err(unusable)?;
-        let judge = JudgePin::of(&model.pin(), &document)
+        let judge = JudgePin::of(&model.pin(), &document, None)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
         let bound = bound(request.max_cost, self.limits.max_cost_per_suite)?;
         check_cost(likely_cost(&paired, model.model.info().price), bound)?;

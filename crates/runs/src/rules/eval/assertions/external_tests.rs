@@ -1,0 +1,133 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::tests::document;
+use super::*;
+use touchstone_kit::ids::TaskId;
+use touchstone_openwop::events::{AssertionDecision, AssertionReason};
+
+pub(super) fn decision(assertion: &str, by: &str, score: f64, holds: bool) -> AssertionDecision {
+    AssertionDecision {
+        assertion: assertion.to_owned(),
+        by: by.to_owned(),
+        score,
+        holds,
+        label: None,
+        verdicts: Vec::new(),
+    }
+}
+
+pub(super) fn decided(
+    entry: &Value,
+    decisions: &[AssertionDecision],
+    reasons: &[AssertionReason],
+) -> Evaluation {
+    let document = document(entry);
+    let observed = Observed {
+        answer: &json!("On Monday."),
+        calls: &[],
+        latency_ms: None,
+        cost: NanoUsd(0),
+        tokens: 0,
+        expected: None,
+        external: External { decisions, reasons },
+    };
+    evaluate(&document.of_task(&TaskId::from("t")).unwrap(), &observed)
+}
+
+fn question() -> Value {
+    json!({"type": "closed-question", "question": "Does it name a day?"})
+}
+
+#[rstest]
+#[case::yes(true, false, true)]
+#[case::no(false, false, false)]
+#[case::yes_negated(true, true, false)]
+#[case::no_negated(false, true, true)]
+fn a_closed_question_holds_if_the_judge_says_yes(
+    #[case] yes: bool,
+    #[case] not: bool,
+    #[case] holds: bool,
+) {
+    let mut assertion = question();
+    assertion["not"] = json!(not);
+    let score = if yes { 1.0 } else { 0.0 };
+    let result = decided(
+        &json!({"assertions": [assertion]}),
+        &[decision("0", "j", score, yes)],
+        &[],
+    );
+    assert_eq!(result.held(), [holds]);
+    assert_eq!(result.passed, holds);
+}
+
+#[rstest]
+#[case::plain(false)]
+#[case::negated(true)]
+fn an_assertion_without_a_recorded_decision_has_no_result(#[case] not: bool) {
+    let mut assertion = question();
+    assertion["not"] = json!(not);
+    let entry = json!({"assertions": [assertion]});
+    // The decision is about another place.
+    let result = decided(&entry, &[decision("0.0", "j", 1.0, true)], &[]);
+    assert!(result.undecided && !result.passed);
+    assert_eq!(result.assertions, []);
+}
+
+#[test]
+fn a_decision_is_found_by_the_place_of_its_assertion() {
+    let entry = json!({"assertions": [
+        {"type": "contains", "value": "Monday"},
+        {"type": "all", "assertions": [question(), {"type": "any", "assertions": [question()]}]},
+    ]});
+    let decisions = [
+        decision("1.0", "j", 0.0, false),
+        decision("1.1.0", "j", 1.0, true),
+    ];
+    let result = decided(&entry, &decisions, &[]);
+    let nested: Vec<bool> = result.assertions[1]
+        .assertions
+        .iter()
+        .map(|it| it.holds)
+        .collect();
+    assert_eq!(nested, [false, true]);
+    let scoring = document(&entry);
+    let scoring = scoring.of_task(&TaskId::from("t")).unwrap();
+    let places: Vec<String> = scoring.external().into_iter().map(|(it, _)| it).collect();
+    assert_eq!(places, ["1.0", "1.1.0"]);
+}
+
+#[rstest]
+#[case::majority(&[true, true, false], true, 2.0 / 3.0)]
+#[case::minority(&[true, false, false], false, 1.0 / 3.0)]
+#[case::tie(&[true, false], false, 0.5)]
+fn the_majority_of_several_judges_decides(
+    #[case] said: &[bool],
+    #[case] holds: bool,
+    #[case] value: f64,
+) {
+    let decisions: Vec<AssertionDecision> = said
+        .iter()
+        .enumerate()
+        .map(|(n, yes)| decision("0", &n.to_string(), if *yes { 1.0 } else { 0.0 }, *yes))
+        .collect();
+    let result = decided(&json!({"assertions": [question()]}), &decisions, &[]);
+    assert_eq!(result.held(), [holds]);
+    assert!((result.assertions[0].value - value).abs() < 1e-12);
+}
+
+#[test]
+fn the_reason_of_a_judge_is_shown_with_its_decision() {
+    let reason = AssertionReason {
+        assertion: "0".to_owned(),
+        by: "j".to_owned(),
+        reason: "It says Monday.".to_owned(),
+    };
+    let result = decided(
+        &json!({"assertions": [question()]}),
+        &[decision("0", "j", 1.0, true)],
+        &[reason],
+    );
+    let found = result.assertions[0].found.as_deref();
+    assert_eq!(found, Some("yes: It says Monday."));
+}
