@@ -5,6 +5,7 @@
 //! [`form`]s.
 
 pub mod form;
+pub mod lists;
 pub mod prompt;
 pub mod verdict;
 
