@@ -342,6 +342,7 @@ impl Bench {
                 .map(|task| task.task_id.clone())
                 .collect(),
             baseline: None,
+            compares_answers: false,
             ignore: Vec::new(),
             concurrency: 4,
             temperature: None,

@@ -291,6 +291,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 },
                 judge: None,
                 safety_judge: None,
+                compares_answers: false,
                 modes: vec![EvalMode::Golden],
                 modes_left_out: Vec::new(),
                 tasks: tasks.collect(),

@@ -264,6 +264,10 @@ pub struct EvalSpec {
     /// Baseline of a `regression` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
+    /// Whether assertions compare answers with those of the baseline. Such assertions are left out of
+    /// other runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compares_answers: bool,
     /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{Verdict, report};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
@@ -14,6 +15,7 @@ use crate::rules::run::request::{
 };
 use crate::service::library::LoadedAgent;
 use crate::service::runs::Runs;
+use crate::store;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_host::service::fault::internal;
@@ -60,6 +62,7 @@ pub(super) struct FoundBaseline {
     /// Whether every task has a result.
     conclusive: bool,
     aggregate_score: f64,
+    keeps_answers: bool,
 }
 
 impl FoundBaseline {
@@ -76,6 +79,7 @@ impl FoundBaseline {
             suite_version: &self.eval.suite_version,
             scoring_digest: self.eval.scoring_digest.as_deref(),
             aggregate_score: self.aggregate_score,
+            keeps_answers: self.keeps_answers,
         }
     }
 }
@@ -233,7 +237,10 @@ impl Runs {
                 report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;
+        let kept = store::storage::content_kept(&self.store, run).await;
+        let kept = kept.map_err(|cause| internal(&cause))?;
         Ok(Some(FoundBaseline {
+            keeps_answers: kept == Some(ContentKept::All),
             run_id: record.run_id.clone(),
             eval,
             conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),

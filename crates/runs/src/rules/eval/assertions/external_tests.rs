@@ -30,7 +30,11 @@ pub(super) fn decided(
         cost: NanoUsd(0),
         tokens: 0,
         expected: None,
-        external: External { decisions, reasons },
+        external: External {
+            decisions,
+            reasons,
+            has_baseline: true,
+        },
     };
     evaluate(&document.of_task(&TaskId::from("t")).unwrap(), &observed)
 }
@@ -130,4 +134,76 @@ fn the_reason_of_a_judge_is_shown_with_its_decision() {
     );
     let found = result.assertions[0].found.as_deref();
     assert_eq!(found, Some("yes: It says Monday."));
+}
+
+/// Every judged type with one decision: its score, and whether the assertion holds.
+#[rstest]
+#[case::measure_reached(json!({"type": "faithfulness"}), 0.5, true)]
+#[case::measure_not_reached(json!({"type": "answer-relevance"}), 0.4, false)]
+#[case::own_minimum(json!({"type": "context-precision", "min": 0.9}), 0.8, false)]
+#[case::recall(json!({"type": "context-recall", "reference": "r", "min": 0.3}), 0.3, true)]
+#[case::relevance(json!({"type": "context-relevance", "min": 0.0}), 0.0, true)]
+#[case::rubric_share(json!({"type": "rubric", "criteria": [{"criterion": "c"}], "min": 0.5}), 0.5, true)]
+#[case::rubric_share_not_reached(json!({"type": "rubric", "criteria": [{"criterion": "c"}], "min": 0.6}), 0.5, false)]
+#[case::not_worse(json!({"type": "preferred-to-baseline"}), 0.5, true)]
+#[case::not_better(json!({"type": "preferred-to-baseline", "min": 1}), 0.5, false)]
+fn a_measure_holds_at_its_minimum(
+    #[case] assertion: Value,
+    #[case] score: f64,
+    #[case] holds: bool,
+) {
+    for not in [false, true] {
+        let mut assertion = assertion.clone();
+        assertion["not"] = json!(not);
+        // What the judge's decision says about the minimum is not what counts.
+        let decisions = [decision("0", "j", score, !holds)];
+        let entry = json!({"assertions": [assertion, {"type": "contains", "value": "Monday"}]});
+        let result = decided(&entry, &decisions, &[]);
+        assert_eq!(result.held(), [holds != not, true], "{assertion}");
+    }
+}
+
+#[rstest]
+#[case(json!({"type": "factuality", "reference": "r"}))]
+#[case(json!({"type": "rubric", "criteria": [{"criterion": "c"}]}))]
+fn a_decision_without_a_minimum_holds_as_it_was_made(#[case] assertion: Value) {
+    for holds in [false, true] {
+        let entry = json!({"assertions": [assertion]});
+        let result = decided(&entry, &[decision("0", "j", 0.5, holds)], &[]);
+        assert_eq!(result.held(), [holds]);
+    }
+}
+
+#[rstest]
+#[case::plain(false, 1.0)]
+#[case::graded(true, 0.75)]
+fn a_measure_counts_as_itself_only_if_it_is_graded(#[case] graded: bool, #[case] score: f64) {
+    let entry = json!({"assertions": [{"type": "faithfulness", "graded": graded}]});
+    let result = decided(&entry, &[decision("0", "j", 0.75, true)], &[]);
+    assert!((result.score - score).abs() < 1e-12);
+    assert!((result.assertions[0].value - 0.75).abs() < 1e-12);
+}
+
+#[test]
+fn a_comparison_with_the_baseline_is_left_out_without_one() {
+    let entry = json!({"assertions": [
+        {"type": "contains", "value": "Monday"},
+        {"type": "preferred-to-baseline", "metric": "better"},
+        {"type": "all", "assertions": [
+            {"type": "contains", "value": "Monday"}, {"type": "preferred-to-baseline", "not": true}]},
+    ]});
+    let document = document(&entry);
+    let observed = Observed {
+        answer: &json!("On Monday."),
+        calls: &[],
+        latency_ms: None,
+        cost: NanoUsd(0),
+        tokens: 0,
+        expected: None,
+        external: External::default(),
+    };
+    let result = evaluate(&document.of_task(&TaskId::from("t")).unwrap(), &observed);
+    assert!(result.passed && (result.score - 1.0).abs() < 1e-12);
+    assert_eq!(result.held(), [true, false, true]);
+    assert_eq!(result.metrics(), BTreeMap::new());
 }

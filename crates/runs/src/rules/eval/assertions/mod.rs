@@ -198,6 +198,9 @@ impl Evaluator<'_> {
     }
 
     fn result(&self, assertion: &Assertion, place: Place<'_>) -> Result<AssertionResult, NoResult> {
+        if assertion.check.needs_baseline() && !self.observed.external.has_baseline {
+            return Ok(external::left_out(assertion));
+        }
         let found = self.check(&assertion.check, place)?;
         let as_score = |holds: bool| if holds { 1.0 } else { 0.0 };
         let mut holds = found.holds;
@@ -249,6 +252,33 @@ impl Evaluator<'_> {
             Check::ToolNotCalled(it) => Ok(tools::not_called(it, self.observed.calls)),
             Check::Refusal => self.refusal(),
             Check::ClosedQuestion(it) => self.closed_question(it, place),
+            Check::Rubric(it) => self.rubric(it, place),
+            Check::Factuality(it) => self.factuality(it, place),
+            Check::AnswerRelevance(it) => {
+                self.measure("statements are relevant", it.min, it.graded, place)
+            }
+            Check::Faithfulness(it) => self.measure(
+                "statements follow from the context",
+                it.min,
+                it.graded,
+                place,
+            ),
+            Check::ContextPrecision(it) => {
+                self.measure("useful context comes first", it.min, it.graded, place)
+            }
+            Check::ContextRecall(it) => self.measure(
+                "statements of the reference follow from the context",
+                it.min,
+                it.graded,
+                place,
+            ),
+            Check::ContextRelevance(it) => self.measure(
+                "sentences of the context are needed",
+                it.min,
+                it.graded,
+                place,
+            ),
+            Check::PreferredToBaseline(it) => self.preferred(it, place),
             Check::All(it) => self.all(it, place),
             Check::Any(it) => self.any(it, place),
             Check::None(it) => self.none(&it.assertions, place),

@@ -33,6 +33,16 @@ pub fn exclusion_rule<'a>(
         if !same_scoring && scoring(baseline, id) != scoring(candidate, id) {
             return Some(ExclusionReason::TaskChanged);
         }
+        // A comparison with a baseline counts in only one of the runs, or with another baseline.
+        let compares = |side: ComparisonSide<'a>| {
+            let scoring = scoring(side, id)?;
+            let baseline = side.spec.baseline.as_ref();
+            let baseline = baseline.filter(|_| side.spec.compares_answers)?;
+            scoring.compares_answers().then_some(&baseline.run_id)
+        };
+        if compares(baseline) != compares(candidate) {
+            return Some(ExclusionReason::TaskChanged);
+        }
         let is_judged = || {
             let scoring = scoring(candidate, id);
             rubric(task).is_some() || scoring.is_some_and(|it| it.has(Check::is_judged))

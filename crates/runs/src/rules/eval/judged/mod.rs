@@ -1,15 +1,19 @@
 //! Assertions that a judge decides: what it is asked, and what its reply means. docs/judging.md
 //! defines them and names their sources.
 
-use std::borrow::Cow;
+pub mod context;
+pub mod exhibit;
+mod score;
 
 use serde_json::{Value, json};
 
 use super::scoring_document::{Assertion, Check, ScoringDocument};
 use touchstone_agents::rules::judging::form::{
-    Asked, CLOSED_QUESTION, ClosedReply, Form, QUOTATIONS,
+    CLOSED_QUESTION, ClosedReply, FACTUALITY, Form, PREFERENCE, QUOTATIONS,
 };
-use touchstone_agents::rules::judging::prompt::quoted;
+use touchstone_agents::rules::judging::lists::{NEEDED, RELEVANT, STATEMENTS, SUPPORTED, USEFUL};
+
+pub use score::{Items, preference, preferred_to_none, rubric};
 
 /// What was decided about one assertion, before it is known who decided it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +30,7 @@ pub struct Decided {
 }
 
 impl Decided {
-    fn yes_or_no(holds: bool, reason: String) -> Self {
+    pub fn yes_or_no(holds: bool, reason: String) -> Self {
         Self {
             score: if holds { 1.0 } else { 0.0 },
             holds,
@@ -39,25 +43,6 @@ impl Decided {
 impl From<ClosedReply> for Decided {
     fn from(reply: ClosedReply) -> Self {
         Self::yes_or_no(reply.yes, reply.reason)
-    }
-}
-
-/// What a judge may read about a task.
-#[derive(Clone, Copy, Debug)]
-pub struct Exhibit<'a> {
-    /// The agent's input.
-    pub input: &'a Value,
-    /// The agent's answer.
-    pub answer: &'a Value,
-}
-
-impl Exhibit<'_> {
-    pub fn closed_question(&self, question: &str) -> Asked {
-        CLOSED_QUESTION.ask(&[
-            ("question", Cow::Borrowed(question)),
-            ("task", quoted(self.input)),
-            ("answer", quoted(self.answer)),
-        ])
     }
 }
 
@@ -107,6 +92,13 @@ pub fn identified(assertions: &[&Assertion]) -> Value {
 const fn forms_of(check: &Check) -> &'static [&'static Form] {
     match check {
         Check::ClosedQuestion(_) => &[&CLOSED_QUESTION],
+        Check::Factuality(_) => &[&FACTUALITY],
+        Check::AnswerRelevance(_) => &[&STATEMENTS, &RELEVANT],
+        Check::Faithfulness(_) | Check::ContextRecall(_) => &[&STATEMENTS, &SUPPORTED],
+        Check::ContextPrecision(_) => &[&USEFUL],
+        Check::ContextRelevance(_) => &[&NEEDED],
+        Check::PreferredToBaseline(_) => &[&PREFERENCE],
+        // A rubric asks as the suite's own rubrics do, which every identity covers.
         _ => &[],
     }
 }

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod path;
 pub mod place;
 pub mod read;
+mod read_judged;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +117,15 @@ impl EffectiveScoring<'_> {
         let mut found = false;
         for assertion in &self.assertions {
             assertion.visit(&mut |it| found |= wanted(&it.check));
+        }
+        found
+    }
+
+    /// Whether an assertion that counts compares the answer with that of a baseline.
+    pub fn compares_answers(&self) -> bool {
+        let mut found = false;
+        for assertion in &self.assertions {
+            assertion.visit(&mut |it| found |= it.check.needs_baseline() && it.weight > 0.0);
         }
         found
     }

@@ -105,6 +105,8 @@ pub struct Measure<'a> {
     pub ignore: &'a [String],
     pub thresholds: Thresholds,
     pub scoring: Option<&'a ScoringDocument>,
+    /// Whether answers are compared with those of a baseline.
+    pub compares_answers: bool,
     /// The agent's prompt.
     pub prompt: &'a str,
 }
@@ -205,6 +207,7 @@ fn assertions(
         external: External {
             decisions: &facts.decisions,
             reasons: &log.assertion_reasons,
+            has_baseline: measure.compares_answers,
         },
     };
     evaluate(&scoring, &observed).assertions

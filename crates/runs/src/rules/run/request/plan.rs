@@ -105,6 +105,8 @@ pub struct BaselineFacts<'a> {
     /// The digest of the scoring document.
     pub scoring_digest: Option<&'a str>,
     pub aggregate_score: f64,
+    /// Whether its log still has the answers of all tasks.
+    pub keeps_answers: bool,
 }
 
 /// Checks the request and pins everything.
@@ -116,7 +118,7 @@ pub fn plan(
     limits: &HostLimits,
     suite: Option<&SuiteFacts<'_>>,
     agent: Option<&AgentFacts<'_>>,
-    baseline: Option<&BaselineFacts<'_>>,
+    baseline_facts: Option<&BaselineFacts<'_>>,
     judge: Option<&ModelPin>,
     plan_kind: &PlanKind<'_>,
 ) -> Result<RunSpec, Problem> {
@@ -135,7 +137,8 @@ pub fn plan(
     scoring.tasks = request.tasks.select(document, scoring.tasks)?;
     check_judge(suite, &scoring)?;
     check_tasks(document, agent, limits, kind.is_some())?;
-    let baseline = pin_baseline(&request, suite, &scoring, baseline)?;
+    let baseline = pin_baseline(&request, suite, &scoring, baseline_facts)?;
+    let compares_answers = compares_answers(suite, &scoring, baseline_facts)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
@@ -169,6 +172,7 @@ pub fn plan(
         modes_left_out: left_out,
         tasks: scoring.tasks,
         baseline,
+        compares_answers,
         ignore: request.ignore,
         concurrency,
         temperature: request.temperature,
@@ -331,6 +335,34 @@ fn check_judge(suite: &SuiteFacts<'_>, scoring: &Scoring) -> Result<(), Problem>
         )
         .with("reason", "judge_missing")),
         _ => Ok(()),
+    }
+}
+
+/// Whether assertions compare the answers of the run with those of its baseline.
+fn compares_answers(
+    suite: &SuiteFacts<'_>,
+    scoring: &Scoring,
+    baseline: Option<&BaselineFacts<'_>>,
+) -> Result<bool, Problem> {
+    let (Some(document), Some(baseline)) = (suite.scoring_document, baseline) else {
+        return Ok(false);
+    };
+    let compares = |task: &&TaskId| {
+        let scoring = document.of_task(task);
+        scoring.is_some_and(|it| it.has(Check::needs_baseline))
+    };
+    match scoring.tasks.iter().find(compares) {
+        None => Ok(false),
+        Some(_) if baseline.keeps_answers => Ok(true),
+        Some(task) => Err(Problem::validation(
+            "configurable.baselineRunId",
+            format!(
+                "an assertion of task `{task}` compares the answer with that of the baseline, and \
+                 the task content of run `{}` was deleted; name a run that still has its content",
+                baseline.run_id
+            ),
+        )
+        .with("reason", "baseline_content_deleted")),
     }
 }
 

@@ -390,6 +390,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         judge: None,
         modes: &[EvalMode::Golden],
         safety_judge: None,
+        keeps_answers: true,
         suite_id: "vendor.acme.evals.triage",
         suite_version: "1.0.0",
         scoring_digest: None,

@@ -8,13 +8,15 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::rules::eval::assertions;
-use crate::rules::eval::judged::{Decided, Exhibit};
+use crate::rules::eval::judged::exhibit::Exhibit;
+use crate::rules::eval::judged::{Decided, preferred_to_none};
 use crate::rules::eval::scoring_document::{Assertion, Check, EffectiveScoring};
+use crate::service::examination::Examination;
+use crate::service::executor::eval::baseline::BaselineAnswers;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{JUDGE_MISSING, RunJudge};
-use touchstone_agents::judge::Questioning;
+use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::ports::agent::EventSink;
-use touchstone_agents::rules::judging::form::closed_reply;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{
     AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, Event, NewEvent,
@@ -26,6 +28,7 @@ use touchstone_openwop::suite::Task;
 pub(super) struct External {
     decisions: Vec<AssertionDecision>,
     reasons: Vec<AssertionReason>,
+    has_baseline: bool,
 }
 
 impl External {
@@ -34,6 +37,7 @@ impl External {
         assertions::External {
             decisions: &self.decisions,
             reasons: &self.reasons,
+            has_baseline: self.has_baseline,
         }
     }
 
@@ -83,9 +87,11 @@ pub(super) async fn decide(
     task: &Task,
     scoring: Option<&EffectiveScoring<'_>>,
     output: &Value,
-    sink: &impl EventSink,
+    sink: &TranscriptSink<impl EventSink>,
 ) -> Result<External, String> {
-    let needed = scoring.map(EffectiveScoring::external).unwrap_or_default();
+    let mut needed = scoring.map(EffectiveScoring::external).unwrap_or_default();
+    let compares = context.spec.compares_answers;
+    needed.retain(|(_, assertion)| compares || !assertion.check.needs_baseline());
     let asked = Asking {
         context,
         task,
@@ -96,7 +102,10 @@ pub(super) async fn decide(
         let (by, decided) = asked.decision(place, assertion).await?;
         Ok::<_, String>((place.clone(), by, decided))
     });
-    let mut external = External::default();
+    let mut external = External {
+        has_baseline: compares,
+        ..External::default()
+    };
     // Wait for all of them even if one fails: every call is paid for and must be recorded.
     for answer in join_all(answers).await {
         let (place, by, decided) = answer?;
@@ -105,12 +114,15 @@ pub(super) async fn decide(
     Ok(external)
 }
 
+/// The label of a task whose answer cannot be compared with that of the baseline.
+const BASELINE_DELETED: &str = "baseline_content_deleted";
+
 /// A task whose assertions are to be decided.
 struct Asking<'a, S> {
     context: &'a RunContext,
     task: &'a Task,
     output: &'a Value,
-    sink: &'a S,
+    sink: &'a TranscriptSink<S>,
 }
 
 impl<S> Clone for Asking<'_, S> {
@@ -129,23 +141,44 @@ impl<S: EventSink> Asking<'_, S> {
         assertion: &Assertion,
     ) -> Result<(String, Decided), String> {
         match &assertion.check {
-            Check::ClosedQuestion(it) => {
-                let (judge, by) = self.judge()?;
-                let asked = self.exhibit().closed_question(&it.question);
-                let meter = &self.context.meter;
-                let asking = self.questioning(judge, place, 0);
-                let reply = asking.ask(asked, closed_reply, meter, self.sink).await?;
-                Ok((by.to_owned(), Decided::from(reply)))
-            }
+            check if check.is_judged() => self.judged(place, check).await,
             // Every other type is decided by this host.
             _ => Err(JUDGE_MISSING.to_owned()),
         }
     }
 
-    fn exhibit(&self) -> Exhibit<'_> {
-        Exhibit {
-            input: &self.task.input,
-            answer: self.output,
+    /// The decision of the run's judge.
+    async fn judged(self, place: &str, check: &Check) -> Result<(String, Decided), String> {
+        let (judge, by) = self.judge()?;
+        let returned = self.sink.returned();
+        let examination = Examination {
+            tenant: &self.context.run.tenant,
+            run: &self.context.run.run_id,
+            task: &self.task.task_id,
+            exhibit: Exhibit {
+                input: &self.task.input,
+                answer: self.output,
+            },
+            returned: &returned,
+            model: &judge.model,
+            meter: &self.context.meter,
+            sink: self.sink,
+        };
+        let decided = match check {
+            Check::PreferredToBaseline(it) => match self.baseline_answer()? {
+                Some(baseline) => examination.preferred(place, it, baseline).await?,
+                None => preferred_to_none(),
+            },
+            check => examination.decide(place, check).await?,
+        };
+        Ok((by.to_owned(), decided))
+    }
+
+    /// The answer of the baseline to this task, if its agent gave one.
+    fn baseline_answer(&self) -> Result<Option<&Value>, String> {
+        match &self.context.baseline {
+            Some(BaselineAnswers::Kept(answers)) => Ok(answers.get(&self.task.task_id)),
+            Some(BaselineAnswers::Deleted) | None => Err(BASELINE_DELETED.to_owned()),
         }
     }
 
@@ -154,22 +187,5 @@ impl<S: EventSink> Asking<'_, S> {
         let judge = self.context.judge.as_ref();
         let identified = judge.and_then(|judge| Some((judge, judge.identity.as_deref()?)));
         identified.ok_or_else(|| JUDGE_MISSING.to_owned())
-    }
-
-    fn questioning<'b>(
-        &'b self,
-        judge: &'b RunJudge,
-        place: &'b str,
-        number: u32,
-    ) -> Questioning<'b> {
-        Questioning {
-            tenant: &self.context.run.tenant,
-            run: &self.context.run.run_id,
-            task: &self.task.task_id,
-            input: &self.task.input,
-            model: &judge.model,
-            assertion: place,
-            number,
-        }
     }
 }

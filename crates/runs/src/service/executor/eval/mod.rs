@@ -3,6 +3,7 @@
 //! Resuming executes what is missing: scored tasks are skipped; an interrupted invocation is closed
 //! and started again.
 
+pub mod baseline;
 pub mod budget;
 pub mod conclusion;
 pub mod context;
