@@ -138,11 +138,12 @@ impl Questioning<'_> {
     /// The activity id of one question. A repeated question gets another id, because an endpoint
     /// may answer a repeated id with its earlier reply.
     fn activity(&self, times: u32) -> String {
-        let provider = &self.model.model.info().provider;
-        let provider_key = match self.assertion {
-            "" => format!("{provider}:chat:judge"),
-            assertion => format!("{provider}:chat:judge:{assertion}"),
-        };
+        let info = self.model.model.info();
+        // Several judges may be models of one endpoint.
+        let provider_key = format!(
+            "{}:chat:judge:{}:{}",
+            info.provider, info.model, self.assertion
+        );
         let activity = Activity {
             tenant: self.tenant,
             run: self.run,
