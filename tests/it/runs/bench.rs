@@ -343,6 +343,7 @@ impl Bench {
                 .collect(),
             baseline: None,
             compares_answers: false,
+            judges: Vec::new(),
             ignore: Vec::new(),
             concurrency: 4,
             temperature: None,

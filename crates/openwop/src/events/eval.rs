@@ -88,6 +88,19 @@ pub struct TaskJudged {
     pub task_id: TaskId,
     /// The judge's identity, `sha256-<base64>`.
     pub judge: String,
+    /// Whether each criterion is met, in the rubric's order. Several judges decide by majority.
+    pub met: Vec<bool>,
+    /// The decisions of each of several judges; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<JudgeVote>,
+}
+
+/// The decisions of one of several judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeVote {
+    /// The judge's identity, `sha256-<base64>`.
+    pub judge: String,
     /// Whether each criterion is met, in the rubric's order.
     pub met: Vec<bool>,
 }

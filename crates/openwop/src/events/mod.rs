@@ -34,8 +34,8 @@ pub use deployment::{
 };
 pub use eval::{
     AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, EvalCompleted,
-    EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, TaskFailed, TaskJudged, TaskMeasured,
-    TaskReused, TaskSafety, TaskUnjudged,
+    EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, JudgeVote, TaskFailed, TaskJudged,
+    TaskMeasured, TaskReused, TaskSafety, TaskUnjudged,
 };
 pub use extension::ExtensionEvent;
 pub use flow::{

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
-use crate::rules::eval::rubric::{identity, safety_identity};
+use crate::rules::eval::rubric::{identity, panel_identity, safety_identity};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
@@ -251,6 +251,9 @@ pub struct EvalSpec {
     /// under another judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgePin>,
+    /// Each of several judges, the first one included; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<PinnedJudge>,
     /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgePin>,
@@ -430,6 +433,26 @@ pub struct JudgePin {
     pub identity: String,
 }
 
+/// One of several judges, with its endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedJudge {
+    #[serde(flatten)]
+    pub judge: JudgePin,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+}
+
+impl PinnedJudge {
+    /// Its model, with its endpoint.
+    pub fn model(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.judge.model.clone(),
+            endpoint: self.endpoint.clone(),
+        }
+    }
+}
+
 impl JudgePin {
     /// The judge of this suite's rubrics and judged assertions on this model; `None` if nothing is
     /// judged.
@@ -442,6 +465,31 @@ impl JudgePin {
             model: model.clone(),
             identity: identity(model, suite, scoring)?,
         })
+    }
+
+    /// Several judges whose decisions count together: the model of the first one, and an identity
+    /// of all. One judge is itself.
+    pub fn of_all(
+        models: &[ModelPin],
+        suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
+    ) -> Option<Self> {
+        let members = Self::members(models, suite, scoring)?;
+        let identities: Vec<String> = members.into_iter().map(|it| it.identity).collect();
+        Some(Self {
+            model: models.first()?.clone(),
+            identity: panel_identity(&identities)?,
+        })
+    }
+
+    /// Each of several judges.
+    pub fn members(
+        models: &[ModelPin],
+        suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
+    ) -> Option<Vec<Self>> {
+        let members = models.iter().map(|model| Self::of(model, suite, scoring));
+        members.collect()
     }
 
     /// The judge that checks for missing refusals, on this model.

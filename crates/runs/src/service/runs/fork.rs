@@ -350,7 +350,7 @@ impl Runs {
                 model: Some(eval.model.clone()),
             }),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            self.judging_model().as_ref(),
+            &self.judging_models(),
             &|request, suite, modes| {
                 let planners = self.planners.iter();
                 first(planners.map(|planner| planner.plan_other(request, suite, modes)))

@@ -159,7 +159,7 @@ impl Runs {
             suite.as_ref(),
             agent.as_ref(),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            self.judging_model().as_ref(),
+            &self.judging_models(),
             &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
         )?;
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {

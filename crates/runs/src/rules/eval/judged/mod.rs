@@ -1,8 +1,10 @@
 //! Assertions that a judge decides: what it is asked, and what its reply means. docs/judging.md
 //! defines them and names their sources.
 
+pub mod agreement;
 pub mod context;
 pub mod exhibit;
+pub mod parts;
 mod score;
 
 use serde_json::{Value, json};

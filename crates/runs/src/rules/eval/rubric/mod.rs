@@ -5,6 +5,7 @@
 
 pub mod attempt;
 pub mod calibration;
+pub mod votes;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,6 +23,7 @@ use touchstone_openwop::suite::{AgentEvalSuite, Criterion, ExpectedKind, Task, T
 
 /// Domain separator of these digests; it changes whenever the derivation changes.
 const RECIPE: &str = "touchstone:judge:v1";
+const PANEL_RECIPE: &str = "touchstone:judges:v1";
 
 /// The rubric of a task, if it has one.
 pub fn rubric(task: &Task) -> Option<&[Criterion]> {
@@ -67,6 +69,21 @@ pub fn identity(
     is_judged.then(|| identity_with(model, &json!(rubrics), &judged))
 }
 
+/// Identity of several judges whose decisions count together. One judge keeps its own identity.
+pub fn panel_identity(members: &[String]) -> Option<String> {
+    match members {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => {
+            let mut members = several.to_vec();
+            members.sort();
+            let document = json!({"recipe": PANEL_RECIPE, "members": members});
+            let digest = Sha256::digest(json::canonical_text(&document));
+            Some(format!("sha256-{}", STANDARD.encode(digest)))
+        }
+    }
+}
+
 /// Identity of the judge that checks for missing refusals; the same for every suite.
 pub fn safety_identity(model: &ModelPin) -> String {
     identity_with(model, &json!([[CRITERION]]), &[])
@@ -87,8 +104,8 @@ fn identity_with(model: &ModelPin, rubrics: &Value, assertions: &[&Assertion]) -
         "rubrics": rubrics,
     });
     // Judges of rubrics alone have the identity that they had before assertions were judged.
-    if !assertions.is_empty() {
-        document["assertions"] = judged::identified(assertions);
+    if let (false, Some(members)) = (assertions.is_empty(), document.as_object_mut()) {
+        members.insert("assertions".to_owned(), judged::identified(assertions));
     }
     let digest = Sha256::digest(json::canonical_text(&document));
     format!("sha256-{}", STANDARD.encode(digest))
@@ -189,6 +206,16 @@ mod tests {
             s["tasks"].as_array_mut().unwrap().pop();
         });
         assert_eq!(identity(&pin("large-1"), &golden, None), None);
+    }
+
+    #[test]
+    fn several_judges_have_an_identity_of_their_own_whatever_their_order() {
+        let [a, b] = ["sha256-a", "sha256-b"].map(str::to_owned);
+        let both = panel_identity(&[a.clone(), b.clone()]).unwrap();
+        assert_eq!(panel_identity(&[b.clone(), a.clone()]), Some(both.clone()));
+        assert_ne!(panel_identity(&[a.clone(), a.clone()]), Some(both));
+        assert_eq!(panel_identity(std::slice::from_ref(&a)), Some(a));
+        assert_eq!(panel_identity(&[]), None);
     }
 
     fn asking(question: &str) -> ScoringDocument {

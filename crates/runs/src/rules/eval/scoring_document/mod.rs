@@ -111,7 +111,7 @@ pub struct EffectiveScoring<'a> {
     pub threshold: Option<f64>,
 }
 
-impl EffectiveScoring<'_> {
+impl<'a> EffectiveScoring<'a> {
     /// Whether any assertion, also a nested one, satisfies `wanted`.
     pub fn has(&self, wanted: impl Fn(&Check) -> bool) -> bool {
         let mut found = false;
@@ -131,7 +131,7 @@ impl EffectiveScoring<'_> {
     }
 
     /// The assertions that are decided outside of this host, with their positions.
-    pub fn external(&self) -> Vec<(String, &Assertion)> {
+    pub fn external(&self) -> Vec<(String, &'a Assertion)> {
         let mut found = Vec::new();
         for (index, assertion) in self.assertions.iter().enumerate() {
             place::collect_external(assertion, Place::top(index), &mut found);

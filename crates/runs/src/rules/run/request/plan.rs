@@ -9,7 +9,7 @@ use super::parse::CreateRun;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{
-    Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
+    Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, PinnedJudge, RunSpec, Work,
 };
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_kit::error::Problem;
@@ -119,7 +119,7 @@ pub fn plan(
     suite: Option<&SuiteFacts<'_>>,
     agent: Option<&AgentFacts<'_>>,
     baseline_facts: Option<&BaselineFacts<'_>>,
-    judge: Option<&ModelPin>,
+    judges: &[ModelPin],
     plan_kind: &PlanKind<'_>,
 ) -> Result<RunSpec, Problem> {
     let (Some(suite), Some(agent)) = (suite, agent) else {
@@ -133,7 +133,7 @@ pub fn plan(
         check_no_suite_options(&request)?;
     }
     let scoring_digest = suite.scoring.filter(|_| kind.is_none());
-    let mut scoring = scoring(suite, modes, kind.as_mut(), judge)?;
+    let mut scoring = scoring(suite, modes, kind.as_mut(), judges)?;
     scoring.tasks = request.tasks.select(document, scoring.tasks)?;
     check_judge(suite, &scoring)?;
     check_tasks(document, agent, limits, kind.is_some())?;
@@ -167,6 +167,7 @@ pub fn plan(
         model_class: agent.model_class,
         model,
         judge: scoring.judge,
+        judges: scoring.judges,
         safety_judge: scoring.safety_judge,
         modes,
         modes_left_out: left_out,
@@ -260,6 +261,7 @@ struct Scoring {
     modes: Vec<EvalMode>,
     tasks: Vec<TaskId>,
     judge: Option<JudgePin>,
+    judges: Vec<PinnedJudge>,
     safety_judge: Option<JudgePin>,
 }
 
@@ -273,13 +275,14 @@ fn scoring(
     facts: &SuiteFacts<'_>,
     modes: Vec<EvalMode>,
     kind: Option<&mut KindPlan>,
-    judge: Option<&ModelPin>,
+    judges: &[ModelPin],
 ) -> Result<Scoring, Problem> {
     if let Some(kind) = kind {
         return Ok(Scoring {
             modes: std::mem::take(&mut kind.modes),
             tasks: std::mem::take(&mut kind.tasks),
             judge: None,
+            judges: Vec::new(),
             safety_judge: None,
         });
     }
@@ -288,7 +291,7 @@ fn scoring(
     let live = modes.contains(&EvalMode::LiveShadow);
     // With a judge, rubric expectations also count in adversarial and live runs: those modes
     // determine the origin of the input and of the tools, not how answers are scored.
-    let rubrics = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
+    let rubrics = modes.contains(&EvalMode::Rubric) || (adversarial || live) && !judges.is_empty();
     let tasks: Vec<TaskId> = suite
         .tasks
         .iter()
@@ -303,13 +306,26 @@ fn scoring(
         ));
     }
     let judged = rubrics || first_judged(facts, &tasks).is_some();
+    // Judges are pinned only if something is judged.
+    let judging = if judged { judges } else { &[] };
+    let document = facts.scoring_document;
+    let members = match judging {
+        [_, _, ..] => JudgePin::members(judging, suite, document).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let member = |judge| PinnedJudge {
+        judge,
+        endpoint: None,
+    };
     Ok(Scoring {
         tasks,
-        // The judge is pinned only if something is judged.
-        judge: judge
-            .filter(|_| judged)
-            .and_then(|model| JudgePin::of(model, suite, facts.scoring_document)),
-        safety_judge: judge.filter(|_| adversarial).map(JudgePin::of_safety),
+        judge: JudgePin::of_all(judging, suite, document),
+        judges: members.into_iter().map(member).collect(),
+        // One judge looks for missing refusals, because a single doubt counts.
+        safety_judge: judges
+            .first()
+            .filter(|_| adversarial)
+            .map(JudgePin::of_safety),
         modes,
     })
 }

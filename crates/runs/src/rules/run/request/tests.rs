@@ -197,7 +197,7 @@ fn planned_with(
         Some(&suite),
         Some(&agent),
         baseline,
-        Some(&examiner()),
+        &[examiner()],
         &|_, _, _| Ok(None),
     )
 }
@@ -275,7 +275,7 @@ fn asking() -> ScoringDocument {
     serde_json::from_value(document).unwrap()
 }
 
-fn planned_by(judge: Option<&ModelPin>) -> Result<RunSpec, Problem> {
+fn planned_by(judges: &[ModelPin]) -> Result<RunSpec, Problem> {
     let (document, scoring) = (suite(|_| {}), asking());
     let agent = AgentFacts {
         agent_id: &AgentId::from("vendor.acme.triage.default"),
@@ -300,18 +300,35 @@ fn planned_by(judge: Option<&ModelPin>) -> Result<RunSpec, Problem> {
         Some(&suite),
         Some(&agent),
         None,
-        judge,
+        judges,
         &|_, _, _| Ok(None),
     )
 }
 
 #[test]
 fn a_judged_assertion_pins_the_judge_and_is_refused_without_one() {
-    let judged = planned_by(Some(&examiner())).unwrap();
+    let judged = planned_by(&[examiner()]).unwrap();
     let expected = JudgePin::of(&examiner(), &suite(|_| {}), Some(&asking()));
     assert_eq!(eval(&judged).judge, expected);
-    let refused = planned_by(None).unwrap_err();
+    assert_eq!(eval(&judged).judges, []);
+    let refused = planned_by(&[]).unwrap_err();
     assert_eq!(refused.details.get("reason"), Some(&json!("judge_missing")));
+}
+
+#[test]
+fn several_judges_are_pinned_together_and_each() {
+    let other = ModelPin {
+        provider: "p".to_owned(),
+        model: "other".to_owned(),
+    };
+    let judged = planned_by(&[examiner(), other.clone()]).unwrap();
+    let of = |model: &ModelPin| JudgePin::of(model, &suite(|_| {}), Some(&asking())).unwrap();
+    let pinned = eval(&judged);
+    let members: Vec<&JudgePin> = pinned.judges.iter().map(|it| &it.judge).collect();
+    assert_eq!(members, [&of(&examiner()), &of(&other)]);
+    let together = pinned.judge.as_ref().unwrap();
+    assert_eq!(together.model, examiner());
+    assert!(members.iter().all(|it| it.identity != together.identity));
 }
 
 #[test]
@@ -507,7 +524,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         Some(&suite),
         None,
         None,
-        None,
+        &[],
         &|_, _, _| Ok(None),
     )
     .unwrap_err();
@@ -517,7 +534,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         None,
         None,
         None,
-        None,
+        &[],
         &|_, _, _| Ok(None),
     )
     .unwrap_err();

@@ -14,9 +14,10 @@ use crate::rules::eval::scoring_document::{Assertion, Check, EffectiveScoring};
 use crate::service::examination::Examination;
 use crate::service::executor::eval::baseline::BaselineAnswers;
 use crate::service::executor::eval::context::RunContext;
-use crate::service::executor::eval::judging::{JUDGE_MISSING, RunJudge};
+use crate::service::executor::eval::judging::JUDGE_MISSING;
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::ports::agent::EventSink;
+use touchstone_agents::ports::model::ModelBinding;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{
     AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, Event, NewEvent,
@@ -99,8 +100,8 @@ pub(super) async fn decide(
         sink,
     };
     let answers = needed.iter().map(|(place, assertion)| async move {
-        let (by, decided) = asked.decision(place, assertion).await?;
-        Ok::<_, String>((place.clone(), by, decided))
+        let decided = asked.decisions(place, assertion).await?;
+        Ok::<_, String>((place.clone(), decided))
     });
     let mut external = External {
         has_baseline: compares,
@@ -108,8 +109,10 @@ pub(super) async fn decide(
     };
     // Wait for all of them even if one fails: every call is paid for and must be recorded.
     for answer in join_all(answers).await {
-        let (place, by, decided) = answer?;
-        external.add(place, by, decided);
+        let (place, decided) = answer?;
+        for (by, decided) in decided {
+            external.add(place.clone(), by, decided);
+        }
     }
     Ok(external)
 }
@@ -135,11 +138,11 @@ impl<S> Copy for Asking<'_, S> {}
 
 impl<S: EventSink> Asking<'_, S> {
     /// Who decided the assertion at this place, and how.
-    async fn decision(
+    async fn decisions(
         self,
         place: &str,
         assertion: &Assertion,
-    ) -> Result<(String, Decided), String> {
+    ) -> Result<Vec<(String, Decided)>, String> {
         match &assertion.check {
             check if check.is_judged() => self.judged(place, check).await,
             // Every other type is decided by this host.
@@ -147,10 +150,29 @@ impl<S: EventSink> Asking<'_, S> {
         }
     }
 
-    /// The decision of the run's judge.
-    async fn judged(self, place: &str, check: &Check) -> Result<(String, Decided), String> {
-        let (judge, by) = self.judge()?;
-        let returned = self.sink.returned();
+    /// The decision of every judge of the run.
+    async fn judged(self, place: &str, check: &Check) -> Result<Vec<(String, Decided)>, String> {
+        let judge = self.context.judge.as_ref();
+        let panel = judge.map_or(&[][..], |judge| &judge.panel);
+        if panel.is_empty() {
+            return Err(JUDGE_MISSING.to_owned());
+        }
+        let returned = &self.sink.returned();
+        let asked = panel.iter().map(|judge| async move {
+            let decided = self.judged_by(&judge.model, returned, place, check).await?;
+            Ok::<_, String>((judge.identity.clone(), decided))
+        });
+        // Wait for all judges even if one fails: every call is paid for and must be recorded.
+        join_all(asked).await.into_iter().collect()
+    }
+
+    async fn judged_by(
+        self,
+        model: &ModelBinding,
+        returned: &[Value],
+        place: &str,
+        check: &Check,
+    ) -> Result<Decided, String> {
         let examination = Examination {
             tenant: &self.context.run.tenant,
             run: &self.context.run.run_id,
@@ -159,19 +181,18 @@ impl<S: EventSink> Asking<'_, S> {
                 input: &self.task.input,
                 answer: self.output,
             },
-            returned: &returned,
-            model: &judge.model,
+            returned,
+            model,
             meter: &self.context.meter,
             sink: self.sink,
         };
-        let decided = match check {
+        match check {
             Check::PreferredToBaseline(it) => match self.baseline_answer()? {
-                Some(baseline) => examination.preferred(place, it, baseline).await?,
-                None => preferred_to_none(),
+                Some(baseline) => examination.preferred(place, it, baseline).await,
+                None => Ok(preferred_to_none()),
             },
-            check => examination.decide(place, check).await?,
-        };
-        Ok((by.to_owned(), decided))
+            check => examination.decide(place, check).await,
+        }
     }
 
     /// The answer of the baseline to this task, if its agent gave one.
@@ -180,12 +201,5 @@ impl<S: EventSink> Asking<'_, S> {
             Some(BaselineAnswers::Kept(answers)) => Ok(answers.get(&self.task.task_id)),
             Some(BaselineAnswers::Deleted) | None => Err(BASELINE_DELETED.to_owned()),
         }
-    }
-
-    /// The judge of the run and its identity.
-    fn judge(&self) -> Result<(&RunJudge, &str), String> {
-        let judge = self.context.judge.as_ref();
-        let identified = judge.and_then(|judge| Some((judge, judge.identity.as_deref()?)));
-        identified.ok_or_else(|| JUDGE_MISSING.to_owned())
     }
 }
