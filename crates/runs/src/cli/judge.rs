@@ -304,6 +304,8 @@ fn table(bytes: &[u8]) -> Result<Vec<Sample>, String> {
                     task: row.task,
                     output,
                     human: vec![row.human],
+                    tool_results: None,
+                    baseline: None,
                 });
             }
         }
