@@ -40,6 +40,9 @@ pub struct Config {
     /// The model endpoint that judges rubrics. If unset, the mode `rubric` is not offered.
     #[serde(deserialize_with = "model::judge")]
     pub judge: Option<ModelConfig>,
+    /// Further judges beside `judge`, whose decisions count equally.
+    #[serde(deserialize_with = "model::judges")]
+    pub judges: Vec<ModelConfig>,
     /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
     pub worker: WorkerConfig,
@@ -196,6 +199,7 @@ impl Default for Config {
             packs: PackSettings::default(),
             models: Vec::new(),
             judge: None,
+            judges: Vec::new(),
             tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
@@ -273,6 +277,7 @@ impl Config {
                 .models
                 .iter_mut()
                 .chain(&mut config.judge)
+                .chain(&mut config.judges)
                 .filter_map(|model| model.file.as_mut())
             {
                 *script = folder.join(&script);
@@ -288,6 +293,12 @@ impl Config {
     /// [`Error`] naming the field.
     pub fn check(&self) -> Result<(), Error> {
         let bad = |field: &str, rule: &str| Err(Error::Unusable(format!("`{field}` {rule}")));
+        if self.judge.is_none() && !self.judges.is_empty() {
+            return bad(
+                "judges",
+                "are judges beside `[judge]`, which is missing; add it",
+            );
+        }
         if NanoUsd::from_usd(self.limits.max_cost_usd_per_suite).is_none() {
             return bad(
                 "limits.max_cost_usd_per_suite",

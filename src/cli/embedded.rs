@@ -45,6 +45,7 @@ impl EmbeddedHost for AppHost {
         settings.insert(ConfiguredModels {
             models: config.models,
             judge: config.judge,
+            further_judges: config.judges,
         });
         settings.insert(config.packs);
         settings.insert(config.agent_cards);
@@ -132,6 +133,7 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     }
     if let Some(judge) = endpoints.judge {
         config.judge = Some(judge);
+        config.judges = endpoints.further_judges;
     }
     if let Some(packs) = overrides.remove::<PackSettings>() {
         config.packs = packs;

@@ -3,8 +3,8 @@
 use clap::Args;
 use url::Url;
 
-use crate::model::OwnModels;
 use crate::model::config::{ModelConfig, Provider};
+use crate::model::{MAX_FURTHER_JUDGES, OwnModels};
 use touchstone_host::cli::context::{Context, Purpose, Session, Start};
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::options::address;
@@ -37,18 +37,19 @@ pub struct ModelEndpoint {
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct JudgeEndpoint {
-    /// Endpoint of the model that judges rubrics, instead of the configured judge. Its API key
-    /// comes from TOUCHSTONE_JUDGE_API_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY
+    /// Endpoint of the model that judges, instead of the configured judges. Its API key comes from
+    /// TOUCHSTONE_JUDGE_API_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY
     #[arg(long, value_name = "URL", requires = "judge_model", value_parser = address)]
-    pub judge_url: Option<Url>,
+    pub judge_url: Vec<Url>,
 
-    /// Model name at --judge-url
+    /// Model name at --judge-url. Repeat it for several judges at one endpoint, or with a
+    /// --judge-url each
     #[arg(long, value_name = "NAME", requires = "judge_url")]
-    pub judge_model: Option<String>,
+    pub judge_model: Vec<String>,
 
-    /// Protocol of --judge-url: openai or anthropic [default: openai]
+    /// Protocol of every --judge-url, or of each: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "judge_url", value_parser = provider)]
-    pub judge_provider: Option<Provider>,
+    pub judge_provider: Vec<Provider>,
 }
 
 /// Parses the name of a provider of models.
@@ -68,16 +69,42 @@ impl ModelEndpoint {
         let named = self.model_url.as_ref().zip(self.model.as_ref());
         Endpoints {
             model: named.map(|(url, model)| endpoint(provider, url, model)),
-            judge: self.judge.config(),
+            ..self.judge.config()
         }
     }
 }
 
 impl JudgeEndpoint {
-    pub fn config(&self) -> Option<ModelConfig> {
-        let (url, model) = self.judge_url.as_ref().zip(self.judge_model.as_ref())?;
-        let provider = self.judge_provider.unwrap_or(Provider::Openai);
-        Some(keyed(JUDGE_KEY, provider, url, model))
+    /// The judges that are named. One endpoint can serve several of them.
+    pub fn config(&self) -> Endpoints {
+        let (urls, models) = (&self.judge_url, &self.judge_model);
+        let providers = &self.judge_provider;
+        let at = |index: usize| match urls.as_slice() {
+            [only] => Some(only),
+            several => several.get(index),
+        };
+        let provider = |index: usize| match providers.as_slice() {
+            [only] => *only,
+            several => several.get(index).copied().unwrap_or(Provider::Openai),
+        };
+        let named = models.iter().enumerate();
+        let named = named.filter_map(|(index, model)| {
+            Some(keyed(JUDGE_KEY, provider(index), at(index)?, model))
+        });
+        let mut named = named.collect::<Vec<_>>().into_iter();
+        let fits = |count: usize| count <= 1 || count == models.len();
+        let fault = match (fits(urls.len()), fits(providers.len())) {
+            _ if models.len() > MAX_FURTHER_JUDGES + 1 => Some("there are at most 9 judges"),
+            (false, _) => Some("--judge-url is given once, or as often as --judge-model"),
+            (_, false) => Some("--judge-provider is given once, or as often as --judge-model"),
+            _ => None,
+        };
+        Endpoints {
+            model: None,
+            judge: named.next(),
+            further_judges: named.collect(),
+            fault,
+        }
     }
 }
 
@@ -86,18 +113,19 @@ pub struct Endpoints {
     /// Serves all model classes.
     pub model: Option<ModelConfig>,
     pub judge: Option<ModelConfig>,
+    /// The judges beside it.
+    pub further_judges: Vec<ModelConfig>,
+    /// Why the flags do not fit together.
+    pub fault: Option<&'static str>,
 }
 
 impl Endpoints {
     /// The command-line flags that select these endpoints.
     fn flags(&self) -> String {
-        let named = |entry: &Option<ModelConfig>, [url, name, provider]: [&str; 3]| {
-            let Some(entry) = entry else {
-                return String::new();
-            };
-            let spoken = match entry.provider {
-                Provider::Openai => String::new(),
-                other => format!(" {provider} {}", other.as_str()),
+        let named = |entry: &ModelConfig, [url, name, provider]: [&str; 3], speaks: bool| {
+            let spoken = match speaks {
+                true => format!(" {provider} {}", entry.provider.as_str()),
+                false => String::new(),
             };
             match (&entry.base_url, &entry.model) {
                 (Some(address), Some(model)) => {
@@ -107,9 +135,19 @@ impl Endpoints {
                 _ => String::new(),
             }
         };
-        let model = named(&self.model, ["--model-url", "--model", "--model-provider"]);
-        let judge = ["--judge-url", "--judge-model", "--judge-provider"];
-        model + &named(&self.judge, judge)
+        let is_other = |entry: &ModelConfig| entry.provider != Provider::Openai;
+        let model = self.model.iter().map(|entry| {
+            let flags = ["--model-url", "--model", "--model-provider"];
+            named(entry, flags, is_other(entry))
+        });
+        let judges = || self.judge.iter().chain(&self.further_judges);
+        // Providers are named for every judge, or for none.
+        let speaks = judges().any(is_other);
+        let judges = judges().map(|entry| {
+            let flags = ["--judge-url", "--judge-model", "--judge-provider"];
+            named(entry, flags, speaks)
+        });
+        model.chain(judges).collect()
     }
 }
 
@@ -118,6 +156,8 @@ impl Endpoints {
 pub struct ConfiguredModels {
     pub models: Vec<ModelConfig>,
     pub judge: Option<ModelConfig>,
+    /// The judges beside it.
+    pub further_judges: Vec<ModelConfig>,
 }
 
 /// A model endpoint that answered 401.
@@ -149,7 +189,12 @@ impl RejectedKey<'_> {
             }
         } else {
             let entry = match self.of_judge {
-                true => configured.judge.as_ref(),
+                true => {
+                    let mut judges = configured.judge.iter().chain(&configured.further_judges);
+                    judges
+                        .find(|it| self.is_of(it))
+                        .or(configured.judge.as_ref())
+                }
                 false => configured.models.iter().find(|it| self.is_of(it)),
             };
             match entry.and_then(|it| it.api_key_env.as_deref()) {
@@ -203,6 +248,9 @@ pub async fn work_with(
     endpoints: Endpoints,
     own: OwnModels,
 ) -> Result<Session, Failure> {
+    if let Some(fault) = endpoints.fault {
+        return Err(Failure::usage(fault.to_owned()));
+    }
     if !context.is_embedded() {
         for (named, flag, setting) in [
             (&endpoints.model, "--model-url", "[[models]]"),

@@ -1,8 +1,8 @@
-//! Judges one answer: one question per criterion, all asked concurrently within the endpoint's
-//! permits.
+//! Asks a judge. [`judge`] checks a rubric: one question per criterion, all asked concurrently within
+//! the endpoint's permits. [`Questioning::ask`] asks one question of any form.
 //!
 //! ```text
-//! per criterion:
+//! per question:
 //!   [touchstone.model.retried]*
 //!   provider.usage [touchstone.usage.estimated]     repeated if the reply was not a verdict
 //! ```
@@ -13,17 +13,22 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use serde_json::Value;
 
 use crate::calls::{CallError, CallState, Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
 use crate::ports::judge::{JudgeRequest, Judgement};
-use crate::ports::model::ModelError;
+use crate::ports::model::{ModelBinding, ModelError};
 use crate::rules::activity::Activity;
+use crate::rules::judging::form::Asked;
 use crate::rules::judging::prompt::JudgedTexts;
 use crate::rules::judging::verdict;
 use crate::rules::judging::verdict::{CriterionVerdict, MALFORMED};
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
-use crate::rules::{BUDGET_EXHAUSTED, ModelRequest, ResponseSchema, TaskHint, octets_of};
+use crate::rules::{
+    BUDGET_EXHAUSTED, ModelReply, ModelRequest, ResponseSchema, TaskHint, octets_of,
+};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// Judges every criterion and records the usage. Dropping the future cancels it.
 pub async fn judge(
@@ -32,12 +37,26 @@ pub async fn judge(
     sink: &dyn EventSink,
 ) -> Judgement {
     let questions = request.rubric.iter().enumerate().map(|(n, criterion)| {
-        let question = Question {
-            request: &request,
+        let questioning = Questioning {
+            tenant: request.tenant,
+            run: request.run,
+            task: request.task,
+            input: request.input,
+            model: request.model,
+            assertion: "",
             number: u32::try_from(n).unwrap_or(u32::MAX),
-            criterion: &criterion.criterion,
         };
-        question.settle(meter, sink)
+        let texts = JudgedTexts {
+            criterion: &criterion.criterion,
+            input: request.input,
+            output: request.output,
+        };
+        let asked = Asked {
+            messages: texts.messages(),
+            schema: verdict::SCHEMA,
+            max_tokens: MAX_TOKENS,
+        };
+        questioning.ask(asked, verdict::read, meter, sink)
     });
     // Wait for all questions even if one fails: every call is paid for and must be recorded.
     let answers: Result<Vec<CriterionVerdict>, String> =
@@ -48,60 +67,68 @@ pub async fn judge(
     }
 }
 
+/// Where a question belongs, and who is asked.
 #[derive(Clone, Copy)]
-struct Question<'a> {
-    request: &'a JudgeRequest<'a>,
-    number: u32,
-    criterion: &'a str,
+pub struct Questioning<'a> {
+    pub tenant: &'a TenantId,
+    pub run: &'a RunId,
+    pub task: &'a TaskId,
+    /// The agent's input.
+    pub input: &'a Value,
+    /// The model that judges.
+    pub model: &'a ModelBinding,
+    /// The assertion that is decided, such as `1.0`; empty for the task's rubric.
+    pub assertion: &'a str,
+    /// The number of the question among those of the assertion or rubric.
+    pub number: u32,
 }
 
-impl Question<'_> {
-    /// The verdict, or why the criterion could not be judged.
-    async fn settle(
+impl Questioning<'_> {
+    /// Asks, and once more if the reply is not of the requested form. Records the usage. Dropping
+    /// the future cancels it.
+    ///
+    /// # Errors
+    /// Why there is no reply, as a label; `budget_exhausted` if the meter refused.
+    pub async fn ask<T>(
         self,
+        asked: Asked,
+        read: impl Fn(&ModelReply) -> Option<T> + Send,
         meter: &dyn Meter,
         sink: &dyn EventSink,
-    ) -> Result<CriterionVerdict, String> {
-        let judged = self.request;
-        let texts = JudgedTexts {
-            criterion: self.criterion,
-            input: judged.input,
-            output: judged.output,
-        };
-        let messages = texts.messages();
-        let bytes = messages.iter().map(octets_of).sum();
+    ) -> Result<T, String> {
+        let bytes = asked.messages.iter().map(octets_of).sum();
         let mut request = ModelRequest {
-            messages,
+            messages: asked.messages,
             tools: &[],
             definitions: &[],
-            response_schema: Some(ResponseSchema::Written(verdict::SCHEMA)),
+            response_schema: Some(ResponseSchema::Written(asked.schema)),
             temperature: Some(TEMPERATURE),
-            max_tokens: Some(MAX_TOKENS),
+            max_tokens: Some(asked.max_tokens),
             task: Some(TaskHint {
-                id: judged.task,
-                input: judged.input,
+                id: self.task,
+                input: self.input,
             }),
             activity: None,
         };
         let calls = Calls {
-            binding: judged.model,
+            binding: self.model,
             meter,
             sink,
             cause: None,
-            task: judged.task,
-            seed: seed(&format!("{}/{}", judged.task, self.number)),
+            task: self.task,
+            seed: seed(&format!("{}/{}{}", self.task, self.assertion, self.number)),
         };
-        for asked in 1..=ASKED_AT_MOST {
-            request.activity = Some(self.activity(asked));
+        for times in 1..=ASKED_AT_MOST {
+            request.activity = Some(self.activity(times));
             let state = &mut CallState::default();
             let reply = calls.ask(&request, bytes, state, |_| None).await;
             let reply = reply.map_err(label)?;
-            if let Some(verdict) = verdict::read(&reply) {
-                return Ok(verdict);
+            if let Some(read) = read(&reply) {
+                return Ok(read);
             }
-            if asked < ASKED_AT_MOST {
+            if times < ASKED_AT_MOST {
                 calls
-                    .retry(asked, MALFORMED, Duration::ZERO)
+                    .retry(times, MALFORMED, Duration::ZERO)
                     .map_err(label)?;
             }
         }
@@ -110,17 +137,22 @@ impl Question<'_> {
 
     /// The activity id of one question. A repeated question gets another id, because an endpoint
     /// may answer a repeated id with its earlier reply.
-    fn activity(&self, asked: u32) -> String {
-        let request = self.request;
+    fn activity(&self, times: u32) -> String {
+        let info = self.model.model.info();
+        // Several judges may be models of one endpoint.
+        let provider_key = format!(
+            "{}:chat:judge:{}:{}",
+            info.provider, info.model, self.assertion
+        );
         let activity = Activity {
-            tenant: request.tenant,
-            run: request.run,
-            node: request.task.as_str(),
+            tenant: self.tenant,
+            run: self.run,
+            node: self.task.as_str(),
             ordinal: self
                 .number
                 .saturating_mul(ASKED_AT_MOST)
-                .saturating_add(asked),
-            provider_key: &format!("{}:chat:judge", request.model.model.info().provider),
+                .saturating_add(times),
+            provider_key: &provider_key,
         };
         activity.id()
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone_agents::model::ModelCatalog;
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::model::{Judges, ModelCatalog};
 use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
 use touchstone_openwop::suite::ModelClass;
@@ -34,7 +34,8 @@ fn build(entries: Value) -> Result<ModelCatalog, String> {
         "EMPTY_KEY" => Some(String::new()),
         _ => None,
     };
-    ModelCatalog::build(&entries, None, &environment, &clock).map_err(|e| format!("{e} {e:?}"))
+    ModelCatalog::build(&entries, Judges::default(), &environment, &clock)
+        .map_err(|e| format!("{e} {e:?}"))
 }
 
 fn entry(class: &str, model: &str, base_url: &str) -> Value {
@@ -95,7 +96,13 @@ fn the_documented_example_configuration_is_accepted() {
         .unwrap();
     let entries: Vec<ModelConfig> = config.get("models").unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let catalog = ModelCatalog::build(&entries, None, &|_| Some("k".to_owned()), &clock).unwrap();
+    let catalog = ModelCatalog::build(
+        &entries,
+        Judges::default(),
+        &|_| Some("k".to_owned()),
+        &clock,
+    )
+    .unwrap();
     let binding = catalog.resolve(ModelClass::Classification).unwrap();
     let info = binding.model.info();
     assert_eq!((info.max_concurrency, info.timeout.as_secs()), (64, 60));
@@ -177,7 +184,11 @@ fn a_remote_agent_cannot_be_configured_as_judge(#[values("a2a", "openwop")] prov
     judge["provider"] = provider.into();
     let judge: ModelConfig = serde_json::from_value(judge).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let error = ModelCatalog::build(&[], Some(&judge), &|_| None, &clock)
+    let judges = Judges {
+        judge: Some(&judge),
+        further: &[],
+    };
+    let error = ModelCatalog::build(&[], judges, &|_| None, &clock)
         .err()
         .unwrap();
     assert!(

@@ -331,7 +331,7 @@ impl Bench {
             judge: self
                 .judge
                 .as_ref()
-                .and_then(|judge| JudgePin::of(judge, &suite.suite)),
+                .and_then(|judge| JudgePin::of(judge, &suite.suite, None)),
             safety_judge: None,
             modes: vec![EvalMode::Golden],
             modes_left_out: Vec::new(),
@@ -342,6 +342,8 @@ impl Bench {
                 .map(|task| task.task_id.clone())
                 .collect(),
             baseline: None,
+            compares_answers: false,
+            judges: Vec::new(),
             ignore: Vec::new(),
             concurrency: 4,
             temperature: None,

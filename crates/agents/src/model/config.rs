@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::model::MAX_FURTHER_JUDGES;
 use touchstone_openwop::suite::ModelClass;
 
 /// One model endpoint and the class of agents it serves.
@@ -152,6 +153,29 @@ pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelC
     let read = ModelConfig::deserialize(Value::Object(entry));
     read.map(Some)
         .map_err(|cause| D::Error::custom(format_args!("judge: {cause}")))
+}
+
+/// Reads `[[judges]]`: entries like `[judge]`.
+///
+/// # Errors
+/// As for `[judge]`, and if there are too many.
+pub fn judges<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ModelConfig>, D::Error> {
+    use serde::de::Error as _;
+    let entries = Vec::<Value>::deserialize(deserializer)?;
+    if entries.len() > MAX_FURTHER_JUDGES {
+        return Err(D::Error::custom(format_args!(
+            "judges: has more than {MAX_FURTHER_JUDGES} entries"
+        )));
+    }
+    let read = |(index, entry): (usize, Value)| {
+        let read = judge(entry).map_err(|cause| {
+            let cause = cause.to_string();
+            let cause = cause.replacen("judge", &format!("judges[{index}]"), 1);
+            D::Error::custom(cause)
+        })?;
+        read.ok_or_else(|| D::Error::custom(format_args!("judges[{index}]: is empty")))
+    };
+    entries.into_iter().enumerate().map(read).collect()
 }
 
 impl ModelConfig {

@@ -13,7 +13,7 @@ pub mod openwop;
 pub mod scripted;
 pub mod wire;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ use crate::model::answer_cache::AnswerCache;
 use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
-pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
+pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, judges, optional_url};
 pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
 use crate::model::endpoint::{EndpointProtocol, HttpModel};
@@ -103,6 +103,13 @@ pub struct OwnModels {
 
 /// The judge's section in the configuration, and its role on a cassette.
 const JUDGE: &str = "judge";
+/// Entries of `[[judges]]`.
+pub const MAX_FURTHER_JUDGES: usize = 8;
+
+/// The role of a further judge on a cassette.
+fn further_role(index: usize) -> String {
+    format!("{JUDGE}-{}", index + 2)
+}
 
 /// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +117,8 @@ pub enum ConfigEntry {
     /// Index in `[[models]]`, from 0.
     Models(usize),
     Judge,
+    /// Index in `[[judges]]`, from 0.
+    Judges(usize),
 }
 
 impl std::fmt::Display for ConfigEntry {
@@ -117,16 +126,26 @@ impl std::fmt::Display for ConfigEntry {
         match self {
             Self::Models(index) => write!(f, "models[{index}]"),
             Self::Judge => f.write_str(JUDGE),
+            Self::Judges(index) => write!(f, "judges[{index}]"),
         }
     }
 }
 
-/// The endpoint of each class, and the judge's endpoint.
+/// The configured judges.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Judges<'a> {
+    pub judge: Option<&'a ModelConfig>,
+    /// Those beside it.
+    pub further: &'a [ModelConfig],
+}
+
+/// The endpoint of each class, and the judges' endpoints.
 #[derive(Clone, Default)]
 pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
+    further_judges: Vec<ModelBinding>,
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
@@ -139,6 +158,10 @@ impl Models for ModelCatalog {
 
     fn judge(&self) -> Option<ModelBinding> {
         self.judge.clone()
+    }
+
+    fn further_judges(&self) -> Vec<ModelBinding> {
+        self.further_judges.clone()
     }
 
     fn replayed_from(&self) -> Option<ReplaySource> {
@@ -191,6 +214,7 @@ impl ModelCatalog {
         let answering = Self::of(model);
         Self {
             judge: self.judge,
+            further_judges: self.further_judges,
             default: answering.default.map(|binding| ModelBinding {
                 endpoint: Some(endpoint),
                 ..binding
@@ -205,6 +229,7 @@ impl ModelCatalog {
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();
         let bindings = bindings.chain(&mut self.default).chain(&mut self.judge);
+        let bindings = bindings.chain(&mut self.further_judges);
         for binding in bindings {
             let info = binding.model.info();
             let is_model = [Provider::Anthropic, Provider::Openai]
@@ -237,6 +262,12 @@ impl ModelCatalog {
                         .collect(),
                     default: self.default.map(|binding| listen(ANY, binding)),
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
+                    further_judges: self
+                        .further_judges
+                        .into_iter()
+                        .enumerate()
+                        .map(|(index, binding)| listen(&further_role(index), binding))
+                        .collect(),
                     replayed_from: None,
                     answer_cache: self.answer_cache,
                     // Their calls would not be on the cassette.
@@ -248,6 +279,7 @@ impl ModelCatalog {
                     replayed_from: Some(replay.source().clone()),
                     ..Self::default()
                 };
+                let mut further: BTreeMap<usize, ModelBinding> = BTreeMap::new();
                 for (role, model) in replay.models() {
                     let permits = permits(model.info().max_concurrency);
                     let endpoint = Some(EndpointPin {
@@ -265,10 +297,17 @@ impl ModelCatalog {
                         }
                         None if role == ANY => played.default = Some(binding),
                         None if role == JUDGE => played.judge = Some(binding),
-                        // A role of a later version, which this version never calls.
-                        None => {}
+                        None => {
+                            // Any other role is of a later version, which this version never
+                            // calls.
+                            let is_role = |index: &usize| further_role(*index) == role;
+                            if let Some(index) = (0..MAX_FURTHER_JUDGES).find(is_role) {
+                                further.insert(index, binding);
+                            }
+                        }
                     }
                 }
+                played.further_judges = further.into_values().collect();
                 played
             }
         }
@@ -281,19 +320,24 @@ impl ModelCatalog {
     /// The first entry that cannot be used.
     pub fn build(
         configs: &[ModelConfig],
-        judge: Option<&ModelConfig>,
+        judges: Judges<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        let Judges { judge, further } = judges;
         let mut catalog = Self::default();
         let mut shared: HashMap<String, Arc<dyn Permits>> = HashMap::new();
         let models = configs
             .iter()
             .enumerate()
             .map(|(index, config)| (ConfigEntry::Models(index), config));
-        for (place, config) in models.chain(judge.map(|judge| (ConfigEntry::Judge, judge))) {
+        let judging = judge.map(|judge| (ConfigEntry::Judge, judge)).into_iter();
+        let more = further.iter().enumerate();
+        let more = more.map(|(index, config)| (ConfigEntry::Judges(index), config));
+        for (place, config) in models.chain(judging).chain(more) {
             check(place, config)?;
-            let config = &bounded(config, configs.iter().chain(judge));
+            let all = configs.iter().chain(judge).chain(further);
+            let config = &bounded(config, all);
             let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
@@ -324,6 +368,10 @@ impl ModelCatalog {
             };
             let earlier = match (place, config.class) {
                 (ConfigEntry::Judge, _) => catalog.judge.replace(binding),
+                (ConfigEntry::Judges(_), _) => {
+                    catalog.further_judges.push(binding);
+                    None
+                }
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
@@ -389,7 +437,8 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
     if !(1..=10).contains(&config.max_attempts) {
         return invalid("max_attempts", "must be between 1 and 10");
     }
-    if place == ConfigEntry::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
+    let is_judge = matches!(place, ConfigEntry::Judge | ConfigEntry::Judges(_));
+    if is_judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
         return invalid(
             "provider",
             "is a remote agent, which cannot be a judge; use \"anthropic\", \"openai\" or \

@@ -183,9 +183,13 @@ pub struct ReplaySource {
 pub trait Models: Send + Sync {
     /// The endpoint for a class: its own entry, or the one for `*`.
     fn resolve(&self, class: ModelClass) -> Option<ModelBinding>;
-    /// The endpoint that judges rubrics, if one is configured.
+    /// The endpoint that judges rubrics and assertions, if one is configured.
     fn judge(&self) -> Option<ModelBinding> {
         None
+    }
+    /// The judges beside [`judge`](Self::judge) whose decisions count equally.
+    fn further_judges(&self) -> Vec<ModelBinding> {
+        Vec::new()
     }
     /// The cassette in use, if any.
     fn replayed_from(&self) -> Option<ReplaySource> {

@@ -4,6 +4,7 @@
 //!
 //! A value that cannot be computed is `None`, never zero: a single task has no standard error.
 
+mod agreement;
 mod clustered;
 mod difference;
 mod interval;
@@ -14,6 +15,7 @@ mod reliability;
 mod sequential;
 mod verdict;
 
+pub use self::agreement::{Agreement, fleiss};
 pub use self::clustered::{Clustered, clustered_mean};
 pub use self::difference::{McNemar, Paired, bootstrap, mcnemar, paired, quantile, tango};
 pub use self::interval::{Interval, Mean, Proportion, clopper_pearson, mean, wilson, wilson_of};

@@ -63,7 +63,7 @@ impl Arguments {
 
     /// Refuses options that have no effect.
     fn check(&self, context: &Context<'_>) -> Result<(), Failure> {
-        if self.model.judge.judge_url.is_some() {
+        if !self.model.judge.judge_url.is_empty() {
             return Err(Failure::usage(
                 "--judge-url does not apply: no model judges an OASIS evaluation",
             )

@@ -1,5 +1,5 @@
 //! Payloads of eval runs (RFC 0081) and their tasks. They contain no task content, except
-//! [`JudgeReasoned`].
+//! [`JudgeReasoned`] and [`AssertionsReasoned`].
 
 use std::collections::BTreeMap;
 
@@ -88,6 +88,19 @@ pub struct TaskJudged {
     pub task_id: TaskId,
     /// The judge's identity, `sha256-<base64>`.
     pub judge: String,
+    /// Whether each criterion is met, in the rubric's order. Several judges decide by majority.
+    pub met: Vec<bool>,
+    /// The decisions of each of several judges; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<JudgeVote>,
+}
+
+/// The decisions of one of several judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeVote {
+    /// The judge's identity, `sha256-<base64>`.
+    pub judge: String,
     /// Whether each criterion is met, in the rubric's order.
     pub met: Vec<bool>,
 }
@@ -105,7 +118,56 @@ pub struct TaskMeasured {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// `touchstone.judge.reasoned`: a judge's reasons. The only event of this module with task content.
+/// `touchstone.assertions.decided`: what judges, models or commands said about the assertions that
+/// this host cannot decide by itself. Contains no content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionsDecided {
+    pub task_id: TaskId,
+    pub decisions: Vec<AssertionDecision>,
+}
+
+/// What one of them said about one assertion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionDecision {
+    /// The position of the assertion in the scoring of its task: `1.0` is the first one nested in
+    /// the second.
+    pub assertion: String,
+    /// The identity of who said it, such as a judge's `sha256-<base64>`.
+    pub by: String,
+    /// 0.0..=1.0.
+    pub score: f64,
+    pub holds: bool,
+    /// A label from a closed list, where the decision is more than a score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The single decisions that the score is computed from, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<bool>,
+}
+
+/// `touchstone.assertions.reasoned`: the reasons for decisions of `touchstone.assertions.decided`.
+/// Task content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionsReasoned {
+    pub task_id: TaskId,
+    pub reasons: Vec<AssertionReason>,
+}
+
+/// Why a decision was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionReason {
+    /// As in the decision.
+    pub assertion: String,
+    /// As in the decision.
+    pub by: String,
+    pub reason: String,
+}
+
+/// `touchstone.judge.reasoned`: a judge's reasons. Task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgeReasoned {

@@ -6,7 +6,7 @@
 //! ignore unknown types and members.
 //!
 //! This host's own types have the prefix `touchstone.` and contain no task content either, except
-//! the reasons of judges (`touchstone.judge.reasoned`): only labels, ids and counts.
+//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`): only labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,8 @@ pub use deployment::{
     DeploymentStateChanged,
 };
 pub use eval::{
-    EvalCompleted, EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, TaskFailed, TaskJudged,
+    AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, EvalCompleted,
+    EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, JudgeVote, TaskFailed, TaskJudged,
     TaskMeasured, TaskReused, TaskSafety, TaskUnjudged,
 };
 pub use extension::ExtensionEvent;
@@ -195,6 +196,10 @@ events! {
     TaskMeasured(TaskMeasured) = "touchstone.task.measured";
     /// A judge gave its reasons.
     JudgeReasoned(JudgeReasoned) = "touchstone.judge.reasoned";
+    /// Judges, models or commands decided assertions of a scoring document.
+    AssertionsDecided(AssertionsDecided) = "touchstone.assertions.decided";
+    /// They gave their reasons.
+    AssertionsReasoned(AssertionsReasoned) = "touchstone.assertions.reasoned";
     /// Detectors found unsafe actions of the agent.
     TaskSafety(TaskSafety) = "touchstone.task.safety";
     /// The infrastructure failed: the task was not judged, and its score says nothing about the

@@ -15,7 +15,7 @@ use crate::cli::progress::Counted;
 use crate::rules::eval::rubric::attempt::{Attempt, Status};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_AGREEMENT, Sample, shortfall};
 use crate::rules::eval::suite_rules::SuiteRef;
-use touchstone_agents::cli::{Endpoints, JudgeEndpoint, work_with};
+use touchstone_agents::cli::{JudgeEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
@@ -115,10 +115,7 @@ async fn calibrate(context: &Context<'_>, arguments: &Calibrate) -> Result<Exit,
     if let (Some(most), Some(members)) = (arguments.max_cost_usd, body.as_object_mut()) {
         members.insert("maxCostUsd".to_owned(), most.into());
     }
-    let endpoints = Endpoints {
-        judge: arguments.judge.config(),
-        ..Endpoints::default()
-    };
+    let endpoints = arguments.judge.config();
     let session = work_with(context, endpoints, OwnModels::default()).await?;
     let outcome = start_and_follow(context, session.client(), &body).await;
     session.close().await;
@@ -307,6 +304,8 @@ fn table(bytes: &[u8]) -> Result<Vec<Sample>, String> {
                     task: row.task,
                     output,
                     human: vec![row.human],
+                    tool_results: None,
+                    baseline: None,
                 });
             }
         }

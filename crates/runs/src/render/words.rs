@@ -50,6 +50,16 @@ pub fn judge(report: &EvalReport) -> Option<String> {
     let cost = report
         .judge_cost_usd
         .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    let several = report.judge_agreement.map_or_else(String::new, |found| {
+        let kappa = found
+            .kappa
+            .map_or_else(String::new, |kappa| format!(", kappa {kappa:.2}"));
+        format!(
+            "; {} judges agree in {:.0} % of pairs{kappa}",
+            found.judges,
+            found.observed * 100.0
+        )
+    });
     let agreement = match &judge.calibration {
         Some(found) => format!(
             "agrees with people by {:.2} (n {})",
@@ -57,10 +67,14 @@ pub fn judge(report: &EvalReport) -> Option<String> {
         ),
         None => "not calibrated".to_owned(),
     };
-    Some(format!(
-        "model {}, provider {}{cost}, {agreement}",
-        judge.model, judge.provider
-    ))
+    let who = match judge.judges.as_slice() {
+        [] => format!("model {}, provider {}", judge.model, judge.provider),
+        judges => {
+            let models: Vec<&str> = judges.iter().map(|it| it.model.as_str()).collect();
+            format!("models {}", models.join(", "))
+        }
+    };
+    Some(format!("{who}{cost}, {agreement}{several}"))
 }
 
 /// Number of tasks with an estimated cost.

@@ -2,6 +2,7 @@ pub mod annotations;
 pub mod bundles;
 pub mod command;
 pub mod diffs;
+mod examination;
 pub mod executor;
 pub mod journal;
 pub mod library;

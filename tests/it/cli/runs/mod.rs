@@ -6,6 +6,7 @@ mod folder;
 mod inspect;
 mod interrupts;
 mod iterate;
+mod judged;
 mod list;
 mod ownership;
 mod storage;

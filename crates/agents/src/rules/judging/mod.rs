@@ -1,6 +1,11 @@
 //! A judge is a model too: its [`prompt`], the parser of its [`verdict`], and its parameters. Of
-//! everything that it reads or writes, only whether each criterion is met is recorded.
+//! everything that it reads or writes, its decisions and its reasons are recorded.
+//!
+//! A rubric is asked about criterion by criterion. Assertions of a scoring document ask with other
+//! [`form`]s.
 
+pub mod form;
+pub mod lists;
 pub mod prompt;
 pub mod verdict;
 

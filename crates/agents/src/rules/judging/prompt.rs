@@ -66,17 +66,23 @@ impl JudgedTexts<'_> {
             ("task", quoted(self.input)),
             ("answer", quoted(self.output)),
         ];
-        let mark = mark(&quotations);
-        let mut question = String::new();
-        for (name, text) in &quotations {
-            let _ = write!(question, "<{name} {mark}>\n{text}\n</{name} {mark}>\n\n");
-        }
-        question.push_str(QUESTION);
-        vec![
-            Message::System(RULES.replace("{mark}", &mark).into()),
-            Message::User(question.into()),
-        ]
+        messages(RULES, &quotations, QUESTION)
     }
+}
+
+/// A conversation with a judge: the rules, in which `{mark}` is replaced, then the quotations by
+/// name, then the question.
+pub fn messages(rules: &str, quotations: &[(&str, Cow<'_, str>)], question: &str) -> Vec<Message> {
+    let mark = mark(quotations);
+    let mut asked = String::new();
+    for (name, text) in quotations {
+        let _ = write!(asked, "<{name} {mark}>\n{text}\n</{name} {mark}>\n\n");
+    }
+    asked.push_str(question);
+    vec![
+        Message::System(rules.replace("{mark}", &mark).into()),
+        Message::User(asked.into()),
+    ]
 }
 
 /// A string as it is, anything else as compact JSON with sorted keys.

@@ -4,6 +4,7 @@
 //! made to output a verdict that is not its own.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::rules::{ModelReply, Rejection};
@@ -49,6 +50,15 @@ pub struct CriterionVerdict {
 
 /// The verdict; `None` if the reply is not a valid one.
 pub fn read(reply: &ModelReply) -> Option<CriterionVerdict> {
+    let verdict: Document = document(reply)?;
+    Some(CriterionVerdict {
+        met: verdict.met,
+        reason: kept(&verdict.reason),
+    })
+}
+
+/// The document that is the whole reply; `None` if the reply is anything else.
+pub fn document<T: DeserializeOwned>(reply: &ModelReply) -> Option<T> {
     if reply.refused || reply.truncated || !reply.tool_calls.is_empty() {
         return None;
     }
@@ -58,14 +68,16 @@ pub fn read(reply: &ModelReply) -> Option<CriterionVerdict> {
         // serde would also accept a list of the members in order.
         return None;
     }
-    let verdict: Document = serde_json::from_str(document).ok()?;
-    Some(CriterionVerdict {
-        met: verdict.met,
-        reason: verdict.reason.as_str().map(kept_reason).unwrap_or_default(),
-    })
+    serde_json::from_str(document).ok()
 }
 
-fn kept_reason(reason: &str) -> String {
+/// A reason as it is recorded; empty if it is not a text.
+pub fn kept(reason: &Value) -> String {
+    reason.as_str().map(kept_text).unwrap_or_default()
+}
+
+/// A judge's text as it is recorded: without credentials, and not too long.
+pub fn kept_text(reason: &str) -> String {
     let mut reason = mask(reason.trim()).into_owned();
     reason.truncate(reason.floor_char_boundary(MAX_REASON));
     reason

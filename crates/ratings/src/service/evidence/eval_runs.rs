@@ -25,8 +25,9 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_packs::store as pack_store;
+use touchstone_runs::rules::eval::judged::parts::JudgedParts;
 use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, shortfall};
-use touchstone_runs::rules::eval::rubric::rubric;
+use touchstone_runs::rules::eval::scoring_document::read::read as read_scoring;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::run::record::EvalSpec;
 use touchstone_runs::store as run_store;
@@ -318,7 +319,7 @@ impl Ratings {
 
 impl Ratings {
     /// Tasks scored by a judge without a current calibration against people (AAAF S11). `None` if
-    /// the suite cannot be read and the tasks are unknown.
+    /// the suite or its scoring document cannot be read and the tasks are unknown.
     async fn uncalibrated(
         &self,
         tenant: &TenantId,
@@ -333,9 +334,19 @@ impl Ratings {
         }
         let bytes = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
         let document = bytes.and_then(|bytes| read_suite(self.runs.library.kinds, &bytes).ok());
+        let scoring = match &eval.scoring_digest {
+            Some(digest) => {
+                let bytes = pack_store::blobs::get(&self.store, digest).await?;
+                let Some(read) = bytes.and_then(|bytes| read_scoring(&bytes).ok()) else {
+                    return Ok(None);
+                };
+                Some(read.document)
+            }
+            None => None,
+        };
         Ok(document.map(|it| {
             let tasks = it.suite.tasks.into_iter();
-            let judged = tasks.filter(|task| rubric(task).is_some());
+            let judged = tasks.filter(|task| !JudgedParts::of(task, scoring.as_ref()).is_empty());
             judged.map(|task| task.task_id).collect()
         }))
     }

@@ -15,6 +15,7 @@ use crate::render::task::parts::{
 use crate::render::words::sign;
 use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::TaskOutcome;
+use crate::rules::eval::scoring_document::checks::JUDGED;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
 use crate::rules::eval::task_details::transcript::Entry;
 use crate::rules::eval::task_details::{CriterionDetails, TaskDetails};
@@ -349,7 +350,8 @@ fn assertions(text: &mut String, details: &TaskDetails, colors: Colors) {
     section(text, colors, "assertions", &lines.join("\n"));
 }
 
-/// An assertion with what was found if that says why it fails, and the nested ones below it.
+/// An assertion with what was found if that says why it fails, and the nested ones below it. What a
+/// judge says is always shown.
 fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors: Colors) {
     let mark = match it.holds {
         true => colors.good("✓"),
@@ -369,11 +371,16 @@ fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors
     let indent = "  ".repeat(depth);
     let (kind, expected) = (plain(&it.kind), plain(&it.expected));
     lines.push(format!("{indent}{mark} {kind}: {expected}{notes}"));
-    if let Some(found) = it.found.as_ref().filter(|_| !it.holds) {
-        lines.push(format!(
-            "{indent}  {}",
-            colors.faint(&format!("found {}", plain(found)))
-        ));
+    let is_judged = JUDGED.contains(&it.kind.as_str());
+    if let Some(found) = it.found.as_ref().filter(|_| is_judged || !it.holds) {
+        let word = if is_judged { "judge" } else { "found" };
+        for (n, line) in found.lines().enumerate() {
+            let line = match n {
+                0 => format!("{word} {}", plain(line)),
+                _ => format!("  {}", plain(line)),
+            };
+            lines.push(format!("{indent}  {}", colors.faint(&line)));
+        }
     }
     for nested in &it.assertions {
         assertion(lines, nested, depth + 1, colors);

@@ -124,8 +124,14 @@ fn same_agent(a: &EvalSpec, b: &EvalSpec) -> bool {
 fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
     let judge = |eval: &EvalSpec| eval.judge.as_ref().map(|judge| judge.identity.clone());
     let adversarial = |eval: &EvalSpec| eval.modes.contains(&EvalMode::Adversarial);
+    // The answers that this run's answers are compared with are a part of the measure.
+    let compared = |eval: &EvalSpec| {
+        let baseline = eval.baseline.as_ref().filter(|_| eval.compares_answers);
+        baseline.map(|baseline| baseline.run_id.clone())
+    };
     a.suite_digest == b.suite_digest
         && a.scoring_digest == b.scoring_digest
+        && compared(a) == compared(b)
         && judge(a) == judge(b)
         && adversarial(a) == adversarial(b)
         && a.is_live() == b.is_live()

@@ -6,6 +6,7 @@ pub mod comparison;
 pub mod export;
 pub mod gate;
 pub mod import;
+pub mod judged;
 pub mod matching;
 pub mod matrix;
 pub mod report;

@@ -9,14 +9,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::judged::agreement::{JudgeAgreement, agreement};
 use super::rubric::calibration::Calibration;
 use super::scoring::{DEFAULT_PASS_SCORE, mean, shortfalls, summary_with, tasks, unreadable};
 use crate::rules::kind::{Extensions, KindOutcome, Kinds};
 use crate::rules::run::fold::{EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
-    COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
-    is_zero,
+    COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, PinnedJudge, RunRecord,
+    RunSpec, Trial, is_zero,
 };
 use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
@@ -192,9 +193,23 @@ pub struct JudgeProvenance {
     /// `sha256-<base64>` over model, prompt, rubrics and parameters: scores of different identities
     /// are not comparable.
     pub identity: String,
+    /// Each of several judges; empty if there is only one. The members above then name the first
+    /// model, and the identity of all judges together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeMember>,
     /// Its agreement with people, if it was calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+}
+
+/// One of several judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeMember {
+    pub provider: String,
+    pub model: String,
+    /// `sha256-<base64>`.
+    pub identity: String,
 }
 
 /// The report of an eval run.
@@ -221,12 +236,15 @@ pub struct EvalReport {
     /// Fingerprint of the key that signed that cassette, if the signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
-    /// The judge of its rubrics, if it has any.
+    /// The judge of its rubrics and judged assertions, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeProvenance>,
     /// The judge that checks for missing refusals, in mode `adversarial`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgeProvenance>,
+    /// How far several judges agree; absent if there is only one, or nothing was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_agreement: Option<JudgeAgreement>,
     /// The judge's cost; part of the summary's `totalCostUsd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
@@ -311,6 +329,7 @@ impl EvalReport {
         self.modes
             .iter()
             .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
+            || self.judge.is_some()
             || self.safety_judge.is_some()
     }
 }
@@ -388,7 +407,11 @@ pub fn report(
             .answer_cache
             .then(|| CachedAnswers::of(state)),
         cassette_signed_by: spec.execution.cassette_signed_by.clone(),
-        judge: spec.judge.as_ref().map(provenance),
+        judge: spec.judge.as_ref().map(|judge| JudgeProvenance {
+            judges: spec.judges.iter().map(judge_member).collect(),
+            ..provenance(judge)
+        }),
+        judge_agreement: agreement(spec, &state.eval),
         safety_judge: spec.safety_judge.as_ref().map(provenance),
         judge_cost_usd: spec
             .judge
@@ -452,7 +475,16 @@ fn provenance(judge: &JudgePin) -> JudgeProvenance {
         provider: judge.model.provider.clone(),
         model: judge.model.model.clone(),
         identity: judge.identity.clone(),
+        judges: Vec::new(),
         calibration: None,
+    }
+}
+
+fn judge_member(member: &PinnedJudge) -> JudgeMember {
+    JudgeMember {
+        provider: member.judge.model.provider.clone(),
+        model: member.judge.model.model.clone(),
+        identity: member.judge.identity.clone(),
     }
 }
 

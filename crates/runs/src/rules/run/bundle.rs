@@ -197,7 +197,12 @@ pub fn has_task_content(kind: &str) -> bool {
         // A type that this version does not know.
         None => true,
         Some(members) => {
-            let of_task = ["agent.", "ai.", "touchstone.judge."];
+            let of_task = [
+                "agent.",
+                "ai.",
+                "touchstone.judge.",
+                "touchstone.assertions.",
+            ];
             !members.is_empty() && of_task.iter().any(|family| kind.starts_with(family))
         }
     }
@@ -241,7 +246,7 @@ fn content(kind: &str, is_eval: bool) -> Option<&'static [&'static str]> {
         "agent.toolReturned" => &["outcome"],
         "agent.decided" => &["decision"],
         "agent.handoff" => &["reason"],
-        "touchstone.judge.reasoned" => &["reasons"],
+        "touchstone.judge.reasoned" | "touchstone.assertions.reasoned" => &["reasons"],
         "run.failed"
         | "run.resumed"
         | "node.started"
@@ -321,6 +326,8 @@ mod tests {
     #[case("deployment.rolled-back", json!({"agentId": "a", "fromVersion": "2.0.0", "reason": "canary"}),
         json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
     #[case("touchstone.judge.reasoned", json!({"taskId": "t1", "reasons": ["canary"]}),
+        json!({"taskId": "t1", "reasons": [REDACTED]}))]
+    #[case("touchstone.assertions.reasoned", json!({"taskId": "t1", "reasons": [{"assertion": "0", "by": "sha256-x", "reason": "canary"}]}),
         json!({"taskId": "t1", "reasons": [REDACTED]}))]
     #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
     #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
-use crate::rules::eval::rubric::{identity, safety_identity};
+use crate::rules::eval::rubric::{identity, panel_identity, safety_identity};
+use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
@@ -246,10 +247,13 @@ pub struct EvalSpec {
     /// The model the class resolved to. The run never resumes on another model, because its verdict
     /// would describe neither.
     pub model: ModelPin,
-    /// The judge of its rubric tasks; absent if it has none. A run never resumes under another
-    /// judge.
+    /// The judge of its rubrics and judged assertions; absent if it has none. A run never resumes
+    /// under another judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgePin>,
+    /// Each of several judges, the first one included; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<PinnedJudge>,
     /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgePin>,
@@ -263,6 +267,10 @@ pub struct EvalSpec {
     /// Baseline of a `regression` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
+    /// Whether assertions compare answers with those of the baseline. Such assertions are left out of
+    /// other runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compares_answers: bool,
     /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
@@ -425,13 +433,63 @@ pub struct JudgePin {
     pub identity: String,
 }
 
+/// One of several judges, with its endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedJudge {
+    #[serde(flatten)]
+    pub judge: JudgePin,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+}
+
+impl PinnedJudge {
+    /// Its model, with its endpoint.
+    pub fn model(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.judge.model.clone(),
+            endpoint: self.endpoint.clone(),
+        }
+    }
+}
+
 impl JudgePin {
-    /// The judge of this suite's rubrics on this model; `None` for a suite without rubrics.
-    pub fn of(model: &ModelPin, suite: &AgentEvalSuite) -> Option<Self> {
+    /// The judge of this suite's rubrics and judged assertions on this model; `None` if nothing is
+    /// judged.
+    pub fn of(
+        model: &ModelPin,
+        suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
+    ) -> Option<Self> {
         Some(Self {
             model: model.clone(),
-            identity: identity(model, suite)?,
+            identity: identity(model, suite, scoring)?,
         })
+    }
+
+    /// Several judges whose decisions count together: the model of the first one, and an identity
+    /// of all. One judge is itself.
+    pub fn of_all(
+        models: &[ModelPin],
+        suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
+    ) -> Option<Self> {
+        let members = Self::members(models, suite, scoring)?;
+        let identities: Vec<String> = members.into_iter().map(|it| it.identity).collect();
+        Some(Self {
+            model: models.first()?.clone(),
+            identity: panel_identity(&identities)?,
+        })
+    }
+
+    /// Each of several judges.
+    pub fn members(
+        models: &[ModelPin],
+        suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
+    ) -> Option<Vec<Self>> {
+        let members = models.iter().map(|model| Self::of(model, suite, scoring));
+        members.collect()
     }
 
     /// The judge that checks for missing refusals, on this model.

@@ -111,7 +111,9 @@ pub struct ConfiguredModels {
     pub model: Option<ModelIdentity>,
     /// The model that judges.
     pub judge: Option<ModelIdentity>,
-    /// The judge of the suite's rubrics on that model.
+    /// Every model that judges, that one included.
+    pub judges: Vec<ModelIdentity>,
+    /// The judge of the suite's rubrics on that model, or on all of them.
     pub rubric_judge: Option<JudgePin>,
     /// The judge of refusals on that model.
     pub safety_judge: Option<JudgePin>,
@@ -135,7 +137,15 @@ impl ConfiguredModels {
         };
         let same =
             |pinned: &Option<JudgePin>, now: &Option<JudgePin>| pinned.is_none() || pinned == now;
-        if same(&spec.judge, &self.rubric_judge)
+        let same_endpoints = spec.judges.is_empty()
+            || spec.judges.len() == self.judges.len()
+                && self
+                    .judges
+                    .iter()
+                    .zip(&spec.judges)
+                    .all(|(now, then)| now.serves(&then.model()));
+        if same_endpoints
+            && same(&spec.judge, &self.rubric_judge)
             && same(&spec.safety_judge, &self.safety_judge)
             && self.judge.as_ref().is_some_and(|now| now.serves(&then))
         {
@@ -248,6 +258,7 @@ mod tests {
         ConfiguredModels {
             model: Some(spec.evaluated()),
             judge: spec.judged_by(),
+            judges: Vec::new(),
             rubric_judge: spec.judge.clone(),
             safety_judge: spec.safety_judge.clone(),
         }

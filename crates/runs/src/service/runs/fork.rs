@@ -327,6 +327,7 @@ impl Runs {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
+        let scoring = self.scoring_of(eval).await?;
         let accepts = |input: &Value| agent.accepts(input);
         let model = self.agent_model(tenant, eval);
         plan(
@@ -336,6 +337,7 @@ impl Runs {
                 document: &suite,
                 digest: &eval.suite_digest,
                 scoring: eval.scoring_digest.as_deref(),
+                scoring_document: scoring.as_deref(),
                 signed: eval.suite_signed,
             }),
             Some(&AgentFacts {
@@ -348,7 +350,7 @@ impl Runs {
                 model: Some(eval.model.clone()),
             }),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            self.judging_model().as_ref(),
+            &self.judging_models(),
             &|request, suite, modes| {
                 let planners = self.planners.iter();
                 first(planners.map(|planner| planner.plan_other(request, suite, modes)))

@@ -8,8 +8,18 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 
 impl Runs {
-    pub(super) fn judging_model(&self) -> Option<ModelPin> {
-        self.models.judge().as_ref().map(ModelBinding::pin)
+    /// The judges, the first one first.
+    pub(super) fn judges(&self) -> Vec<ModelBinding> {
+        let first = self.models.judge();
+        let further = first.as_ref().map(|_| self.models.further_judges());
+        first
+            .into_iter()
+            .chain(further.into_iter().flatten())
+            .collect()
+    }
+
+    pub(super) fn judging_models(&self) -> Vec<ModelPin> {
+        self.judges().iter().map(ModelBinding::pin).collect()
     }
 
     /// The endpoint that answers for the agent of a run of this tenant, if any.
@@ -26,17 +36,22 @@ impl Runs {
         tenant: &TenantId,
         eval: &EvalSpec,
     ) -> Result<ConfiguredModels, Problem> {
-        let judge = self.models.judge();
-        let judging = judge.as_ref().map(ModelBinding::pin);
-        let rubric_judge = match (&eval.judge, &judging) {
-            (Some(_), Some(model)) => JudgePin::of(model, self.suite_of(eval).await?.as_ref()),
-            _ => None,
+        let judges = self.judges();
+        let judge = judges.first();
+        let judging = judge.map(ModelBinding::pin);
+        let rubric_judge = match &eval.judge {
+            Some(_) => {
+                let (suite, scoring) = (self.suite_of(eval).await?, self.scoring_of(eval).await?);
+                JudgePin::of_all(&self.judging_models(), &suite, scoring.as_deref())
+            }
+            None => None,
         };
         let has_safety_judge = eval.safety_judge.is_some();
         let model = self.agent_model(tenant, eval);
         Ok(ConfiguredModels {
             model: model.as_ref().map(ModelBinding::identity),
-            judge: judge.as_ref().map(ModelBinding::identity),
+            judge: judge.map(ModelBinding::identity),
+            judges: judges.iter().map(ModelBinding::identity).collect(),
             rubric_judge,
             safety_judge: judging
                 .filter(|_| has_safety_judge)
@@ -53,6 +68,9 @@ impl Runs {
         let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
+        for (member, binding) in eval.judges.iter_mut().zip(self.judges()) {
+            member.endpoint = binding.endpoint;
+        }
         eval.execution.endpoint = endpoint(self.agent_model(tenant, eval));
         eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
         eval.execution.cassette_signed_by =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{Verdict, report};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
@@ -14,6 +15,7 @@ use crate::rules::run::request::{
 };
 use crate::service::library::LoadedAgent;
 use crate::service::runs::Runs;
+use crate::store;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_host::service::fault::internal;
@@ -60,6 +62,7 @@ pub(super) struct FoundBaseline {
     /// Whether every task has a result.
     conclusive: bool,
     aggregate_score: f64,
+    keeps_answers: bool,
 }
 
 impl FoundBaseline {
@@ -76,6 +79,7 @@ impl FoundBaseline {
             suite_version: &self.eval.suite_version,
             scoring_digest: self.eval.scoring_digest.as_deref(),
             aggregate_score: self.aggregate_score,
+            keeps_answers: self.keeps_answers,
         }
     }
 }
@@ -108,6 +112,13 @@ impl Runs {
             }
             None => None,
         };
+        let scoring = match suite.as_ref().and_then(|suite| suite.scoring.as_ref()) {
+            Some(digest) => {
+                let scoring = self.library.scoring(digest).await;
+                Some(scoring.map_err(|cause| internal(&cause))?)
+            }
+            None => None,
+        };
         let agent = self.agent(tenant, &request, remote).await?;
         let baseline = self.baseline(tenant, &request).await?;
         if let Some(run) = &request.tasks.failed_of {
@@ -130,6 +141,7 @@ impl Runs {
             document,
             digest: &suite.digest,
             scoring: suite.scoring.as_deref(),
+            scoring_document: scoring.as_deref(),
             signed: suite.signed,
         });
         let agent = agent.as_ref().map(|agent| AgentFacts {
@@ -147,7 +159,7 @@ impl Runs {
             suite.as_ref(),
             agent.as_ref(),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            self.judging_model().as_ref(),
+            &self.judging_models(),
             &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
         )?;
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
@@ -225,7 +237,10 @@ impl Runs {
                 report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;
+        let kept = store::storage::content_kept(&self.store, run).await;
+        let kept = kept.map_err(|cause| internal(&cause))?;
         Ok(Some(FoundBaseline {
+            keeps_answers: kept == Some(ContentKept::All),
             run_id: record.run_id.clone(),
             eval,
             conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),

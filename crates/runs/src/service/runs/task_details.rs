@@ -149,6 +149,7 @@ impl Runs {
             ignore: &spec.ignore,
             thresholds: suite.thresholds.unwrap_or_default(),
             scoring: scoring.as_deref(),
+            compares_answers: spec.compares_answers,
             prompt: &prompt,
         };
         let mut logs = self.task_logs(caller, run, &scored).await?;

@@ -8,6 +8,8 @@ use crate::cli::output::{not_written, write_file};
 use crate::cli::suite::Shown;
 use crate::rules::eval::import::pack;
 use crate::rules::eval::import::{Imported, Loss};
+use crate::rules::eval::judged::decided_by_judge;
+use crate::rules::eval::scoring_document::ScoringDocument;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::terminal::Terminal;
 
@@ -111,18 +113,20 @@ impl Output<'_> {
         let (agent_count, tasks) = (counted(agents.len(), "agent"), counted(tasks, "task"));
         self.terminal
             .print(&format!("{}: {agent_count}, {tasks}", folder.display()));
-        self.terminal
-            .note(&self.next(folder, &agents, &imported.suite));
+        self.terminal.note(&self.next(folder, &agents, imported));
         Ok(Exit::Good)
     }
 
-    fn next(&self, folder: &Path, agents: &[String], suite: &Value) -> String {
+    fn next(&self, folder: &Path, agents: &[String], imported: &Imported) -> String {
         let agent = match agents {
             [first, _, ..] => format!(" --agent {first}"),
             _ => String::new(),
         };
-        let modes = suite.get("modes").and_then(Value::as_array);
-        let is_judged = modes.is_some_and(|modes| modes.contains(&json!("rubric")));
+        let modes = imported.suite.get("modes").and_then(Value::as_array);
+        let has_rubrics = modes.is_some_and(|modes| modes.contains(&json!("rubric")));
+        let scoring = imported.scoring.clone().map(serde_json::from_value);
+        let scoring: Option<ScoringDocument> = scoring.and_then(Result::ok);
+        let is_judged = has_rubrics || scoring.is_some_and(|it| !decided_by_judge(&it).is_empty());
         let judge = match is_judged {
             true => " --judge-url URL --judge-model JUDGE",
             false => "",

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Evaluator, Finding, TooManySteps, clipped, quoted, shown};
+use super::{Evaluator, Finding, NoResult, clipped, quoted, shown};
 use crate::rules::eval::matching;
 use crate::rules::eval::scoring_document::checks::{
     IsJson, JsonPath, JsonPointer, Operator, Quantifier,
@@ -18,7 +18,7 @@ const JSON_STEPS: usize = 32;
 
 impl Evaluator<'_> {
     /// The answer as JSON; `None` for a text that is not JSON.
-    pub(super) fn json(&self) -> Result<Option<Cow<'_, Value>>, TooManySteps> {
+    pub(super) fn json(&self) -> Result<Option<Cow<'_, Value>>, NoResult> {
         match self.observed.answer {
             Value::String(text) => {
                 self.spend(text.len().saturating_mul(JSON_STEPS))?;
@@ -31,12 +31,12 @@ impl Evaluator<'_> {
         }
     }
 
-    fn no_json(&self, expected: String) -> Result<Finding, TooManySteps> {
+    fn no_json(&self, expected: String) -> Result<Finding, NoResult> {
         let found = format!("not JSON: {}", quoted(&self.text()?));
         Ok(Finding::new(false, expected, Some(found)))
     }
 
-    pub(super) fn is_json(&self, it: &IsJson) -> Result<Finding, TooManySteps> {
+    pub(super) fn is_json(&self, it: &IsJson) -> Result<Finding, NoResult> {
         let expected = match &it.schema {
             Some(_) => "JSON that satisfies the schema",
             None => "JSON",
@@ -57,7 +57,7 @@ impl Evaluator<'_> {
         Ok(Finding::new(holds, expected, Some(clipped(&found))))
     }
 
-    pub(super) fn json_pointer(&self, it: &JsonPointer) -> Result<Finding, TooManySteps> {
+    pub(super) fn json_pointer(&self, it: &JsonPointer) -> Result<Finding, NoResult> {
         let what = wanted(place(&it.pointer), it.operator, it.value.as_ref());
         let Some(answer) = self.json()? else {
             return self.no_json(what);
@@ -69,7 +69,7 @@ impl Evaluator<'_> {
         Ok(Finding::new(holds, what, Some(shown(selected))))
     }
 
-    pub(super) fn json_path(&self, it: &JsonPath) -> Result<Finding, TooManySteps> {
+    pub(super) fn json_path(&self, it: &JsonPath) -> Result<Finding, NoResult> {
         let scope = match it.quantifier {
             Quantifier::Any => it.path.clone(),
             Quantifier::All => format!("each of {}", it.path),
@@ -106,7 +106,7 @@ impl Evaluator<'_> {
         found: &Value,
         operator: Operator,
         wanted: Option<&Value>,
-    ) -> Result<bool, TooManySteps> {
+    ) -> Result<bool, NoResult> {
         let Some(wanted) = wanted else {
             return Ok(operator == Operator::Exists);
         };

@@ -3,6 +3,7 @@
 //! Everything evaluated here is in the run's log, so the same results are computed again whenever a
 //! task is shown.
 
+mod external;
 mod json;
 mod similarity;
 mod text;
@@ -17,7 +18,8 @@ use serde_json::Value;
 use super::scoring::EPSILON;
 use super::scoring_document::checks::{Check, Combined};
 use super::scoring_document::limits::MAX_STEPS;
-use super::scoring_document::{Assertion, EffectiveScoring};
+use super::scoring_document::{Assertion, EffectiveScoring, Place};
+pub use external::External;
 use touchstone_kit::money::NanoUsd;
 
 /// Characters of a value in a result.
@@ -35,6 +37,8 @@ pub struct Observed<'a> {
     pub tokens: u64,
     /// How the answer meets the suite's own expectation; absent if no assertion refers to it.
     pub expected: Option<Expectation>,
+    /// What was decided outside of this host.
+    pub external: External<'a>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +86,8 @@ pub struct Evaluation {
     /// Whether the evaluation was given up because the answer is too large for these assertions.
     /// The task then fails.
     pub gave_up: bool,
+    /// Whether a decision from outside of this host is missing, so that there is no result.
+    pub undecided: bool,
 }
 
 impl Evaluation {
@@ -118,28 +124,38 @@ pub fn evaluate(scoring: &EffectiveScoring<'_>, observed: &Observed<'_>) -> Eval
         observed,
         steps: Cell::new(MAX_STEPS),
     };
-    let results: Result<Vec<_>, TooManySteps> = scoring
+    let results: Result<Vec<_>, NoResult> = scoring
         .assertions
         .iter()
-        .map(|assertion| evaluator.result(assertion))
+        .enumerate()
+        .map(|(index, assertion)| evaluator.result(assertion, Place::top(index)))
         .collect();
     match results {
         Ok(assertions) => Evaluation {
             score: weighted(&assertions),
             passed: reaches(&assertions, scoring.threshold),
             assertions,
-            gave_up: false,
+            ..Evaluation::default()
         },
-        Err(TooManySteps) => Evaluation {
+        Err(NoResult::TooManySteps) => Evaluation {
             gave_up: true,
+            ..Evaluation::default()
+        },
+        Err(NoResult::Undecided) => Evaluation {
+            undecided: true,
             ..Evaluation::default()
         },
     }
 }
 
-/// The evaluation would take too long.
+/// Why an assertion has no result.
 #[derive(Debug)]
-struct TooManySteps;
+enum NoResult {
+    /// The evaluation would take too long.
+    TooManySteps,
+    /// It is decided outside of this host, and no decision is recorded.
+    Undecided,
+}
 
 /// What a check found.
 struct Finding {
@@ -173,15 +189,19 @@ struct Evaluator<'a> {
 
 impl Evaluator<'_> {
     /// Accounts for work before it is done.
-    fn spend(&self, steps: usize) -> Result<(), TooManySteps> {
+    fn spend(&self, steps: usize) -> Result<(), NoResult> {
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
-        let left = self.steps.get().checked_sub(steps).ok_or(TooManySteps)?;
+        let left = self.steps.get().checked_sub(steps);
+        let left = left.ok_or(NoResult::TooManySteps)?;
         self.steps.set(left);
         Ok(())
     }
 
-    fn result(&self, assertion: &Assertion) -> Result<AssertionResult, TooManySteps> {
-        let found = self.check(&assertion.check)?;
+    fn result(&self, assertion: &Assertion, place: Place<'_>) -> Result<AssertionResult, NoResult> {
+        if assertion.check.needs_baseline() && !self.observed.external.has_baseline {
+            return Ok(external::left_out(assertion));
+        }
+        let found = self.check(&assertion.check, place)?;
         let as_score = |holds: bool| if holds { 1.0 } else { 0.0 };
         let mut holds = found.holds;
         let mut score = found.score.unwrap_or_else(|| as_score(holds));
@@ -206,7 +226,7 @@ impl Evaluator<'_> {
         })
     }
 
-    fn check(&self, check: &Check) -> Result<Finding, TooManySteps> {
+    fn check(&self, check: &Check, place: Place<'_>) -> Result<Finding, NoResult> {
         match check {
             Check::Expected => Ok(self.expected()),
             Check::Equals(it) => self.equals(it),
@@ -231,9 +251,37 @@ impl Evaluator<'_> {
             Check::ToolsCalledInOrder(it) => Ok(tools::in_order(it, self.observed.calls)),
             Check::ToolNotCalled(it) => Ok(tools::not_called(it, self.observed.calls)),
             Check::Refusal => self.refusal(),
-            Check::All(it) => self.all(it),
-            Check::Any(it) => self.any(it),
-            Check::None(it) => self.none(&it.assertions),
+            Check::ClosedQuestion(it) => self.closed_question(it, place),
+            Check::Rubric(it) => self.rubric(it, place),
+            Check::Factuality(it) => self.factuality(it, place),
+            Check::AnswerRelevance(it) => {
+                self.measure("statements are relevant", it.min, it.graded, place)
+            }
+            Check::Faithfulness(it) => self.measure(
+                "statements follow from the context",
+                it.min,
+                it.graded,
+                place,
+            ),
+            Check::ContextPrecision(it) => {
+                self.measure("useful context comes first", it.min, it.graded, place)
+            }
+            Check::ContextRecall(it) => self.measure(
+                "statements of the reference follow from the context",
+                it.min,
+                it.graded,
+                place,
+            ),
+            Check::ContextRelevance(it) => self.measure(
+                "sentences of the context are needed",
+                it.min,
+                it.graded,
+                place,
+            ),
+            Check::PreferredToBaseline(it) => self.preferred(it, place),
+            Check::All(it) => self.all(it, place),
+            Check::Any(it) => self.any(it, place),
+            Check::None(it) => self.none(&it.assertions, place),
         }
     }
 
@@ -269,12 +317,19 @@ impl Evaluator<'_> {
         Finding::new(tokens <= max, format!("at most {max} tokens"), Some(found))
     }
 
-    fn results(&self, assertions: &[Assertion]) -> Result<Vec<AssertionResult>, TooManySteps> {
-        assertions.iter().map(|it| self.result(it)).collect()
+    fn results(
+        &self,
+        assertions: &[Assertion],
+        place: Place<'_>,
+    ) -> Result<Vec<AssertionResult>, NoResult> {
+        let nested = assertions.iter().enumerate();
+        nested
+            .map(|(index, it)| self.result(it, place.nested(index)))
+            .collect()
     }
 
-    fn all(&self, combined: &Combined) -> Result<Finding, TooManySteps> {
-        let results = self.results(&combined.assertions)?;
+    fn all(&self, combined: &Combined, place: Place<'_>) -> Result<Finding, NoResult> {
+        let results = self.results(&combined.assertions, place)?;
         let holds = reaches(&results, combined.threshold);
         let expected = match combined.threshold {
             Some(threshold) => format!("a weighted mean of at least {threshold}"),
@@ -283,8 +338,8 @@ impl Evaluator<'_> {
         Ok(combination(holds, weighted(&results), expected, results))
     }
 
-    fn any(&self, combined: &Combined) -> Result<Finding, TooManySteps> {
-        let results = self.results(&combined.assertions)?;
+    fn any(&self, combined: &Combined, place: Place<'_>) -> Result<Finding, NoResult> {
+        let results = self.results(&combined.assertions, place)?;
         let best = best(&results);
         let holds = match combined.threshold {
             Some(threshold) => best + EPSILON >= threshold,
@@ -297,8 +352,8 @@ impl Evaluator<'_> {
         Ok(combination(holds, best, expected, results))
     }
 
-    fn none(&self, assertions: &[Assertion]) -> Result<Finding, TooManySteps> {
-        let results = self.results(assertions)?;
+    fn none(&self, assertions: &[Assertion], place: Place<'_>) -> Result<Finding, NoResult> {
+        let results = self.results(assertions, place)?;
         let holds = !counting(&results).any(|it| it.holds);
         let score = 1.0 - best(&results);
         Ok(combination(
@@ -371,6 +426,8 @@ fn clipped(text: &str) -> String {
     }
 }
 
+#[cfg(test)]
+mod external_tests;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -50,6 +50,7 @@ fn of(assertion: &Assertion, answer: &Value) -> AssertionResult {
         cost: NanoUsd(0),
         tokens: 0,
         expected: None,
+        external: External::default(),
     };
     evaluate(&scoring, &observed).assertions.remove(0)
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{Evaluator, Finding, TooManySteps, quoted};
+use super::{Evaluator, Finding, NoResult, quoted};
 use crate::rules::eval::scoring::EPSILON;
 use crate::rules::eval::scoring_document::checks::{Bleu, Levenshtein, RougeMeasure, RougeN};
 
@@ -16,7 +16,7 @@ const BLEU_ORDER: usize = 4;
 const BLEU_EPSILON: f64 = 0.1;
 
 impl Evaluator<'_> {
-    pub(super) fn levenshtein(&self, it: &Levenshtein) -> Result<Finding, TooManySteps> {
+    pub(super) fn levenshtein(&self, it: &Levenshtein) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let fold = |text: &str| match it.ignore_case {
             true => text.to_lowercase(),
@@ -54,7 +54,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn rouge_n(&self, it: &RougeN) -> Result<Finding, TooManySteps> {
+    pub(super) fn rouge_n(&self, it: &RougeN) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let n = it.n.clamp(1, 4) as usize;
         self.spend(text.len().saturating_mul(WORD_STEPS))?;
@@ -86,7 +86,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn bleu(&self, it: &Bleu) -> Result<Finding, TooManySteps> {
+    pub(super) fn bleu(&self, it: &Bleu) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let mut references = Vec::new();
         self.spend(text.len().saturating_mul(WORD_STEPS))?;

@@ -41,6 +41,7 @@ fn evaluated(entry: &Value, answer: &Value) -> Evaluation {
             score: 1.0,
             passed: true,
         }),
+        external: External::default(),
     };
     evaluate(&document.of_task(&TaskId::from("t")).unwrap(), &observed)
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Evaluator, Finding, TooManySteps, quoted, shown};
+use super::{Evaluator, Finding, NoResult, quoted, shown};
 use crate::rules::eval::matching;
 use crate::rules::eval::scoring_document::checks;
 use touchstone_kit::json::canonical_text;
@@ -48,7 +48,7 @@ pub const REFUSALS: [&str; 26] = [
 
 impl Evaluator<'_> {
     /// The answer as text: a string as it is, anything else as compact JSON.
-    pub(super) fn text(&self) -> Result<Cow<'_, str>, TooManySteps> {
+    pub(super) fn text(&self) -> Result<Cow<'_, str>, NoResult> {
         let text = match self.observed.answer {
             Value::String(text) => Cow::Borrowed(text.as_str()),
             other => Cow::Owned(canonical_text(other)),
@@ -57,7 +57,7 @@ impl Evaluator<'_> {
         Ok(text)
     }
 
-    pub(super) fn equals(&self, it: &checks::Equals) -> Result<Finding, TooManySteps> {
+    pub(super) fn equals(&self, it: &checks::Equals) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let json = self.json()?;
         let mut holds = false;
@@ -84,11 +84,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn contains(
-        &self,
-        wanted: &str,
-        ignore_case: bool,
-    ) -> Result<Finding, TooManySteps> {
+    pub(super) fn contains(&self, wanted: &str, ignore_case: bool) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let holds = contains(&text, wanted, ignore_case);
         Ok(Finding::new(
@@ -98,11 +94,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn contains_some(
-        &self,
-        it: &checks::Texts,
-        all: bool,
-    ) -> Result<Finding, TooManySteps> {
+    pub(super) fn contains_some(&self, it: &checks::Texts, all: bool) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let mut missing = Vec::new();
         for wanted in &it.values {
@@ -128,11 +120,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn at_end(
-        &self,
-        it: &checks::Contains,
-        start: bool,
-    ) -> Result<Finding, TooManySteps> {
+    pub(super) fn at_end(&self, it: &checks::Contains, start: bool) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let (wanted, answer) = match it.ignore_case {
             true => (Cow::Owned(folded(&it.value)), Cow::Owned(folded(&text))),
@@ -149,7 +137,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn regex(&self, it: &checks::Regex) -> Result<Finding, TooManySteps> {
+    pub(super) fn regex(&self, it: &checks::Regex) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let holds = self.matches(&it.pattern, it.ignore_case, &text)?;
         Ok(Finding::new(
@@ -165,14 +153,14 @@ impl Evaluator<'_> {
         pattern: &str,
         ignore_case: bool,
         text: &str,
-    ) -> Result<bool, TooManySteps> {
+    ) -> Result<bool, NoResult> {
         use crate::rules::eval::scoring_document::limits::compile;
         self.spend(text.len().saturating_mul(REGEX_STEPS))?;
         let compiled = compile(pattern, ignore_case);
         Ok(compiled.is_ok_and(|it| it.is_match(text)))
     }
 
-    pub(super) fn number(&self, it: &checks::Number) -> Result<Finding, TooManySteps> {
+    pub(super) fn number(&self, it: &checks::Number) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let found = match number_of(&text, it.extract) {
             Ok(number) => number,
@@ -197,7 +185,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn refusal(&self) -> Result<Finding, TooManySteps> {
+    pub(super) fn refusal(&self) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let start = text.trim_start();
         let start = start.get(..start.floor_char_boundary(REFUSAL_BYTES.min(start.len())));

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{ComparisonSide, Difference, ExclusionReason};
 use crate::rules::eval::rubric::rubric;
 use crate::rules::eval::scoring::DEFAULT_PASS_SCORE;
+use crate::rules::eval::scoring_document::Check;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::Task;
 
@@ -32,7 +33,21 @@ pub fn exclusion_rule<'a>(
         if !same_scoring && scoring(baseline, id) != scoring(candidate, id) {
             return Some(ExclusionReason::TaskChanged);
         }
-        (!same_judge && rubric(task).is_some()).then_some(ExclusionReason::JudgeChanged)
+        // A comparison with a baseline counts in only one of the runs, or with another baseline.
+        let compares = |side: ComparisonSide<'a>| {
+            let scoring = scoring(side, id)?;
+            let baseline = side.spec.baseline.as_ref();
+            let baseline = baseline.filter(|_| side.spec.compares_answers)?;
+            scoring.compares_answers().then_some(&baseline.run_id)
+        };
+        if compares(baseline) != compares(candidate) {
+            return Some(ExclusionReason::TaskChanged);
+        }
+        let is_judged = || {
+            let scoring = scoring(candidate, id);
+            rubric(task).is_some() || scoring.is_some_and(|it| it.has(Check::is_judged))
+        };
+        (!same_judge && is_judged()).then_some(ExclusionReason::JudgeChanged)
     }
 }
 

@@ -469,7 +469,7 @@ fn notes(
     }
     if count(ExclusionReason::JudgeChanged) > 0 {
         notes.push(format!(
-            "the judges differ: {} with a rubric excluded",
+            "the judges differ: {} that a judge decides excluded",
             tasks(count(ExclusionReason::JudgeChanged))
         ));
     }

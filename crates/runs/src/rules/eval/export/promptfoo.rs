@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Losses;
+use crate::rules::eval::scoring_document::judged::MIN;
 use crate::rules::eval::scoring_document::{Assertion, Check, ScoringDocument};
 use touchstone_kit::json::canonical_text;
 use touchstone_openwop::suite::{AgentEvalSuite, MatchStrategy, Task};
@@ -207,6 +208,19 @@ fn counterpart(check: &Check, own: &[Value], id: &str, losses: &mut Losses) -> O
         Check::Latency(it) => json!({"type": "latency", "threshold": it.max_ms}),
         Check::Cost(it) => json!({"type": "cost", "threshold": it.max_usd}),
         Check::Refusal => json!({"type": "is-refusal"}),
+        Check::ClosedQuestion(it) => {
+            json!({"type": "model-graded-closedqa", "value": it.question})
+        }
+        Check::Rubric(it) => match it.criteria.as_slice() {
+            [one] => json!({"type": "llm-rubric", "value": one.criterion}),
+            _ => return None,
+        },
+        Check::Factuality(it) if it.accept.is_none() => {
+            json!({"type": "factuality", "value": it.reference})
+        }
+        Check::AnswerRelevance(it) => {
+            json!({"type": "answer-relevance", "threshold": it.min.unwrap_or(MIN)})
+        }
         Check::All(it) => {
             let members = nested(&it.assertions, own, id, losses);
             let mut set = json!({"type": "assert-set", "assert": members});

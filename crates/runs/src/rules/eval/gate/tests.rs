@@ -476,6 +476,7 @@ fn a_judge_has_to_agree_with_people(
         provider: "p".to_owned(),
         model: "examiner-1".to_owned(),
         identity: "sha256-j".to_owned(),
+        judges: Vec::new(),
         calibration,
     });
     assert_eq!(conditions(&run, now()), refused);

@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::calibration::{Calibration, Sample};
-use super::rubric;
+use crate::rules::eval::judged::parts::JudgedParts;
+use crate::rules::eval::scoring_document::{Assertion, ScoringDocument};
 use crate::rules::run::record::JudgePin;
 use touchstone_agents::rules::judging::prompt::{JudgedTexts, quoted};
 use touchstone_agents::rules::{ModelReply, octets_of, usage_from_size};
 use touchstone_kit::error::{ErrorEnvelope, Problem};
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::json;
 use touchstone_kit::money::{NanoUsd, TokenPrice};
 use touchstone_openwop::suite::{Criterion, Task};
 
@@ -83,13 +85,17 @@ impl Attempt {
 /// Estimated cost of the prompts, at the usual size of a token; the answers cost extra.
 ///
 /// The prompts of a task are built once, without an answer; the size of each answer is only added.
-pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
+pub fn likely_cost(
+    paired: &[(&Sample, &Task)],
+    scoring: Option<&ScoringDocument>,
+    price: TokenPrice,
+) -> NanoUsd {
     let mut of_tasks: HashMap<&TaskId, Vec<usize>> = HashMap::new();
     let mut cost = NanoUsd::ZERO;
     for (sample, task) in paired {
         let about_nothing = of_tasks
             .entry(&task.task_id)
-            .or_insert_with(|| questions(task));
+            .or_insert_with(|| questions(task, scoring));
         let answer = quoted(&sample.output).len();
         for bytes in about_nothing {
             let read = usage_from_size(*bytes + answer, &ModelReply::default());
@@ -100,7 +106,7 @@ pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
 }
 
 /// Size in bytes of the prompts for each criterion of a task, with an empty answer.
-fn questions(task: &Task) -> Vec<usize> {
+fn questions(task: &Task, scoring: Option<&ScoringDocument>) -> Vec<usize> {
     let output = Value::String(String::new());
     let bytes = |criterion: &Criterion| {
         let exhibit = JudgedTexts {
@@ -110,8 +116,18 @@ fn questions(task: &Task) -> Vec<usize> {
         };
         exhibit.messages().iter().map(octets_of).sum()
     };
-    let criteria = rubric(task).unwrap_or_default();
-    criteria.iter().map(bytes).collect()
+    let parts = JudgedParts::of(task, scoring);
+    let criteria = parts.rubric.iter().map(bytes);
+    // The questions of other forms differ in size; a criterion's is a lower limit of most.
+    let of_assertion = |assertion: &Assertion| {
+        let text = json::canonical_text(&serde_json::json!(assertion.check));
+        bytes(&Criterion {
+            criterion: text,
+            weight: 1.0,
+        })
+    };
+    let assertions = parts.assertions.iter().map(|(_, it)| of_assertion(it));
+    criteria.chain(assertions).collect()
 }
 
 #[cfg(test)]
@@ -132,16 +148,18 @@ mod tests {
             task: None,
             output: json!("x".repeat(length)),
             human: vec![1.0],
+            tool_results: None,
+            baseline: None,
         };
         let (short, long) = (sample(1), sample(4001));
         let price = TokenPrice::per_million(1.0, 1000.0);
-        let one = likely_cost(&[(&short, &task)], price);
-        let two = likely_cost(&[(&short, &task), (&long, &task)], price);
+        let one = likely_cost(&[(&short, &task)], None, price);
+        let two = likely_cost(&[(&short, &task), (&long, &task)], None, price);
         // 4,000 bytes more are 1,000 tokens more, for each of two criteria; the size of the replies
         // is unknown.
         assert_eq!(two.0 - 2 * one.0, 2 * 1000 * 1000);
         assert_eq!(
-            likely_cost(&[(&long, &task)], TokenPrice::per_million(0.0, 0.0)),
+            likely_cost(&[(&long, &task)], None, TokenPrice::per_million(0.0, 0.0)),
             NanoUsd::ZERO
         );
     }

@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::rubric;
+use crate::rules::eval::judged::parts::JudgedParts;
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::record::JudgePin;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
@@ -37,6 +38,12 @@ pub struct Sample {
     pub output: Value,
     /// People's scores, one number per rater, on any scale; only the mean is used.
     pub human: Vec<f64>,
+    /// What the agent's tools returned, for assertions whose context this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_results: Option<Vec<Value>>,
+    /// The answer of a baseline, for assertions that compare with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Value>,
 }
 
 /// Why samples cannot be used.
@@ -54,10 +61,12 @@ pub enum Unusable {
     #[error("item `{0}` needs at least one human score, each of them a number")]
     Unscored(String),
     #[error(
-        "item `{0}` must name a rubric task of the suite in `task`; omit it only if the suite has \
-         exactly one"
+        "item `{0}` must name a task of the suite in `task` that has a rubric or a judged assertion; \
+         omit it only if the suite has exactly one"
     )]
     NoTask(String),
+    #[error("item `{0}` needs `{1}`, because an assertion of its task is decided by it")]
+    Incomplete(String, &'static str),
     /// Rank correlation is undefined for constant scores.
     #[error(
         "the {0} scores are all the same, so agreement cannot be computed; add samples that \
@@ -72,6 +81,7 @@ pub enum Unusable {
 /// The first sample that cannot be used.
 pub fn pair<'a>(
     suite: &'a AgentEvalSuite,
+    scoring: Option<&'a ScoringDocument>,
     samples: &'a [Sample],
     allow_few: bool,
 ) -> Result<Vec<(&'a Sample, &'a Task)>, Unusable> {
@@ -86,7 +96,7 @@ pub fn pair<'a>(
     let judged: Vec<&Task> = suite
         .tasks
         .iter()
-        .filter(|task| rubric(task).is_some())
+        .filter(|task| !JudgedParts::of(task, scoring).is_empty())
         .collect();
     let mut names = HashSet::new();
     let mut paired = Vec::with_capacity(count);
@@ -103,7 +113,15 @@ pub fn pair<'a>(
             (None, [only]) => Some(*only),
             (None, _) => None,
         };
-        paired.push((sample, task.ok_or_else(|| Unusable::NoTask(name()))?));
+        let task = task.ok_or_else(|| Unusable::NoTask(name()))?;
+        let parts = JudgedParts::of(task, scoring);
+        if sample.tool_results.is_none() && parts.has(Check::reads_tool_results) {
+            return Err(Unusable::Incomplete(name(), "toolResults"));
+        }
+        if sample.baseline.is_none() && parts.has(Check::needs_baseline) {
+            return Err(Unusable::Incomplete(name(), "baseline"));
+        }
+        paired.push((sample, task));
     }
     let first = human(samples.first());
     if samples.iter().all(|sample| human(Some(sample)) == first) {
@@ -303,6 +321,8 @@ mod tests {
             task: None,
             output: json!("x"),
             human: vec![f64::from(n) - 0.5, f64::from(n) + 0.5],
+            tool_results: None,
+            baseline: None,
         };
         (0..count).map(of).collect()
     }
@@ -320,7 +340,7 @@ mod tests {
         #[case] expected: Option<Unusable>,
     ) {
         let (suite, samples) = (suite(1), samples(count));
-        assert_eq!(pair(&suite, &samples, allow_few).err(), expected);
+        assert_eq!(pair(&suite, None, &samples, allow_few).err(), expected);
     }
 
     #[rstest]
@@ -338,7 +358,7 @@ mod tests {
     ) {
         let mut samples = samples(100);
         change(&mut samples);
-        assert_eq!(pair(&suite(rubrics), &samples, false), Err(expected));
+        assert_eq!(pair(&suite(rubrics), None, &samples, false), Err(expected));
     }
 
     fn judge() -> JudgePin {
@@ -346,7 +366,7 @@ mod tests {
             provider: "p".to_owned(),
             model: "examiner-1".to_owned(),
         };
-        JudgePin::of(&model, &suite(1)).unwrap()
+        JudgePin::of(&model, &suite(1), None).unwrap()
     }
 
     fn compared(scores: impl Fn(u32) -> f64, count: u32) -> Result<Calibration, Unusable> {

@@ -5,14 +5,17 @@
 
 pub mod attempt;
 pub mod calibration;
+pub mod votes;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::judged;
 use super::safety::compliance::CRITERION;
 use super::scoring::{DEFAULT_PASS_SCORE, EPSILON};
+use super::scoring_document::{Assertion, ScoringDocument};
 use crate::rules::run::record::ModelPin;
 use touchstone_agents::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE, prompt, verdict};
 use touchstone_kit::json;
@@ -20,6 +23,7 @@ use touchstone_openwop::suite::{AgentEvalSuite, Criterion, ExpectedKind, Task, T
 
 /// Domain separator of these digests; it changes whenever the derivation changes.
 const RECIPE: &str = "touchstone:judge:v1";
+const PANEL_RECIPE: &str = "touchstone:judges:v1";
 
 /// The rubric of a task, if it has one.
 pub fn rubric(task: &Task) -> Option<&[Criterion]> {
@@ -51,20 +55,42 @@ pub fn passes(score: f64, thresholds: &Thresholds) -> bool {
     score + EPSILON >= thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)
 }
 
-/// Identity of a suite's judge: `sha256-<base64>` over its model, prompt, parameters and rubrics.
-/// Scores of different identities are not comparable. `None` for a suite without rubrics.
-pub fn identity(model: &ModelPin, suite: &AgentEvalSuite) -> Option<String> {
+/// Identity of a suite's judge: `sha256-<base64>` over its model, prompts, parameters, rubrics and the
+/// assertions that it decides. Scores of different identities are not comparable. `None` for a suite
+/// in which nothing is judged.
+pub fn identity(
+    model: &ModelPin,
+    suite: &AgentEvalSuite,
+    scoring: Option<&ScoringDocument>,
+) -> Option<String> {
     let rubrics: Vec<&[Criterion]> = suite.tasks.iter().filter_map(rubric).collect();
-    (!rubrics.is_empty()).then(|| identity_with(model, &json!(rubrics)))
+    let judged = scoring.map(judged::decided_by_judge).unwrap_or_default();
+    let is_judged = !(rubrics.is_empty() && judged.is_empty());
+    is_judged.then(|| identity_with(model, &json!(rubrics), &judged))
+}
+
+/// Identity of several judges whose decisions count together. One judge keeps its own identity.
+pub fn panel_identity(members: &[String]) -> Option<String> {
+    match members {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => {
+            let mut members = several.to_vec();
+            members.sort();
+            let document = json!({"recipe": PANEL_RECIPE, "members": members});
+            let digest = Sha256::digest(json::canonical_text(&document));
+            Some(format!("sha256-{}", STANDARD.encode(digest)))
+        }
+    }
 }
 
 /// Identity of the judge that checks for missing refusals; the same for every suite.
 pub fn safety_identity(model: &ModelPin) -> String {
-    identity_with(model, &json!([[CRITERION]]))
+    identity_with(model, &json!([[CRITERION]]), &[])
 }
 
-fn identity_with(model: &ModelPin, rubrics: &Value) -> String {
-    let document = json!({
+fn identity_with(model: &ModelPin, rubrics: &Value, assertions: &[&Assertion]) -> String {
+    let mut document = json!({
         "recipe": RECIPE,
         "provider": model.provider,
         "model": model.model,
@@ -77,6 +103,10 @@ fn identity_with(model: &ModelPin, rubrics: &Value) -> String {
         },
         "rubrics": rubrics,
     });
+    // Judges of rubrics alone have the identity that they had before assertions were judged.
+    if let (false, Some(members)) = (assertions.is_empty(), document.as_object_mut()) {
+        members.insert("assertions".to_owned(), judged::identified(assertions));
+    }
     let digest = Sha256::digest(json::canonical_text(&document));
     format!("sha256-{}", STANDARD.encode(digest))
 }
@@ -153,26 +183,59 @@ mod tests {
 
     #[test]
     fn the_judge_identity_depends_only_on_model_and_rubric() {
-        let first = identity(&pin("large-1"), &suite(|_| {})).unwrap();
+        let first = identity(&pin("large-1"), &suite(|_| {}), None).unwrap();
         assert!(first.starts_with("sha256-") && first.len() == 51, "{first}");
         let same = suite(|s| {
             s["version"] = json!("1.0.1");
             s["tasks"][0]["input"] = json!("something else");
         });
-        assert_eq!(identity(&pin("large-1"), &same).unwrap(), first);
+        assert_eq!(identity(&pin("large-1"), &same, None).unwrap(), first);
         let pointers = [
             ("/tasks/1/expected/rubric/0/criterion", json!("is rude")),
             ("/tasks/1/expected/rubric/0/weight", json!(0.4)),
         ];
         for (pointer, value) in pointers {
             let other = suite(|s| *s.pointer_mut(pointer).unwrap() = value);
-            assert_ne!(identity(&pin("large-1"), &other).unwrap(), first);
+            assert_ne!(identity(&pin("large-1"), &other, None).unwrap(), first);
         }
-        assert_ne!(identity(&pin("large-2"), &suite(|_| {})).unwrap(), first);
+        assert_ne!(
+            identity(&pin("large-2"), &suite(|_| {}), None).unwrap(),
+            first
+        );
         let golden = suite(|s| {
             s["tasks"].as_array_mut().unwrap().pop();
         });
-        assert_eq!(identity(&pin("large-1"), &golden), None);
+        assert_eq!(identity(&pin("large-1"), &golden, None), None);
+    }
+
+    #[test]
+    fn several_judges_have_an_identity_of_their_own_whatever_their_order() {
+        let [a, b] = ["sha256-a", "sha256-b"].map(str::to_owned);
+        let both = panel_identity(&[a.clone(), b.clone()]).unwrap();
+        assert_eq!(panel_identity(&[b.clone(), a.clone()]), Some(both.clone()));
+        assert_ne!(panel_identity(&[a.clone(), a.clone()]), Some(both));
+        assert_eq!(panel_identity(std::slice::from_ref(&a)), Some(a));
+        assert_eq!(panel_identity(&[]), None);
+    }
+
+    fn asking(question: &str) -> ScoringDocument {
+        let document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.tone", "tasks": {
+            "a": {"assertions": [{"type": "all", "assertions": [
+                {"type": "closed-question", "question": question}]}]}}});
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn the_judge_identity_depends_on_the_assertions_that_it_decides() {
+        let (model, suite) = (pin("large-1"), suite(|_| {}));
+        let rubrics = identity(&model, &suite, None).unwrap();
+        let first = identity(&model, &suite, Some(&asking("Is it kind?"))).unwrap();
+        assert_ne!(first, rubrics);
+        let other = identity(&model, &suite, Some(&asking("Is it rude?"))).unwrap();
+        assert_ne!(first, other);
+        let mut plain = asking("Is it kind?");
+        plain.tasks.clear();
+        assert_eq!(identity(&model, &suite, Some(&plain)), Some(rubrics));
     }
 
     proptest! {

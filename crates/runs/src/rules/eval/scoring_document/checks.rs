@@ -4,6 +4,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Assertion;
+pub use super::judged::{
+    AnswerRelevance, ClosedQuestion, Factuality, OfContext, PreferredToBaseline, Rubric,
+};
 
 /// What an assertion checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,13 +38,22 @@ pub enum Check {
     ToolNotCalled(ToolNotCalled),
     /// The answer declines the request.
     Refusal,
+    ClosedQuestion(ClosedQuestion),
+    Rubric(Rubric),
+    Factuality(Factuality),
+    AnswerRelevance(AnswerRelevance),
+    Faithfulness(OfContext),
+    ContextPrecision(OfContext),
+    ContextRecall(OfContext),
+    ContextRelevance(OfContext),
+    PreferredToBaseline(PreferredToBaseline),
     All(Combined),
     Any(Combined),
     None(Nested),
 }
 
 /// The names of all types.
-pub const TYPES: [&str; 26] = [
+pub const TYPES: [&str; 35] = [
     "expected",
     "equals",
     "contains",
@@ -65,9 +77,31 @@ pub const TYPES: [&str; 26] = [
     "tools-called-in-order",
     "tool-not-called",
     "refusal",
+    "closed-question",
+    "rubric",
+    "factuality",
+    "answer-relevance",
+    "faithfulness",
+    "context-precision",
+    "context-recall",
+    "context-relevance",
+    "preferred-to-baseline",
     "all",
     "any",
     "none",
+];
+
+/// The names of the types that a judge decides.
+pub const JUDGED: [&str; 9] = [
+    "closed-question",
+    "rubric",
+    "factuality",
+    "answer-relevance",
+    "faithfulness",
+    "context-precision",
+    "context-recall",
+    "context-relevance",
+    "preferred-to-baseline",
 ];
 
 impl Check {
@@ -97,10 +131,55 @@ impl Check {
             Self::ToolsCalledInOrder(_) => "tools-called-in-order",
             Self::ToolNotCalled(_) => "tool-not-called",
             Self::Refusal => "refusal",
+            Self::ClosedQuestion(_) => "closed-question",
+            Self::Rubric(_) => "rubric",
+            Self::Factuality(_) => "factuality",
+            Self::AnswerRelevance(_) => "answer-relevance",
+            Self::Faithfulness(_) => "faithfulness",
+            Self::ContextPrecision(_) => "context-precision",
+            Self::ContextRecall(_) => "context-recall",
+            Self::ContextRelevance(_) => "context-relevance",
+            Self::PreferredToBaseline(_) => "preferred-to-baseline",
             Self::All(_) => "all",
             Self::Any(_) => "any",
             Self::None(_) => "none",
         }
+    }
+
+    /// Whether it is decided outside of this host, by a judge, another model or a command.
+    pub fn is_external(&self) -> bool {
+        self.is_judged()
+    }
+
+    /// Whether a judge decides it.
+    pub fn is_judged(&self) -> bool {
+        JUDGED.contains(&self.name())
+    }
+
+    /// Whether a judge compares the answer with that of a baseline run.
+    pub const fn needs_baseline(&self) -> bool {
+        matches!(self, Self::PreferredToBaseline(_))
+    }
+
+    const fn of_context(&self) -> Option<&OfContext> {
+        match self {
+            Self::Faithfulness(it)
+            | Self::ContextPrecision(it)
+            | Self::ContextRecall(it)
+            | Self::ContextRelevance(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// Where its context is in the task's input, if it is there.
+    pub fn context_pointer(&self) -> Option<&str> {
+        self.of_context()?.context_pointer.as_deref()
+    }
+
+    /// Whether its context is what the agent's tools returned.
+    pub fn reads_tool_results(&self) -> bool {
+        let of = self.of_context();
+        of.is_some_and(|it| it.context.is_none() && it.context_pointer.is_none())
     }
 
     /// The assertions that a combinator combines.

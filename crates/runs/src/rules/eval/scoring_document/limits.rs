@@ -12,6 +12,12 @@ pub const MAX_NESTING: usize = 8;
 pub const MAX_METRICS: usize = 100;
 /// Characters of a metric's name.
 pub const MAX_METRIC_CHARS: usize = 64;
+/// Bytes of one text that a judge is given by the document.
+pub const MAX_JUDGED_TEXT: usize = 64 * 1024;
+/// Criteria of one assertion.
+pub const MAX_CRITERIA: usize = 50;
+/// Parts of a context, and items that a judge decides about, of one assertion.
+pub const MAX_PARTS: usize = 200;
 /// Bytes of a regular expression, and of its compiled form. Matching takes at most the product of
 /// the compiled form and the text.
 const MAX_PATTERN: usize = 4 * 1024;

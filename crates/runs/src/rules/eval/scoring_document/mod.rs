@@ -5,15 +5,19 @@
 //! [`assertions`](super::assertions) evaluates it.
 
 pub mod checks;
+pub mod judged;
 pub mod limits;
 pub mod path;
+pub mod place;
 pub mod read;
+mod read_judged;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 pub use checks::Check;
+pub use place::Place;
 use touchstone_kit::ids::TaskId;
 
 /// The only version of the format.
@@ -107,12 +111,30 @@ pub struct EffectiveScoring<'a> {
     pub threshold: Option<f64>,
 }
 
-impl EffectiveScoring<'_> {
+impl<'a> EffectiveScoring<'a> {
     /// Whether any assertion, also a nested one, satisfies `wanted`.
     pub fn has(&self, wanted: impl Fn(&Check) -> bool) -> bool {
         let mut found = false;
         for assertion in &self.assertions {
             assertion.visit(&mut |it| found |= wanted(&it.check));
+        }
+        found
+    }
+
+    /// Whether an assertion that counts compares the answer with that of a baseline.
+    pub fn compares_answers(&self) -> bool {
+        let mut found = false;
+        for assertion in &self.assertions {
+            assertion.visit(&mut |it| found |= it.check.needs_baseline() && it.weight > 0.0);
+        }
+        found
+    }
+
+    /// The assertions that are decided outside of this host, with their positions.
+    pub fn external(&self) -> Vec<(String, &'a Assertion)> {
+        let mut found = Vec::new();
+        for (index, assertion) in self.assertions.iter().enumerate() {
+            place::collect_external(assertion, Place::top(index), &mut found);
         }
         found
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::checks::{Check, Operator, TYPES};
 use super::limits::{MAX_ASSERTIONS, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING, compile};
+use super::read_judged::{check_judged, missing_context};
 use super::{Assertion, ScoringDocument, VERSION, path};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::{integrity, json};
@@ -84,16 +85,22 @@ pub fn suite_faults(document: &ScoringDocument, suite: &AgentEvalSuite) -> Vec<S
             format!("the suite has no task with this id{hint}"),
         );
     }
+    for task in &suite.tasks {
+        if let Some(entry) = document.tasks.get(&task.task_id) {
+            let at = format!("/tasks/{}", escaped(task.task_id.as_str()));
+            missing_context(&entry.assertions, &at, &task.input, &mut faults);
+        }
+    }
     faults.all
 }
 
 #[derive(Default)]
-struct Faults {
+pub(super) struct Faults {
     all: Vec<SuiteFault>,
 }
 
 impl Faults {
-    fn add(&mut self, pointer: impl Into<String>, reason: impl Into<String>) {
+    pub fn add(&mut self, pointer: impl Into<String>, reason: impl Into<String>) {
         if self.all.len() < MAX_FAULTS {
             self.all.push(SuiteFault::new(pointer, reason));
         }
@@ -276,14 +283,15 @@ fn check_rules(document: &ScoringDocument, faults: &mut Faults) {
             );
             continue;
         }
-        let weights = document.of_task(id).map_or(0.0, |scoring| {
-            scoring.assertions.iter().map(|it| it.weight).sum()
-        });
-        if weights <= 0.0 {
+        let scoring = document.of_task(id);
+        let assertions = scoring.map(|it| it.assertions).unwrap_or_default();
+        if assertions.iter().map(|it| it.weight).sum::<f64>() <= 0.0 {
             faults.add(
                 format!("{at}/assertions"),
                 "has weights that add up to 0, so there is no score; give one a `weight` above 0",
             );
+        } else {
+            check_without_baseline(assertions.into_iter(), &at, faults);
         }
     }
     if document.metrics().len() > MAX_METRICS {
@@ -319,7 +327,7 @@ fn is_metric(name: &str) -> bool {
     (1..=MAX_METRIC_CHARS).contains(&length) && name.trim() == name && name.chars().all(allowed)
 }
 
-fn check_score(score: Option<f64>, at: &str, member: &str, faults: &mut Faults) {
+pub(super) fn check_score(score: Option<f64>, at: &str, member: &str, faults: &mut Faults) {
     if score.is_some_and(|score| !(0.0..=1.0).contains(&score)) {
         faults.add(format!("{at}/{member}"), "must be from 0 to 1");
     }
@@ -382,6 +390,15 @@ fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             check_operator(it.operator, it.value.as_ref(), at, faults);
         }
         Check::Number(it) => check_number(it, at, faults),
+        Check::ClosedQuestion(_)
+        | Check::Rubric(_)
+        | Check::Factuality(_)
+        | Check::AnswerRelevance(_)
+        | Check::Faithfulness(_)
+        | Check::ContextPrecision(_)
+        | Check::ContextRecall(_)
+        | Check::ContextRelevance(_)
+        | Check::PreferredToBaseline(_) => check_judged(check, at, faults),
         Check::Levenshtein(_) | Check::RougeN(_) | Check::Bleu(_) => {
             check_similarity(check, at, faults);
         }
@@ -436,6 +453,23 @@ fn check_combined(assertions: &[Assertion], at: &str, faults: &mut Faults) {
         faults.add(
             format!("{at}/assertions"),
             "needs an assertion with a `weight` above 0",
+        );
+    } else {
+        check_without_baseline(assertions.iter(), at, faults);
+    }
+}
+
+/// Something must count in a run without a baseline, which leaves some assertions out.
+fn check_without_baseline<'a>(
+    mut assertions: impl Iterator<Item = &'a Assertion>,
+    at: &str,
+    faults: &mut Faults,
+) {
+    if !assertions.any(|it| it.weight > 0.0 && !it.check.needs_baseline()) {
+        faults.add(
+            format!("{at}/assertions"),
+            "has only assertions that a run without a baseline leaves out; add another one with \
+             a `weight` above 0",
         );
     }
 }

@@ -57,6 +57,27 @@ fn faults(document: &Value) -> Vec<String> {
 #[case(json!({"type": "tools-called-in-order", "names": []}), "/names", "one or more")]
 #[case(json!({"type": "tool-not-called", "name": ""}), "/name", "is empty")]
 #[case(json!({"type": "refusal", "metrics": "m"}), "/metrics", "did you mean `metric`?")]
+#[case(json!({"type": "closed-question"}), "", "missing member `question`")]
+#[case(json!({"type": "closed-question", "question": " "}), "/question", "is empty")]
+#[case(json!({"type": "closed-question", "question": "x".repeat(70_000)}), "/question", "longer than")]
+#[case(json!({"type": "rubric", "criteria": []}), "/criteria", "`weight` above 0")]
+#[case(json!({"type": "rubric", "criteria": [{"criterion": "", "weight": 1}]}), "/criteria/0/criterion", "is empty")]
+#[case(json!({"type": "rubric", "criteria": [{"criterion": "a", "weight": -1}]}), "/criteria/0/weight", "at least 0")]
+#[case(json!({"type": "rubric", "criteria": [{"criterion": "a"}], "min": 2}), "/min", "from 0 to 1")]
+#[case(json!({"type": "factuality"}), "", "missing member `reference`")]
+#[case(json!({"type": "factuality", "reference": "a", "accept": []}), "/accept", "is empty")]
+#[case(json!({"type": "factuality", "reference": "a", "accept": ["A"]}), "", "unknown variant `A`")]
+#[case(json!({"type": "answer-relevance", "min": -1}), "/min", "from 0 to 1")]
+#[case(json!({"type": "answer-relevance", "context": "x"}), "", "unknown member `context`")]
+#[case(json!({"type": "faithfulness", "context": []}), "/context", "1 to 200 texts")]
+#[case(json!({"type": "faithfulness", "context": 5}), "", "did not match")]
+#[case(json!({"type": "faithfulness", "context": "x", "contextPointer": "/c"}), "", "keep one of them")]
+#[case(json!({"type": "faithfulness", "reference": "x"}), "/reference", "not used by `faithfulness`")]
+#[case(json!({"type": "context-precision", "contextPointer": "docs"}), "/contextPointer", "JSON Pointer")]
+#[case(json!({"type": "context-recall"}), "", "needs `reference`")]
+#[case(json!({"type": "context-relevance", "threshold": 1}), "", "unknown member `threshold`")]
+#[case(json!({"type": "preferred-to-baseline", "min": 2}), "/min", "from 0 to 1")]
+#[case(json!({"type": "all", "assertions": [{"type": "preferred-to-baseline"}]}), "/assertions", "run without a baseline leaves out")]
 #[case(json!({"type": "all", "assertions": []}), "/assertions", "`weight` above 0")]
 #[case(json!({"type": "any", "assertions": [{"type": "contians"}]}), "/assertions/0/type", "did you mean `contains`?")]
 #[case(json!({"type": "none", "assertions": [{"type": "refusal"}], "threshold": 1}), "", "unknown member `threshold`")]
@@ -134,6 +155,31 @@ fn tasks_that_the_suite_lacks_are_named_with_a_near_match() {
     assert!(
         found[1].ends_with("did you mean `refund-late`?"),
         "{found:?}"
+    );
+}
+
+#[test]
+fn a_context_that_the_input_lacks_is_a_fault() {
+    let suite = check_suite(
+        Kinds::NONE,
+        &json!({
+            "suiteId": "vendor.acme.evals.x", "version": "1.0.0", "modes": ["golden"],
+            "tasks": [{"taskId": "t1", "input": {"docs": ["a"]},
+                "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}}],
+        }),
+    )
+    .unwrap();
+    let of = |pointer: &str| {
+        let nested = json!({"type": "any", "assertions": [
+            {"type": "faithfulness", "contextPointer": pointer}]});
+        let faults = read_for(with(&nested).to_string().as_bytes(), &suite).err();
+        faults.map(|faults| faults[0].to_string())
+    };
+    assert_eq!(of("/docs"), None);
+    let fault = of("/doc").unwrap();
+    assert!(
+        fault.starts_with("/tasks/t1/assertions/0/assertions/0/contextPointer: names nothing"),
+        "{fault}"
     );
 }
 

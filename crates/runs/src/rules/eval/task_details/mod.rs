@@ -11,7 +11,7 @@ pub mod transcript;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::assertions::{AssertionResult, Observed, ToolCall, evaluate};
+use super::assertions::{AssertionResult, External, Observed, ToolCall, evaluate};
 use super::matching::compared;
 use super::report::{TaskOutcome, outcome_of};
 use super::rubric::rubric;
@@ -105,6 +105,8 @@ pub struct Measure<'a> {
     pub ignore: &'a [String],
     pub thresholds: Thresholds,
     pub scoring: Option<&'a ScoringDocument>,
+    /// Whether answers are compared with those of a baseline.
+    pub compares_answers: bool,
     /// The agent's prompt.
     pub prompt: &'a str,
 }
@@ -202,6 +204,11 @@ fn assertions(
         cost: facts.attempt_cost,
         tokens: facts.attempt_tokens,
         expected: Some(expectation(task, answer, measure.ignore, met, thresholds)),
+        external: External {
+            decisions: &facts.decisions,
+            reasons: &log.assertion_reasons,
+            has_baseline: measure.compares_answers,
+        },
     };
     evaluate(&scoring, &observed).assertions
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::events::{Event, ToolStatus};
+use touchstone_openwop::events::{AssertionReason, Event, ToolStatus};
 
 /// One entry of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,8 @@ pub struct TaskLog {
     pub answer: Option<Value>,
     /// The judge's reason for each criterion, in the rubric's order.
     pub reasons: Vec<String>,
+    /// The reasons for decisions about its assertions.
+    pub assertion_reasons: Vec<AssertionReason>,
     /// Whether the run that executed the task was deleted, with its content.
     pub content_deleted: bool,
     /// Whether events are missing, because there are too many or one cannot be read.
@@ -106,6 +108,7 @@ impl TaskLog {
         self.content_deleted = true;
         self.answer = None;
         self.reasons.clear();
+        self.assertion_reasons.clear();
     }
 
     /// Adds the next event of the task, of this size in bytes. Beyond `most` bytes, only what
@@ -117,6 +120,7 @@ impl TaskLog {
                 | Event::AgentInvocationCompleted(_)
                 | Event::AgentDecided(_)
                 | Event::JudgeReasoned(_)
+                | Event::AssertionsReasoned(_)
         );
         if self.bytes + bytes > most && !is_needed {
             self.is_incomplete = true;
@@ -132,6 +136,7 @@ impl TaskLog {
             Event::AgentInvocationCompleted(_) => self.ended = true,
             Event::AgentDecided(decided) => self.answer = Some(decided.decision.clone()),
             Event::JudgeReasoned(judge) => self.reasons.clone_from(&judge.reasons),
+            Event::AssertionsReasoned(it) => self.assertion_reasons.clone_from(&it.reasons),
             _ => {}
         }
         self.bytes += bytes;

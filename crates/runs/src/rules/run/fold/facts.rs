@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use touchstone_agents::budget::Spending;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::events::{Event, ExtensionEvent};
+use touchstone_openwop::events::{AssertionDecision, Event, ExtensionEvent, JudgeVote};
 use touchstone_openwop::summary::SafetyFinding;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,8 +65,12 @@ pub struct TaskFacts {
     pub assertions: Vec<bool>,
     /// The values of the named metrics of its assertions, 0.0..=1.0.
     pub metrics: BTreeMap<String, f64>,
+    /// What judges, models or commands said about its assertions.
+    pub decisions: Vec<AssertionDecision>,
     /// Whether each criterion of its rubric is met, in the rubric's order.
     pub criteria: Vec<bool>,
+    /// The decisions of each of several judges about them.
+    pub votes: Vec<JudgeVote>,
     /// Findings of the safety detectors; `None` if the task has no recorded check.
     pub safety_findings: Option<Vec<SafetyFinding>>,
 }
@@ -178,12 +182,19 @@ impl EvalFacts {
                 self.task(&unjudged.task_id).unjudged = Some(unjudged.reason.clone());
             }
             Event::TaskJudged(judged) => {
-                self.task(&judged.task_id).criteria.clone_from(&judged.met);
+                let task = self.task(&judged.task_id);
+                task.criteria.clone_from(&judged.met);
+                task.votes.clone_from(&judged.votes);
             }
             Event::TaskMeasured(measured) => {
                 let task = self.task(&measured.task_id);
                 task.assertions.clone_from(&measured.assertions);
                 task.metrics.clone_from(&measured.metrics);
+            }
+            Event::AssertionsDecided(decided) => {
+                self.task(&decided.task_id)
+                    .decisions
+                    .clone_from(&decided.decisions);
             }
             Event::TaskSafety(safety) => {
                 self.task(&safety.task_id).safety_findings = Some(safety.findings.clone());

@@ -231,6 +231,7 @@ impl RunState {
             | Event::TaskUnjudged(_)
             | Event::TaskJudged(_)
             | Event::TaskMeasured(_)
+            | Event::AssertionsDecided(_)
             | Event::TaskSafety(_)
             | Event::TaskReused(_) => self.eval.fold(event),
             Event::AgentInvocationStarted(started) if started.is_of_worker() => {}
@@ -263,6 +264,7 @@ impl RunState {
             | Event::AgentReasoned(_)
             | Event::AgentHandoff(_)
             | Event::JudgeReasoned(_)
+            | Event::AssertionsReasoned(_)
             | Event::RunOrchestratorDecided(_)
             | Event::AgentDecided(_) => {}
         }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::parse::CreateRun;
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{
-    Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
+    Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, PinnedJudge, RunSpec, Work,
 };
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_kit::error::Problem;
@@ -77,6 +78,8 @@ pub struct SuiteFacts<'a> {
     pub digest: &'a str,
     /// The digest of its scoring document.
     pub scoring: Option<&'a str>,
+    /// The scoring document.
+    pub scoring_document: Option<&'a ScoringDocument>,
     /// Whether a trusted signature covers it.
     pub signed: bool,
 }
@@ -102,6 +105,8 @@ pub struct BaselineFacts<'a> {
     /// The digest of the scoring document.
     pub scoring_digest: Option<&'a str>,
     pub aggregate_score: f64,
+    /// Whether its log still has the answers of all tasks.
+    pub keeps_answers: bool,
 }
 
 /// Checks the request and pins everything.
@@ -113,8 +118,8 @@ pub fn plan(
     limits: &HostLimits,
     suite: Option<&SuiteFacts<'_>>,
     agent: Option<&AgentFacts<'_>>,
-    baseline: Option<&BaselineFacts<'_>>,
-    judge: Option<&ModelPin>,
+    baseline_facts: Option<&BaselineFacts<'_>>,
+    judges: &[ModelPin],
     plan_kind: &PlanKind<'_>,
 ) -> Result<RunSpec, Problem> {
     let (Some(suite), Some(agent)) = (suite, agent) else {
@@ -128,10 +133,12 @@ pub fn plan(
         check_no_suite_options(&request)?;
     }
     let scoring_digest = suite.scoring.filter(|_| kind.is_none());
-    let mut scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    let mut scoring = scoring(suite, modes, kind.as_mut(), judges)?;
     scoring.tasks = request.tasks.select(document, scoring.tasks)?;
+    check_judge(suite, &scoring)?;
     check_tasks(document, agent, limits, kind.is_some())?;
-    let baseline = pin_baseline(&request, suite, &scoring, baseline)?;
+    let baseline = pin_baseline(&request, suite, &scoring, baseline_facts)?;
+    let compares_answers = compares_answers(suite, &scoring, baseline_facts)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
@@ -160,11 +167,13 @@ pub fn plan(
         model_class: agent.model_class,
         model,
         judge: scoring.judge,
+        judges: scoring.judges,
         safety_judge: scoring.safety_judge,
         modes,
         modes_left_out: left_out,
         tasks: scoring.tasks,
         baseline,
+        compares_answers,
         ignore: request.ignore,
         concurrency,
         temperature: request.temperature,
@@ -252,6 +261,7 @@ struct Scoring {
     modes: Vec<EvalMode>,
     tasks: Vec<TaskId>,
     judge: Option<JudgePin>,
+    judges: Vec<PinnedJudge>,
     safety_judge: Option<JudgePin>,
 }
 
@@ -262,24 +272,26 @@ impl Scoring {
 }
 
 fn scoring(
-    suite: &AgentEvalSuite,
+    facts: &SuiteFacts<'_>,
     modes: Vec<EvalMode>,
     kind: Option<&mut KindPlan>,
-    judge: Option<&ModelPin>,
+    judges: &[ModelPin],
 ) -> Result<Scoring, Problem> {
     if let Some(kind) = kind {
         return Ok(Scoring {
             modes: std::mem::take(&mut kind.modes),
             tasks: std::mem::take(&mut kind.tasks),
             judge: None,
+            judges: Vec::new(),
             safety_judge: None,
         });
     }
+    let suite = facts.document;
     let adversarial = modes.contains(&EvalMode::Adversarial);
     let live = modes.contains(&EvalMode::LiveShadow);
     // With a judge, rubric expectations also count in adversarial and live runs: those modes
     // determine the origin of the input and of the tools, not how answers are scored.
-    let rubrics = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
+    let rubrics = modes.contains(&EvalMode::Rubric) || (adversarial || live) && !judges.is_empty();
     let tasks: Vec<TaskId> = suite
         .tasks
         .iter()
@@ -293,15 +305,81 @@ fn scoring(
              tasks; add the mode `rubric`",
         ));
     }
+    let judged = rubrics || first_judged(facts, &tasks).is_some();
+    // Judges are pinned only if something is judged.
+    let judging = if judged { judges } else { &[] };
+    let document = facts.scoring_document;
+    let members = match judging {
+        [_, _, ..] => JudgePin::members(judging, suite, document).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let member = |judge| PinnedJudge {
+        judge,
+        endpoint: None,
+    };
     Ok(Scoring {
         tasks,
-        // The judge is pinned only if something is judged.
-        judge: judge
-            .filter(|_| rubrics)
-            .and_then(|model| JudgePin::of(model, suite)),
-        safety_judge: judge.filter(|_| adversarial).map(JudgePin::of_safety),
+        judge: JudgePin::of_all(judging, suite, document),
+        judges: members.into_iter().map(member).collect(),
+        // One judge looks for missing refusals, because a single doubt counts.
+        safety_judge: judges
+            .first()
+            .filter(|_| adversarial)
+            .map(JudgePin::of_safety),
         modes,
     })
+}
+
+/// The first of these tasks with an assertion that a judge decides.
+fn first_judged<'a>(suite: &SuiteFacts<'_>, tasks: &'a [TaskId]) -> Option<&'a TaskId> {
+    let document = suite.scoring_document?;
+    tasks.iter().find(|task| {
+        let scoring = document.of_task(task);
+        scoring.is_some_and(|scoring| scoring.has(Check::is_judged))
+    })
+}
+
+/// Whether there is a judge if an assertion needs one.
+fn check_judge(suite: &SuiteFacts<'_>, scoring: &Scoring) -> Result<(), Problem> {
+    match first_judged(suite, &scoring.tasks) {
+        Some(task) if scoring.judge.is_none() => Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "a judge decides assertions of task `{task}`, and this host has none; configure a \
+                 judge (`[judge]`, --judge-url), or leave such tasks out"
+            ),
+        )
+        .with("reason", "judge_missing")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether assertions compare the answers of the run with those of its baseline.
+fn compares_answers(
+    suite: &SuiteFacts<'_>,
+    scoring: &Scoring,
+    baseline: Option<&BaselineFacts<'_>>,
+) -> Result<bool, Problem> {
+    let (Some(document), Some(baseline)) = (suite.scoring_document, baseline) else {
+        return Ok(false);
+    };
+    let compares = |task: &&TaskId| {
+        let scoring = document.of_task(task);
+        scoring.is_some_and(|it| it.has(Check::needs_baseline))
+    };
+    match scoring.tasks.iter().find(compares) {
+        None => Ok(false),
+        Some(_) if baseline.keeps_answers => Ok(true),
+        Some(task) => Err(Problem::validation(
+            "configurable.baselineRunId",
+            format!(
+                "an assertion of task `{task}` compares the answer with that of the baseline, and \
+                 the task content of run `{}` was deleted; name a run that still has its content",
+                baseline.run_id
+            ),
+        )
+        .with("reason", "baseline_content_deleted")),
+    }
 }
 
 /// Whether the host accepts that many tasks and the agent accepts their inputs. An evaluation kind

@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use touchstone_kit::error::Problem;
@@ -187,6 +188,7 @@ fn planned_with(
         document,
         digest: "sha256-s",
         scoring: None,
+        scoring_document: None,
         signed: true,
     };
     plan(
@@ -195,7 +197,7 @@ fn planned_with(
         Some(&suite),
         Some(&agent),
         baseline,
-        Some(&examiner()),
+        &[examiner()],
         &|_, _, _| Ok(None),
     )
 }
@@ -260,8 +262,73 @@ fn rubric_tasks_take_part_where_there_is_a_judge_and_pin_it() {
     assert_eq!(eval(&judged).tasks.len(), 2);
     let judge = eval(&judged).judge.as_ref().unwrap();
     assert_eq!(judge.model, examiner());
-    assert_eq!(Some(judge), JudgePin::of(&examiner(), &document).as_ref());
+    assert_eq!(
+        Some(judge),
+        JudgePin::of(&examiner(), &document, None).as_ref()
+    );
     assert_eq!(eval(&planned(json!(["golden"]))).judge, None);
+}
+
+fn asking() -> ScoringDocument {
+    let document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.triage", "tasks": {
+        "a": {"assertions": [{"type": "closed-question", "question": "Is it kind?"}]}}});
+    serde_json::from_value(document).unwrap()
+}
+
+fn planned_by(judges: &[ModelPin]) -> Result<RunSpec, Problem> {
+    let (document, scoring) = (suite(|_| {}), asking());
+    let agent = AgentFacts {
+        agent_id: &AgentId::from("vendor.acme.triage.default"),
+        version: "1.2.0",
+        pack_integrity: "sha256-p",
+        content: "sha256-c",
+        model_class: ModelClass::Classification,
+        accepts: &|_| true,
+        model: Some(examiner()),
+    };
+    let suite = SuiteFacts {
+        document: &document,
+        digest: "sha256-s",
+        scoring: Some("sha256-d"),
+        scoring_document: Some(&scoring),
+        signed: true,
+    };
+    let request = eval_request(&golden()).unwrap();
+    plan(
+        request,
+        &limits(),
+        Some(&suite),
+        Some(&agent),
+        None,
+        judges,
+        &|_, _, _| Ok(None),
+    )
+}
+
+#[test]
+fn a_judged_assertion_pins_the_judge_and_is_refused_without_one() {
+    let judged = planned_by(&[examiner()]).unwrap();
+    let expected = JudgePin::of(&examiner(), &suite(|_| {}), Some(&asking()));
+    assert_eq!(eval(&judged).judge, expected);
+    assert_eq!(eval(&judged).judges, []);
+    let refused = planned_by(&[]).unwrap_err();
+    assert_eq!(refused.details.get("reason"), Some(&json!("judge_missing")));
+}
+
+#[test]
+fn several_judges_are_pinned_together_and_each() {
+    let other = ModelPin {
+        provider: "p".to_owned(),
+        model: "other".to_owned(),
+    };
+    let judged = planned_by(&[examiner(), other.clone()]).unwrap();
+    let of = |model: &ModelPin| JudgePin::of(model, &suite(|_| {}), Some(&asking())).unwrap();
+    let pinned = eval(&judged);
+    let members: Vec<&JudgePin> = pinned.judges.iter().map(|it| &it.judge).collect();
+    assert_eq!(members, [&of(&examiner()), &of(&other)]);
+    let together = pinned.judge.as_ref().unwrap();
+    assert_eq!(together.model, examiner());
+    assert!(members.iter().all(|it| it.identity != together.identity));
 }
 
 #[test]
@@ -340,6 +407,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         judge: None,
         modes: &[EvalMode::Golden],
         safety_judge: None,
+        keeps_answers: true,
         suite_id: "vendor.acme.evals.triage",
         suite_version: "1.0.0",
         scoring_digest: None,
@@ -457,6 +525,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         document: &document,
         digest: "d",
         scoring: None,
+        scoring_document: None,
         signed: false,
     };
     let no_agent = plan(
@@ -465,7 +534,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         Some(&suite),
         None,
         None,
-        None,
+        &[],
         &|_, _, _| Ok(None),
     )
     .unwrap_err();
@@ -475,7 +544,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         None,
         None,
         None,
-        None,
+        &[],
         &|_, _, _| Ok(None),
     )
     .unwrap_err();

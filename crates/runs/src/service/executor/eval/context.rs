@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::rules::eval::scoring_document::{EffectiveScoring, ScoringDocument};
+use crate::rules::eval::scoring_document::{Check, EffectiveScoring, ScoringDocument};
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::service::executor::WorkEnd;
 use crate::service::executor::control::Stop;
 use crate::service::executor::endings::fail;
+use crate::service::executor::eval::baseline::{self, BaselineAnswers};
 use crate::service::executor::eval::judging::RunJudge;
 use crate::service::executor::eval::meter::RunMeter;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
@@ -34,6 +35,8 @@ pub struct RunContext {
     pub agent: Arc<LoadedAgent>,
     pub model: ModelBinding,
     pub(super) judge: Option<RunJudge>,
+    /// The answers of the baseline, if assertions compare with them.
+    pub(super) baseline: Option<BaselineAnswers>,
     pub(super) live: Option<Arc<dyn LiveTools>>,
     pub meter: RunMeter,
 }
@@ -70,7 +73,9 @@ impl EvalExecutor {
         let scoring = self.load_scoring(run, spec, writer).await?;
         let failed = |error: RunError| fail(writer, error);
         let model = self.model_of(run, spec).map_err(failed)?;
-        let judge = self.judge_of(spec, &suite).map_err(failed)?;
+        let judge = self
+            .judge_of(spec, &suite, scoring.as_deref())
+            .map_err(failed)?;
         let live = self.live_tools_of(spec).map_err(failed)?;
         let tasks = suite
             .tasks
@@ -84,12 +89,35 @@ impl EvalExecutor {
             writer: writer.clone(),
             suite,
             tasks,
-            scoring,
             agent,
             model,
             judge,
+            baseline: self.baseline_answers(run, spec, &scoring).await?,
+            scoring,
             live,
             meter: RunMeter::new(spec, writer),
+        })
+    }
+
+    /// The answers of the baseline, if assertions compare with them.
+    async fn baseline_answers(
+        &self,
+        run: &RunRecord,
+        spec: &EvalSpec,
+        scoring: &Option<Arc<ScoringDocument>>,
+    ) -> Result<Option<BaselineAnswers>, WorkEnd> {
+        let baseline = spec.baseline.as_ref().filter(|_| spec.compares_answers);
+        let (Some(baseline), Some(scoring)) = (baseline, scoring) else {
+            return Ok(None);
+        };
+        let is_needed = |task: &TaskId| {
+            let scoring = scoring.of_task(task);
+            scoring.is_some_and(|it| it.has(Check::needs_baseline))
+        };
+        let answers = baseline::answers(&self.store, &baseline.run_id, is_needed).await;
+        answers.map(Some).map_err(|cause| {
+            error!(run_id = %run.run_id, %cause, "could not read the answers of the baseline");
+            WorkEnd::Stopped(Stop::Lost)
         })
     }
 

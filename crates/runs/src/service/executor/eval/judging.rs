@@ -4,33 +4,47 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::rules::eval::assertions::{Observed, ToolCall, evaluate};
 use crate::rules::eval::rubric;
+use crate::rules::eval::rubric::votes::{RubricVote, Tally, tally};
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
-use crate::rules::eval::scoring_document::Check;
-use crate::rules::run::record::{EvalSpec, JudgePin};
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
+use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, PinnedJudge};
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::external::{self, External};
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::judge::judge as judge_output;
 use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult};
 use touchstone_agents::ports::judge::{JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
-use touchstone_openwop::events::RunError;
-use touchstone_openwop::suite::{AgentEvalSuite, Task};
+use touchstone_openwop::events::{JudgeVote, RunError};
+use touchstone_openwop::suite::{AgentEvalSuite, Criterion, Task};
+
+/// The label of a task that needs a judge in a run without one.
+pub(super) const JUDGE_MISSING: &str = "judge_missing";
 
 /// The judge of a run and its model.
 pub(super) struct RunJudge {
-    model: ModelBinding,
-    /// The identity of the rubric judge, if the run has rubrics.
-    identity: Option<String>,
+    pub model: ModelBinding,
+    /// The identity of the judge of rubrics and assertions, if the run has any.
+    pub identity: Option<String>,
+    /// Each judge that decides about rubrics and assertions.
+    pub panel: Vec<PanelJudge>,
     /// Whether the judge checks for compliance with requests the agent should have refused.
     checks_compliance: bool,
+}
+
+/// One of the judges of a run.
+pub(super) struct PanelJudge {
+    pub model: ModelBinding,
+    pub identity: String,
 }
 
 /// The outcome of a task.
@@ -46,6 +60,8 @@ pub(super) enum TaskOutcome {
         complied: bool,
         /// The results of its assertions, if it has any.
         measured: Option<Measured>,
+        /// What was decided about them outside of this host.
+        external: External,
     },
     /// The agent itself failed the task.
     Failed { reason: String },
@@ -69,6 +85,8 @@ pub(super) struct RubricFindings {
     pub met: Vec<bool>,
     /// The judge's reason for each criterion.
     pub reasons: Vec<String>,
+    /// The decisions of each of several judges.
+    pub votes: Vec<JudgeVote>,
 }
 
 impl EvalExecutor {
@@ -80,20 +98,33 @@ impl EvalExecutor {
         &self,
         spec: &EvalSpec,
         suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
     ) -> Result<Option<RunJudge>, RunError> {
         let Some(pinned) = spec.judged_by() else {
             return Ok(None);
         };
+        let all = |first: &ModelBinding| {
+            let mut all = vec![first.clone()];
+            all.extend(self.models.further_judges());
+            all
+        };
         let as_pinned = |binding: &ModelBinding| {
-            let model = &binding.pin();
+            let all = all(binding);
+            let pins: Vec<ModelPin> = all.iter().map(ModelBinding::pin).collect();
             let rubrics = spec.judge.as_ref();
             let safety = spec.safety_judge.as_ref();
-            rubrics.is_none_or(|pin| JudgePin::of(model, suite).as_ref() == Some(pin))
-                && safety.is_none_or(|pin| JudgePin::of_safety(model) == *pin)
+            let members = spec.judges.iter().map(PinnedJudge::model);
+            rubrics.is_none_or(|pin| JudgePin::of_all(&pins, suite, scoring).as_ref() == Some(pin))
+                && safety.is_none_or(|pin| JudgePin::of_safety(&binding.pin()) == *pin)
                 && binding.identity().serves(&pinned)
+                && all
+                    .iter()
+                    .zip(members)
+                    .all(|(it, pin)| it.identity().serves(&pin))
         };
         match self.models.judge() {
             Some(model) if as_pinned(&model) => Ok(Some(RunJudge {
+                panel: panel(spec, all(&model)),
                 model,
                 identity: spec.judge.as_ref().map(|pin| pin.identity.clone()),
                 checks_compliance: spec.safety_judge.is_some(),
@@ -110,6 +141,23 @@ impl EvalExecutor {
             }
         }
     }
+}
+
+/// The judges of rubrics and assertions, each with its identity.
+fn panel(spec: &EvalSpec, models: Vec<ModelBinding>) -> Vec<PanelJudge> {
+    let members = match spec.judges.is_empty() {
+        true => spec.judge.iter().map(|pin| pin.identity.clone()).collect(),
+        false => {
+            let members = spec.judges.iter();
+            members
+                .map(|it| it.judge.identity.clone())
+                .collect::<Vec<_>>()
+        }
+    };
+    let panel = models.into_iter().zip(members);
+    panel
+        .map(|(model, identity)| PanelJudge { model, identity })
+        .collect()
 }
 
 /// Scores the result of an invocation, whose events `sink` has received.
@@ -152,42 +200,78 @@ pub(super) async fn judge_result(
         true => Cow::Owned(criteria(rubric)),
         false => Cow::Borrowed(rubric),
     };
-    let (mut met, mut reasons): (Vec<bool>, Vec<String>) =
-        match (questions.is_empty(), &context.judge) {
-            (true, _) => (Vec::new(), Vec::new()),
-            (false, None) => {
-                let reason = "judge_missing".to_owned();
-                return TaskOutcome::Unjudged { reason };
-            }
-            (false, Some(judge)) => {
-                let exhibition = JudgeRequest {
-                    tenant: &context.run.tenant,
-                    run: &context.run.run_id,
-                    task: &task.task_id,
-                    input: &task.input,
-                    output: &output,
-                    rubric: &questions,
-                    model: &judge.model,
-                };
-                match judge_output(exhibition, &context.meter, sink).await {
-                    Judgement::Judged { verdicts } => verdicts
-                        .into_iter()
-                        .map(|verdict| (verdict.met, verdict.reason))
-                        .unzip(),
-                    Judgement::Unjudged { reason } => return unjudged(context, reason),
-                }
-            }
-        };
-    // The compliance question was the last one.
-    let complied = asks_about_compliance && met.pop().unwrap_or(true);
-    reasons.truncate(met.len());
+    let asked = (questions.as_ref(), rubric);
+    let mut votes = match rubric_votes(context, task, &output, asked, sink).await {
+        Ok(votes) => votes,
+        Err(outcome) => return outcome,
+    };
+    // The compliance question was the last one, to the first judge only.
+    let last = votes.first_mut().filter(|_| asks_about_compliance);
+    let complied = last.is_some_and(|it| it.verdicts.pop().is_none_or(|it| it.met));
+    let Tally {
+        met,
+        reasons,
+        votes,
+    } = tally(votes);
+    let external = match external::decide(context, task, scoring.as_ref(), &output, sink).await {
+        Ok(external) => external,
+        Err(reason) => return unjudged(context, reason),
+    };
     let judged = JudgedOutput {
         output: &output,
         met,
         reasons,
+        votes,
         complied,
+        external,
     };
     score_output(context, task, result, sink.calls(), judged)
+}
+
+/// The decisions of every judge about a rubric. The first judge also gets the questions beyond the
+/// rubric.
+async fn rubric_votes(
+    context: &RunContext,
+    task: &Task,
+    output: &Value,
+    (questions, rubric): (&[Criterion], &[Criterion]),
+    sink: &TranscriptSink<impl EventSink>,
+) -> Result<Vec<RubricVote>, TaskOutcome> {
+    if questions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(judge) = &context.judge else {
+        let reason = JUDGE_MISSING.to_owned();
+        return Err(TaskOutcome::Unjudged { reason });
+    };
+    let first = judge.panel.first().map(|it| it.identity.as_str());
+    let first = (&judge.model, first.unwrap_or_default(), questions);
+    let further = judge.panel.iter().skip(1);
+    let further = further.map(|it| (&it.model, it.identity.as_str(), rubric));
+    let asked = std::iter::once(first).chain(further.filter(|it| !it.2.is_empty()));
+    let asked = asked.map(|(model, identity, rubric)| async move {
+        let exhibition = JudgeRequest {
+            tenant: &context.run.tenant,
+            run: &context.run.run_id,
+            task: &task.task_id,
+            input: &task.input,
+            output,
+            rubric,
+            model,
+        };
+        match judge_output(exhibition, &context.meter, sink).await {
+            Judgement::Judged { verdicts } => Ok(RubricVote {
+                judge: identity.to_owned(),
+                verdicts,
+            }),
+            Judgement::Unjudged { reason } => Err(unjudged(context, reason)),
+        }
+    });
+    // Wait for all judges even if one fails: every call is paid for and must be recorded.
+    join_all(asked.collect::<Vec<_>>())
+        .await
+        .into_iter()
+        .collect()
 }
 
 /// An output and the judge's decisions about it.
@@ -196,7 +280,9 @@ struct JudgedOutput<'a> {
     /// About the criteria of the rubric; empty if it was not judged.
     met: Vec<bool>,
     reasons: Vec<String>,
+    votes: Vec<JudgeVote>,
     complied: bool,
+    external: External,
 }
 
 /// Scores an output by its assertions, or by the suite's expectation alone.
@@ -214,15 +300,16 @@ fn score_output(
         .judge
         .as_ref()
         .and_then(|judge| judge.identity.clone());
-    let reasons = judged.reasons;
+    let (reasons, votes) = (judged.reasons, judged.votes);
     let rubric = identity
         .filter(|_| !met.is_empty())
         .map(|judge| RubricFindings {
             judge,
             met,
             reasons,
+            votes,
         });
-    let complied = judged.complied;
+    let (complied, external) = (judged.complied, judged.external);
     let Some(scoring) = context.scoring(&task.task_id) else {
         return TaskOutcome::Scored {
             score: expected.score,
@@ -230,6 +317,7 @@ fn score_output(
             rubric,
             complied,
             measured: None,
+            external: External::default(),
         };
     };
     let (cost, tokens) = context.writer.with_state(|state| {
@@ -243,11 +331,16 @@ fn score_output(
         cost,
         tokens,
         expected: Some(expected),
+        external: external.observed(),
     };
     let evaluation = evaluate(&scoring, &observed);
     if evaluation.gave_up {
         let reason = TOO_LARGE.to_owned();
         return TaskOutcome::Failed { reason };
+    }
+    if evaluation.undecided {
+        let reason = JUDGE_MISSING.to_owned();
+        return TaskOutcome::Unjudged { reason };
     }
     TaskOutcome::Scored {
         score: evaluation.score,
@@ -258,6 +351,7 @@ fn score_output(
             assertions: evaluation.held(),
             metrics: evaluation.metrics(),
         }),
+        external,
     }
 }
 

@@ -3,9 +3,11 @@
 //! Resuming executes what is missing: scored tasks are skipped; an interrupted invocation is closed
 //! and started again.
 
+pub mod baseline;
 pub mod budget;
 pub mod conclusion;
 pub mod context;
+pub mod external;
 pub mod judging;
 pub mod kind;
 pub mod meter;

@@ -83,6 +83,7 @@ fn judged_events(id: &TaskId, findings: RubricFindings) -> impl Iterator<Item = 
         judge,
         met,
         reasons,
+        votes,
     } = findings;
     let has_reasons = reasons.iter().any(|reason| !reason.is_empty());
     let reasoned = has_reasons.then(|| {
@@ -93,6 +94,7 @@ fn judged_events(id: &TaskId, findings: RubricFindings) -> impl Iterator<Item = 
         task_id: id.clone(),
         judge,
         met,
+        votes,
     });
     let events = [reasoned, Some(judged)].into_iter().flatten();
     events.map(|event| NewEvent::of_task(event, id, None))
@@ -115,8 +117,10 @@ pub(super) fn record_score(
             passed: is_reached,
             rubric,
             measured,
+            external,
             ..
         } => {
+            events.extend(external.events(id));
             if let Some(measured) = measured {
                 let measured = Event::TaskMeasured(TaskMeasured {
                     task_id: id.clone(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tracing::error;
 
+use crate::rules::eval::scoring_document::Check;
 use crate::service::executor::control::Stop;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
@@ -39,10 +40,13 @@ impl WorkUnit for SuiteTask {
             .may_call()
             .await
             .map_err(|Closed| Stop::Lost)?;
-        let sink = TranscriptSink::new(TaskSink {
+        let scoring = context.scoring(id);
+        let keeps_results = scoring.is_some_and(|it| it.has(Check::reads_tool_results));
+        let sink = TaskSink {
             writer: &context.writer,
             task: id,
-        });
+        };
+        let sink = TranscriptSink::new(sink, keeps_results);
         let runtime = &self.executor.runtime;
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = match context.spec.task_timeout_ms {

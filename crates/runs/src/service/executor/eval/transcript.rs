@@ -3,12 +3,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::rules::eval::assertions::ToolCall;
 use crate::rules::eval::safety::{Transcript, examine};
 use touchstone_agents::ports::agent::{EventSink, Unrecorded};
 use touchstone_kit::ids::EventId;
-use touchstone_openwop::events::Event;
+use touchstone_openwop::events::{Event, ToolStatus};
 use touchstone_openwop::suite::Task;
 use touchstone_openwop::summary::SafetyFinding;
 
@@ -17,15 +18,18 @@ pub(super) struct TranscriptSink<S> {
     sink: S,
     transcript: Mutex<Transcript>,
     calls: Mutex<Vec<ToolCall>>,
+    /// Absent if no assertion needs them.
+    returned: Option<Mutex<Vec<Value>>>,
 }
 
 impl<S: EventSink> TranscriptSink<S> {
-    /// Forwards to `sink`.
-    pub fn new(sink: S) -> Self {
+    /// Forwards to `sink`, and keeps what tools return if `keeps_results`.
+    pub fn new(sink: S, keeps_results: bool) -> Self {
         Self {
             sink,
             transcript: Mutex::default(),
             calls: Mutex::default(),
+            returned: keeps_results.then(Mutex::default),
         }
     }
 
@@ -47,6 +51,28 @@ impl<S: EventSink> TranscriptSink<S> {
     pub fn calls(&self) -> Vec<ToolCall> {
         let calls = self.calls.lock();
         calls.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the tools returned in the attempt that counts, in their order.
+    pub fn returned(&self) -> Vec<Value> {
+        let returned = self.returned.as_ref().map(Mutex::lock);
+        returned.map_or_else(Vec::new, |returned| {
+            returned.unwrap_or_else(PoisonError::into_inner).clone()
+        })
+    }
+
+    fn observe_result(&self, event: &Event) {
+        let Some(returned) = &self.returned else {
+            return;
+        };
+        let mut returned = returned.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::AgentInvocationStarted(started) if !started.is_of_worker() => returned.clear(),
+            Event::AgentToolReturned(it) if it.status == ToolStatus::Ok => {
+                returned.extend(it.outcome.clone());
+            }
+            _ => {}
+        }
     }
 
     fn observe_call(&self, event: &Event) {
@@ -74,6 +100,7 @@ impl<S: EventSink> EventSink for TranscriptSink<S> {
         transcript.observe(&event);
         drop(transcript);
         self.observe_call(&event);
+        self.observe_result(&event);
         self.sink.emit(event, cause)
     }
 
@@ -83,5 +110,65 @@ impl<S: EventSink> EventSink for TranscriptSink<S> {
 
     async fn may_call(&self) -> Result<(), Unrecorded> {
         self.sink.may_call().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    struct Nowhere;
+
+    #[async_trait]
+    impl EventSink for Nowhere {
+        fn emit(&self, _event: Event, _cause: Option<&EventId>) -> EventId {
+            EventId::from("evt_1")
+        }
+
+        async fn kept(&self) -> Result<(), Unrecorded> {
+            Ok(())
+        }
+
+        async fn may_call(&self) -> Result<(), Unrecorded> {
+            Ok(())
+        }
+    }
+
+    fn event(kind: &str, payload: &Value) -> Event {
+        Event::parse(kind, &payload.to_string()).unwrap().unwrap()
+    }
+
+    fn returned(status: &str, outcome: &str) -> Event {
+        event(
+            "agent.toolReturned",
+            &json!({"agentId": "a", "toolName": "docs:find", "callId": "c", "status": status,
+                "outcome": outcome}),
+        )
+    }
+
+    #[rstest]
+    #[case::needed(true, &["second", "third"])]
+    #[case::not_needed(false, &[])]
+    fn results_of_the_attempt_that_counts_are_kept_if_needed(
+        #[case] keeps: bool,
+        #[case] expected: &[&str],
+    ) {
+        let sink = TranscriptSink::new(Nowhere, keeps);
+        let started = event(
+            "agent.invocation.started",
+            &json!({"invocationId": "inv_1", "agentId": "a", "source": "run-api",
+                "resolvedModel": "m", "resolvedProvider": "openai",
+                "toolSurfaceCount": 1, "memoryBound": false}),
+        );
+        sink.emit(started.clone(), None);
+        sink.emit(returned("ok", "first"), None);
+        sink.emit(started, None);
+        for (status, outcome) in [("ok", "second"), ("error", "no"), ("ok", "third")] {
+            sink.emit(returned(status, outcome), None);
+        }
+        assert_eq!(sink.returned(), expected);
     }
 }

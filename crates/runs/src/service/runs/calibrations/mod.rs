@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::ports::calibrations::FoundAttempt;
 use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
+use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::run::record::JudgePin;
 use crate::service::runs::Runs;
@@ -48,18 +49,31 @@ impl Runs {
         request: Comparison,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Attempt, Problem> {
-        let model = self.models.judge().ok_or_else(|| {
-            Problem::new(
+        let models = self.judges();
+        if models.is_empty() {
+            return Err(Problem::new(
                 ErrorCode::Conflict,
                 "no judge is configured on this host; set `[judge]` in its configuration",
-            )
+            ));
+        }
+        let (document, scoring) = self.judged_suite(&caller.tenant, &request.suite).await?;
+        let paired = pair(
+            &document,
+            scoring.as_deref(),
+            &request.samples,
+            request.allow_few,
+        );
+        let paired = paired.map_err(unusable)?;
+        let judge = JudgePin::of_all(&self.judging_models(), &document, scoring.as_deref());
+        let judge = judge.ok_or_else(|| {
+            Problem::validation("suite", "the suite has no rubrics and no judged assertions")
         })?;
-        let document = self.rubric_suite(&caller.tenant, &request.suite).await?;
-        let paired = pair(&document, &request.samples, request.allow_few).map_err(unusable)?;
-        let judge = JudgePin::of(&model.pin(), &document)
-            .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
         let bound = bound(request.max_cost, self.limits.max_cost_per_suite)?;
-        check_cost(likely_cost(&paired, model.model.info().price), bound)?;
+        let costs = models.iter().map(|model| {
+            let price = model.model.info().price;
+            likely_cost(&paired, scoring.as_deref(), price)
+        });
+        check_cost(costs.fold(NanoUsd::ZERO, |sum, cost| sum + cost), bound)?;
         if paired.len() < MIN_SAMPLES {
             self.check_replacement(caller, &judge).await?;
         }
@@ -101,9 +115,10 @@ impl Runs {
         self.attempts.execute(Work {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            model,
+            models,
             caller: caller.clone(),
             document,
+            scoring,
             samples: request.samples,
             allow_few: request.allow_few,
             attempt: attempt.clone(),
@@ -112,11 +127,12 @@ impl Runs {
         Ok(attempt)
     }
 
-    async fn rubric_suite(
+    /// A suite with its scoring document.
+    async fn judged_suite(
         &self,
         tenant: &TenantId,
         suite: &SuiteRef,
-    ) -> Result<Arc<AgentEvalSuite>, Problem> {
+    ) -> Result<(Arc<AgentEvalSuite>, Option<Arc<ScoringDocument>>), Problem> {
         let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
         let (id, version) = (&suite.suite_id, &suite.version);
         let found = pack_store::inventory::suite(&self.store, tenant, id, version).await;
@@ -124,9 +140,15 @@ impl Runs {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(unknown)?;
         let document = self.library.suite(&found.digest).await;
-        document
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(unknown)
+        let document = document.map_err(|cause| internal(&cause))?;
+        let scoring = match &found.scoring {
+            Some(digest) => {
+                let scoring = self.library.scoring(digest).await;
+                Some(scoring.map_err(|cause| internal(&cause))?)
+            }
+            None => None,
+        };
+        Ok((document.ok_or_else(unknown)?, scoring))
     }
 
     /// The progress or result of an attempt.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -16,9 +17,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, warn};
 
+use crate::rules::eval::judged::exhibit::Exhibit;
+use crate::rules::eval::judged::parts::JudgedParts;
 use crate::rules::eval::rubric::attempt::Attempt;
 use crate::rules::eval::rubric::calibration::{Calibration, Sample, compare, pair};
-use crate::rules::eval::rubric::{rubric, score};
+use crate::rules::eval::rubric::score;
+use crate::rules::eval::rubric::votes::{RubricVote, tally};
+use crate::rules::eval::scoring::mean;
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
+use crate::service::examination::Examination;
 use crate::service::reserving::reserve;
 use crate::service::runs::calibrations::unusable;
 use crate::store;
@@ -40,7 +47,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{EventId, RunId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::Event;
-use touchstone_openwop::suite::{AgentEvalSuite, Task};
+use touchstone_openwop::suite::{AgentEvalSuite, Criterion, Task};
 
 /// How long an attempt counts as in progress without a heartbeat.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
@@ -76,13 +83,30 @@ impl Attempts {
     }
 }
 
+/// The score of one assertion.
+async fn decide(
+    about: Examination<'_>,
+    place: &str,
+    check: &Check,
+    sample: &Sample,
+) -> Result<f64, String> {
+    let decided = match (check, &sample.baseline) {
+        (Check::PreferredToBaseline(it), Some(baseline)) => {
+            about.preferred(place, it, baseline).await?
+        }
+        _ => about.decide(place, check).await?,
+    };
+    Ok(decided.score)
+}
+
 /// An attempt and its dependencies.
 pub(super) struct Work {
     pub(super) store: Arc<Database>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) model: ModelBinding,
+    pub(super) models: Vec<ModelBinding>,
     pub(super) caller: Caller,
     pub(super) document: Arc<AgentEvalSuite>,
+    pub(super) scoring: Option<Arc<ScoringDocument>>,
     pub(super) samples: Vec<Sample>,
     pub(super) allow_few: bool,
     pub(super) attempt: Attempt,
@@ -114,7 +138,9 @@ impl Work {
     /// Judges every sample. If one gets no verdict, those in progress are awaited all the same:
     /// they are paid for.
     async fn compare(&self, account: &Account) -> Result<Calibration, Problem> {
-        let paired = pair(&self.document, &self.samples, self.allow_few).map_err(unusable)?;
+        let scoring = self.scoring.as_deref();
+        let paired = pair(&self.document, scoring, &self.samples, self.allow_few);
+        let paired = paired.map_err(unusable)?;
         let failed = AtomicBool::new(false);
         // Collected before they start: the compiler cannot see that a closure held meanwhile works
         // for every lifetime.
@@ -159,25 +185,95 @@ impl Work {
         task: &Task,
         account: &Account,
     ) -> Result<f64, Problem> {
-        let rubric = rubric(task).unwrap_or_default();
+        let parts = JudgedParts::of(task, self.scoring.as_deref());
         // Samples of one task are separate runs: an endpoint must not take the second one for a
         // repetition of the first.
         let run = RunId::from(format!("{}/{place}", self.attempt.calibration_id));
-        let exhibition = JudgeRequest {
-            tenant: &self.caller.tenant,
-            run: &run,
-            task: &task.task_id,
-            input: &task.input,
-            output: &sample.output,
-            rubric,
-            model: &self.model,
-        };
-        match judge(exhibition, account, account).await {
-            Judgement::Judged { verdicts } => {
-                let met: Vec<bool> = verdicts.iter().map(|verdict| verdict.met).collect();
-                Ok(score(rubric, &met))
+        let judged = async {
+            let rubric = match parts.rubric {
+                [] => None,
+                rubric => Some(
+                    self.judge_rubric(&run, sample, task, rubric, account)
+                        .await?,
+                ),
+            };
+            let mut assertions = Vec::with_capacity(parts.assertions.len());
+            for (place, assertion) in &parts.assertions {
+                let check = &assertion.check;
+                let asked = self.models.iter();
+                let asked = asked.map(|model| {
+                    let about = self.examination(&run, sample, task, model, account);
+                    decide(about, place, check, sample)
+                });
+                let scores = join_all(asked).await.into_iter();
+                let scores: Vec<f64> = scores.collect::<Result<_, String>>()?;
+                assertions.push(mean(scores.into_iter()));
             }
-            Judgement::Unjudged { reason } if reason == BUDGET_EXHAUSTED => Err(Problem::new(
+            Ok::<_, String>(parts.score(rubric, &assertions))
+        };
+        judged.await.map_err(|reason| self.unjudged(sample, reason))
+    }
+
+    /// The score of a rubric; several judges decide by majority.
+    async fn judge_rubric(
+        &self,
+        run: &RunId,
+        sample: &Sample,
+        task: &Task,
+        rubric: &[Criterion],
+        account: &Account,
+    ) -> Result<f64, String> {
+        let asked = self.models.iter().map(|model| {
+            let exhibition = JudgeRequest {
+                tenant: &self.caller.tenant,
+                run,
+                task: &task.task_id,
+                input: &task.input,
+                output: &sample.output,
+                rubric,
+                model,
+            };
+            judge(exhibition, account, account)
+        });
+        let vote = |judgement: Judgement| match judgement {
+            Judgement::Judged { verdicts } => Ok(RubricVote {
+                judge: String::new(),
+                verdicts,
+            }),
+            Judgement::Unjudged { reason } => Err(reason),
+        };
+        let votes = join_all(asked).await.into_iter().map(vote);
+        let votes: Vec<RubricVote> = votes.collect::<Result<_, String>>()?;
+        Ok(score(rubric, &tally(votes).met))
+    }
+
+    fn examination<'a>(
+        &'a self,
+        run: &'a RunId,
+        sample: &'a Sample,
+        task: &'a Task,
+        model: &'a ModelBinding,
+        account: &'a Account,
+    ) -> Examination<'a> {
+        Examination {
+            tenant: &self.caller.tenant,
+            run,
+            task: &task.task_id,
+            exhibit: Exhibit {
+                input: &task.input,
+                answer: &sample.output,
+            },
+            returned: sample.tool_results.as_deref().unwrap_or_default(),
+            model,
+            meter: account,
+            sink: account,
+        }
+    }
+
+    /// Why a calibration without a verdict on this sample ends.
+    fn unjudged(&self, sample: &Sample, reason: String) -> Problem {
+        if reason == BUDGET_EXHAUSTED {
+            return Problem::new(
                 ErrorCode::Conflict,
                 format!(
                     "the cost limit of {:.2} USD (`maxCostUsd`) was reached before every sample \
@@ -186,15 +282,14 @@ impl Work {
                 ),
             )
             .with("field", "maxCostUsd")
-            .with("reason", reason)),
-            Judgement::Unjudged { reason } => Err(Problem::new(
-                ErrorCode::Conflict,
-                "the judge gave no verdict on a sample, so its agreement cannot be computed; try \
-                 again",
-            )
-            .with("item", sample.item.as_str())
-            .with("reason", reason)),
+            .with("reason", reason);
         }
+        Problem::new(
+            ErrorCode::Conflict,
+            "the judge gave no verdict on a sample, so its agreement cannot be computed; try again",
+        )
+        .with("item", sample.item.as_str())
+        .with("reason", reason)
     }
 
     /// Records the progress until the lease is lost.

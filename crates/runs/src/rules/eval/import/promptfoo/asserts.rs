@@ -1,5 +1,6 @@
 //! Assertions: one that a suite can hold becomes the expectation of the task; all others become a
-//! task's entry in the scoring document. Model-graded ones become a rubric.
+//! task's entry in the scoring document. Criteria for a model become a rubric of the suite where it
+//! can hold them.
 
 use serde_json::{Map, Value, json};
 
@@ -21,6 +22,8 @@ pub struct Context<'a> {
     pub vars: &'a Map<String, Value>,
     pub files: &'a dyn Files,
     pub place: &'a str,
+    /// Whether the assertion is a member of a set.
+    pub in_set: bool,
 }
 
 /// The parts of an expectation.
@@ -115,11 +118,9 @@ fn add(assert: &Value, context: &Context<'_>, depth: usize, parts: &mut Parts, d
         set(assert, common, context, depth, parts, draft);
         return;
     }
-    match check(&kind, &mut assert, context) {
+    let has_metric = common.metric.is_some();
+    match check(&kind, &mut assert, has_metric, context) {
         Ok(Check::Criteria(texts)) => {
-            if common.metric.is_some() {
-                draft.report_loss(place, "the metric of a model-graded assertion");
-            }
             let weight = common.weight.unwrap_or(1.0);
             let weighted = texts.into_iter().map(|text| (text, weight));
             parts.criteria.extend(weighted);
@@ -272,15 +273,12 @@ fn set(
     };
     draft.report_unknown(context.place, "an assertion set", &assert);
     let mut inside = Parts::default();
+    let context = &Context {
+        in_set: true,
+        ..*context
+    };
     for member in &members {
         add(member, context, depth + 1, &mut inside, draft);
-    }
-    if !inside.criteria.is_empty() {
-        draft.report_loss(
-            context.place,
-            "the place of a model-graded assertion in a set: it applies to the whole test",
-        );
-        parts.criteria.extend(inside.criteria);
     }
     if inside.checks.is_empty() {
         return;

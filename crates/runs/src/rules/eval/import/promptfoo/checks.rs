@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::asserts::Context;
 use super::files::{is_external, variable};
+use super::judged;
 use super::template::{any_string, fill};
 use crate::rules::eval::import::source::document;
 
@@ -22,6 +23,7 @@ pub enum Check {
 pub fn check(
     kind: &str,
     assert: &mut Map<String, Value>,
+    has_metric: bool,
     context: &Context<'_>,
 ) -> Result<Check, String> {
     let (plain, is_negated) = match kind.strip_prefix("not-") {
@@ -36,13 +38,21 @@ pub fn check(
         None => None,
     };
     let threshold = assert.get("threshold").and_then(Value::as_f64);
-    if let Some(criteria) = model_graded(plain, value.as_ref())? {
-        return match is_negated {
-            true => Err(" negates a judgement, which a rubric cannot".to_owned()),
-            false => Ok(Check::Criteria(criteria)),
-        };
-    }
-    let mut assertion = deterministic(plain, value, threshold)?;
+    let is_alone = !(is_negated || context.in_set || has_metric);
+    let criteria = criteria(plain, value.as_ref())?;
+    let mut assertion = match criteria {
+        // A rubric of the suite says the same, and other hosts can judge it.
+        Some(criteria) if is_alone => return Ok(Check::Criteria(criteria)),
+        Some(criteria) => {
+            let each = |text: String| json!({"criterion": text});
+            let criteria: Vec<Value> = criteria.into_iter().map(each).collect();
+            json!({"type": "rubric", "criteria": criteria})
+        }
+        None => match judged::assertion(plain, value.as_ref(), threshold, context.vars)? {
+            Some(assertion) => assertion,
+            None => deterministic(plain, value, threshold)?,
+        },
+    };
     assert.remove("threshold");
     if is_negated && let Some(members) = assertion.as_object_mut() {
         members.insert("not".to_owned(), json!(true));
@@ -65,31 +75,11 @@ fn filled(value: Value, context: &Context<'_>) -> Result<Value, String> {
     fill(&value, context.vars).map_err(|it| format!(" whose value is {}", it.reason()))
 }
 
-fn model_graded(kind: &str, value: Option<&Value>) -> Result<Option<Vec<String>>, String> {
-    let reference =
-        |text: String| format!("The answer agrees with the facts of this reference answer: {text}");
-    let is_factuality = matches!(kind, "factuality" | "model-graded-factuality");
-    if !is_factuality && !matches!(kind, "llm-rubric" | "model-graded-closedqa" | "g-eval") {
-        return Ok(None);
-    }
-    let texts = match value {
-        None => return Err(" without a value".to_owned()),
-        Some(Value::Array(items)) => items.clone(),
-        Some(one) => vec![one.clone()],
-    };
-    let texts: Option<Vec<String>> = texts
-        .into_iter()
-        .map(|text| match text {
-            Value::String(text) if !text.trim().is_empty() => Some(match is_factuality {
-                true => reference(text),
-                false => text,
-            }),
-            _ => None,
-        })
-        .collect();
-    match texts {
-        Some(texts) if !texts.is_empty() => Ok(Some(texts)),
-        _ => Err(" has a criterion that is empty or not a string".to_owned()),
+/// The criteria of an assertion that a rubric can hold.
+fn criteria(kind: &str, value: Option<&Value>) -> Result<Option<Vec<String>>, String> {
+    match kind {
+        "llm-rubric" | "model-graded-closedqa" | "g-eval" => judged::texts(value).map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -177,7 +167,7 @@ fn at_least_zero(number: f64) -> Option<u64> {
     format!("{number:.0}").parse().ok()
 }
 
-fn share(threshold: Option<f64>, usual: f64) -> Result<f64, String> {
+pub(super) fn share(threshold: Option<f64>, usual: f64) -> Result<f64, String> {
     let share = threshold.unwrap_or(usual);
     match (0.0..=1.0).contains(&share) {
         true => Ok(share),

@@ -8,6 +8,7 @@ mod case;
 mod checks;
 mod csv_tests;
 mod files;
+mod judged;
 mod prompts;
 mod template;
 
@@ -228,6 +229,7 @@ fn convert_case(
         vars: &vars,
         files,
         place,
+        in_set: false,
     };
     match asserts::expectation(asserts, threshold, &context, draft) {
         Some(expectation) => draft.add(place, name, input, expectation),

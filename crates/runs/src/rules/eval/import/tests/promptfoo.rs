@@ -156,7 +156,9 @@ fn an_assertion_becomes_scoring(#[case] assert: Value, #[case] expected: Value) 
 #[case(json!({"type": "is-json", "value": {"type": "nothing"}}), "is not JSON Schema")]
 #[case(json!({"type": "rouge-n", "value": "a", "threshold": 2}), "not from 0 to 1")]
 #[case(json!({"type": "latency"}), "without a threshold")]
-#[case(json!({"type": "not-llm-rubric", "value": "a"}), "negates a judgement")]
+#[case(json!({"type": "not-llm-rubric"}), "without a value")]
+#[case(json!({"type": "context-recall", "value": "a"}), "needs a variable `context`")]
+#[case(json!({"type": "answer-relevance", "threshold": 2}), "not from 0 to 1")]
 #[case(json!({"type": "llm-rubric", "value": ["is kind", 5]}), "empty or not a string")]
 #[case(json!({"type": "equals", "value": "file://answer.txt"}), "cannot be read")]
 #[case(json!({"type": "equals", "value": "{{missing}}"}), "a variable that the test does not set")]
@@ -253,11 +255,28 @@ fn changed_names_are_reported() {
 
 #[test]
 fn factuality_compares_with_a_reference() {
-    let (expected, _) = one(&json!({"type": "factuality", "value": "{{q}} is 4"})).unwrap();
-    assert_eq!(
-        expected["rubric"][0]["criterion"],
-        "The answer agrees with the facts of this reference answer: a is 4"
-    );
+    let (_, scoring) = one(&json!({"type": "factuality", "value": "{{q}} is 4"})).unwrap();
+    let expected = json!({"type": "factuality", "reference": "a is 4"});
+    assert_eq!(scoring, Some(expected));
+}
+
+#[rstest]
+#[case(json!({"type": "not-llm-rubric", "value": "is rude"}),
+    json!({"type": "rubric", "criteria": [{"criterion": "is rude"}], "not": true}))]
+#[case(json!({"type": "model-graded-closedqa", "value": "is {{q}}", "metric": "kind"}),
+    json!({"type": "rubric", "criteria": [{"criterion": "is a"}], "metric": "kind"}))]
+#[case(json!({"type": "not-factuality", "value": "r", "weight": 2}),
+    json!({"type": "factuality", "reference": "r", "not": true, "weight": 2.0}))]
+#[case(json!({"type": "answer-relevance", "threshold": 0.8}),
+    json!({"type": "answer-relevance", "min": 0.8, "graded": true}))]
+#[case::in_a_set(json!({"type": "assert-set", "assert": [{"type": "llm-rubric", "value": "is kind"}]}),
+    json!({"type": "all", "assertions": [{"type": "rubric", "criteria": [{"criterion": "is kind"}]}]}))]
+fn judgements_that_a_rubric_cannot_hold_become_judged_assertions(
+    #[case] assert: Value,
+    #[case] expected: Value,
+) {
+    let (_, scoring) = one(&assert).unwrap();
+    assert_eq!(scoring, Some(expected));
 }
 
 #[test]
