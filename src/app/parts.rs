@@ -13,7 +13,7 @@ use touchstone_agents::model;
 use touchstone_agents::model::cassette::Cassette;
 use touchstone_agents::model::command::CommandModel;
 use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalAgents};
-use touchstone_agents::model::{ModelCatalog, OwnModels};
+use touchstone_agents::model::{ModelCatalog, OwnModels, Setup};
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models as _;
 use touchstone_agents::tools;
@@ -136,18 +136,23 @@ fn models(
 ) -> Result<ModelCatalog, model::Error> {
     let environment = |name: &str| std::env::var(name).ok();
     let judge = config.judge.as_ref();
+    let setup = Setup {
+        environment: &environment,
+        clock,
+        prices: &config.prices,
+    };
     let models = match (&own.cassette, &own.agent_command) {
         // A replay needs no model endpoints or keys.
         (Some(Cassette::Replay(_)), _) => ModelCatalog::default(),
         (_, Some(command)) => {
-            let model = CommandModel::new(command);
+            let model = CommandModel::new(command).priced(own.agent_price.clone());
             let endpoint = model.endpoint();
-            ModelCatalog::build(&[], judge, &environment, clock)?
+            ModelCatalog::build(&[], judge, setup)?
                 .answered_by(Arc::new(model), endpoint)
         }
         _ => {
             let elsewhere = ExternalAgents::new(elsewhere, clock.clone());
-            ModelCatalog::build(&config.models, judge, &environment, clock)?.reaching(elsewhere)
+            ModelCatalog::build(&config.models, judge, setup)?.reaching(elsewhere)
         }
     };
     Ok(match (&own.cassette, &own.answers) {

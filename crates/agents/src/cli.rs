@@ -1,10 +1,13 @@
 //! Options that select models, for commands that execute runs.
 
+pub mod prices;
+
 use clap::Args;
 use url::Url;
 
 use crate::model::OwnModels;
 use crate::model::config::{ModelConfig, Provider};
+use crate::rules::prices::{ModelPrice, is_price};
 use touchstone_host::cli::context::{Context, Purpose, Session, Start};
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::options::address;
@@ -31,8 +34,43 @@ pub struct ModelEndpoint {
     #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
     pub model_provider: Option<Provider>,
 
+    /// Price of --model, or of the tokens that --agent-command reports, in USD per million input
+    /// and output tokens; 0,0 if they cost nothing [default: the price in the configuration, or the
+    /// vendor's list price; unknown otherwise]
+    #[arg(long, value_name = "INPUT,OUTPUT", value_parser = token_price)]
+    pub model_price: Option<TokenPriceOption>,
+
     #[command(flatten)]
     pub judge: JudgeEndpoint,
+}
+
+/// A price on the command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenPriceOption {
+    /// USD per million input tokens.
+    pub input: f64,
+    /// USD per million output tokens.
+    pub output: f64,
+}
+
+impl TokenPriceOption {
+    fn flag(self, flag: &str) -> String {
+        format!(" {flag} {},{}", self.input, self.output)
+    }
+}
+
+/// Parses a price, such as `0.15,0.6`.
+///
+/// # Errors
+/// It is not two amounts of at least 0.
+pub fn token_price(text: &str) -> Result<TokenPriceOption, String> {
+    let amount = |text: &str| text.trim().parse::<f64>().ok().filter(|it| is_price(*it));
+    let both = text.split_once(',');
+    let both = both.and_then(|(input, output)| amount(input).zip(amount(output)));
+    both.map(|(input, output)| TokenPriceOption { input, output })
+        .ok_or_else(|| {
+            "must be two amounts in USD per million tokens of at least 0, such as 0.15,0.6".to_owned()
+        })
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -49,6 +87,10 @@ pub struct JudgeEndpoint {
     /// Protocol of --judge-url: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "judge_url", value_parser = provider)]
     pub judge_provider: Option<Provider>,
+
+    /// Price of --judge-model, as --model-price
+    #[arg(long, value_name = "INPUT,OUTPUT", requires = "judge_url", value_parser = token_price)]
+    pub judge_price: Option<TokenPriceOption>,
 }
 
 /// Parses the name of a provider of models.
@@ -67,7 +109,8 @@ impl ModelEndpoint {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
         let named = self.model_url.as_ref().zip(self.model.as_ref());
         Endpoints {
-            model: named.map(|(url, model)| endpoint(provider, url, model)),
+            model: named.map(|(url, model)| priced(endpoint(provider, url, model), self.model_price)),
+            price: self.model_price,
             judge: self.judge.config(),
         }
     }
@@ -77,7 +120,10 @@ impl JudgeEndpoint {
     pub fn config(&self) -> Option<ModelConfig> {
         let (url, model) = self.judge_url.as_ref().zip(self.judge_model.as_ref())?;
         let provider = self.judge_provider.unwrap_or(Provider::Openai);
-        Some(keyed(JUDGE_KEY, provider, url, model))
+        Some(priced(
+            keyed(JUDGE_KEY, provider, url, model),
+            self.judge_price,
+        ))
     }
 }
 
@@ -85,13 +131,15 @@ impl JudgeEndpoint {
 pub struct Endpoints {
     /// Serves all model classes.
     pub model: Option<ModelConfig>,
+    /// The price of that model, or of the command that answers instead.
+    pub price: Option<TokenPriceOption>,
     pub judge: Option<ModelConfig>,
 }
 
 impl Endpoints {
     /// The command-line flags that select these endpoints.
     fn flags(&self) -> String {
-        let named = |entry: &Option<ModelConfig>, [url, name, provider]: [&str; 3]| {
+        let named = |entry: &Option<ModelConfig>, [url, name, provider, price]: [&str; 4]| {
             let Some(entry) = entry else {
                 return String::new();
             };
@@ -102,13 +150,18 @@ impl Endpoints {
             match (&entry.base_url, &entry.model) {
                 (Some(address), Some(model)) => {
                     let (address, model) = (quoted(address.as_str()), quoted(model));
-                    format!(" {url} {address} {name} {model}{spoken}")
+                    let price = entry.own_price().map_or_else(String::new, |it| {
+                        let (input, output) = (it.input_usd_per_mtok, it.output_usd_per_mtok);
+                        TokenPriceOption { input, output }.flag(price)
+                    });
+                    format!(" {url} {address} {name} {model}{spoken}{price}")
                 }
                 _ => String::new(),
             }
         };
-        let model = named(&self.model, ["--model-url", "--model", "--model-provider"]);
-        let judge = ["--judge-url", "--judge-model", "--judge-provider"];
+        let model = ["--model-url", "--model", "--model-provider", "--model-price"];
+        let model = named(&self.model, model);
+        let judge = ["--judge-url", "--judge-model", "--judge-provider", "--judge-price"];
         model + &named(&self.judge, judge)
     }
 }
@@ -181,6 +234,13 @@ pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
     keyed(MODEL_KEY, provider, url, model)
 }
 
+fn priced(entry: ModelConfig, price: Option<TokenPriceOption>) -> ModelConfig {
+    match price {
+        Some(TokenPriceOption { input, output }) => entry.priced(input, output),
+        None => entry,
+    }
+}
+
 fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
     let usual = match provider {
         Provider::Anthropic => "ANTHROPIC_API_KEY",
@@ -201,7 +261,7 @@ fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
 pub async fn work_with(
     context: &Context<'_>,
     endpoints: Endpoints,
-    own: OwnModels,
+    mut own: OwnModels,
 ) -> Result<Session, Failure> {
     if !context.is_embedded() {
         for (named, flag, setting) in [
@@ -218,9 +278,19 @@ pub async fn work_with(
             }
         }
     }
+    if endpoints.price.is_some() && endpoints.model.is_none() && own.agent_command.is_none() {
+        return Err(
+            Failure::usage("--model-price needs --model-url or --agent-command")
+                .or_try("set the price of a configured model in the configuration"),
+        );
+    }
     let mut model_flags = endpoints.flags();
     if let Some(command) = &own.agent_command {
         model_flags.push_str(&format!(" --agent-command {}", quoted(command)));
+        if let Some(price) = endpoints.price {
+            model_flags.push_str(&price.flag("--model-price"));
+            own.agent_price = Some(ModelPrice::configured(price.input, price.output));
+        }
     }
     let start = Start::new(Purpose::Runs).with(endpoints).with(own);
     Ok(context.open(start).await?.with_model_flags(model_flags))

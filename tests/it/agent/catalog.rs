@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone_agents::model::ModelCatalog;
+use touchstone_agents::model::{ModelCatalog, Setup};
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
@@ -34,7 +34,18 @@ fn build(entries: Value) -> Result<ModelCatalog, String> {
         "EMPTY_KEY" => Some(String::new()),
         _ => None,
     };
-    ModelCatalog::build(&entries, None, &environment, &clock).map_err(|e| format!("{e} {e:?}"))
+    ModelCatalog::build(&entries, None, setup(&environment, &clock)).map_err(|e| format!("{e} {e:?}"))
+}
+
+fn setup<'a>(
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    clock: &'a Arc<dyn Clock>,
+) -> Setup<'a> {
+    Setup {
+        environment,
+        clock,
+        prices: &[],
+    }
 }
 
 fn entry(class: &str, model: &str, base_url: &str) -> Value {
@@ -95,11 +106,11 @@ fn the_documented_example_configuration_is_accepted() {
         .unwrap();
     let entries: Vec<ModelConfig> = config.get("models").unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let catalog = ModelCatalog::build(&entries, None, &|_| Some("k".to_owned()), &clock).unwrap();
+    let catalog = ModelCatalog::build(&entries, None, setup(&|_| Some("k".to_owned()), &clock)).unwrap();
     let binding = catalog.resolve(ModelClass::Classification).unwrap();
     let info = binding.model.info();
     assert_eq!((info.max_concurrency, info.timeout.as_secs()), (64, 60));
-    assert_eq!(info.price.cost(1_000_000, 1_000_000).usd(), 0.75);
+    assert_eq!(info.price.as_ref().unwrap().tokens().cost(1_000_000, 1_000_000).usd(), 0.75);
 }
 
 #[rstest]
@@ -177,7 +188,7 @@ fn a_remote_agent_cannot_be_configured_as_judge(#[values("a2a", "openwop")] prov
     judge["provider"] = provider.into();
     let judge: ModelConfig = serde_json::from_value(judge).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let error = ModelCatalog::build(&[], Some(&judge), &|_| None, &clock)
+    let error = ModelCatalog::build(&[], Some(&judge), setup(&|_| None, &clock))
         .err()
         .unwrap();
     assert!(

@@ -301,6 +301,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 max_tokens: None,
                 max_loop_iterations: None,
                 task_timeout_ms: None,
+                prices: None,
                 cost_ceiling: None,
                 budget: BudgetSpec::default(),
                 retry_of: None,

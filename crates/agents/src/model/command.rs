@@ -26,13 +26,13 @@ use crate::model::wire::messages::messages_of;
 use crate::model::wire::reported;
 use crate::model::wire::reported::{Count, Reported};
 use crate::ports::model::{Model, ModelError, ModelInfo};
+use crate::rules::prices::ModelPrice;
 use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use crate::rules::{
     ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::integrity;
-use touchstone_kit::money::TokenPrice;
 
 /// Maximum bytes of a line.
 const LONGEST_LINE: u64 = 8 << 20;
@@ -82,7 +82,7 @@ impl CommandModel {
         let info = ModelInfo {
             provider: PROVIDER.to_owned(),
             model: format!("{PROVIDER}-{digest}"),
-            price: TokenPrice::default(),
+            price: None,
             max_concurrency: MAX_CONCURRENCY,
             timeout: TIMEOUT,
             retry: RetryPolicy::default(),
@@ -93,6 +93,13 @@ impl CommandModel {
             process: Mutex::new(None),
             asked: AtomicU64::new(0),
         }
+    }
+
+    /// The command with a price for the tokens that it reports.
+    #[must_use]
+    pub fn priced(mut self, price: Option<ModelPrice>) -> Self {
+        self.info.price = price;
+        self
     }
 
     /// The endpoint identity that a run pins.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::rules::prices::ModelPrice;
 use touchstone_openwop::suite::ModelClass;
 
 /// One model endpoint and the class of agents it serves.
@@ -29,12 +30,13 @@ pub struct ModelConfig {
     /// in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Price per million input tokens in USD.
+    /// Price per million input tokens in USD. If only one of the two prices is set, the other one is
+    /// 0; if none is, `[[prices]]` or the list price of the vendor applies.
     #[serde(default)]
-    pub input_usd_per_mtok: f64,
+    pub input_usd_per_mtok: Option<f64>,
     /// Price per million output tokens in USD.
     #[serde(default)]
-    pub output_usd_per_mtok: f64,
+    pub output_usd_per_mtok: Option<f64>,
     /// Maximum calls in flight, over all entries with the same `base_url` (the smallest number
     /// applies).
     #[serde(default = "default_concurrency")]
@@ -155,12 +157,12 @@ pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelC
 }
 
 impl ModelConfig {
-    /// An endpoint on the OpenAI wire for every class, with price 0 and default limits.
+    /// An endpoint on the OpenAI wire for every class, with default limits.
     pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
         Self::remote(Provider::Openai, base_url, model)
     }
 
-    /// An endpoint over HTTP for every class, with price 0 and default limits.
+    /// An endpoint over HTTP for every class, with default limits.
     pub fn remote(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
         Self {
             base_url: Some(base_url),
@@ -176,6 +178,24 @@ impl ModelConfig {
         }
     }
 
+    /// The entry with this price.
+    #[must_use]
+    pub fn priced(self, input_usd_per_mtok: f64, output_usd_per_mtok: f64) -> Self {
+        Self {
+            input_usd_per_mtok: Some(input_usd_per_mtok),
+            output_usd_per_mtok: Some(output_usd_per_mtok),
+            ..self
+        }
+    }
+
+    /// The price of its own settings.
+    pub fn own_price(&self) -> Option<ModelPrice> {
+        let (input, output) = (self.input_usd_per_mtok, self.output_usd_per_mtok);
+        (input.is_some() || output.is_some()).then(|| {
+            ModelPrice::configured(input.unwrap_or_default(), output.unwrap_or_default())
+        })
+    }
+
     fn of(provider: Provider) -> Self {
         Self {
             class: ClassSelector::Any,
@@ -183,8 +203,8 @@ impl ModelConfig {
             base_url: None,
             model: None,
             api_key_env: None,
-            input_usd_per_mtok: 0.0,
-            output_usd_per_mtok: 0.0,
+            input_usd_per_mtok: None,
+            output_usd_per_mtok: None,
             max_concurrency: default_concurrency(),
             requests_per_minute: None,
             timeout_s: default_timeout(),

@@ -26,6 +26,8 @@ use crate::ports::model::{
 };
 use crate::rules::EndpointPin;
 use crate::rules::RetryPolicy;
+use crate::rules::prices;
+use crate::rules::prices::{ModelPrice, PriceEntry, is_price};
 use crate::rules::reached_by::ReachedBy;
 use touchstone_host::net;
 use touchstone_host::net::address::AddressScope;
@@ -33,7 +35,6 @@ use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
 
 use crate::model::a2a::A2aAgent;
@@ -97,6 +98,8 @@ pub struct OwnModels {
     pub cassette: Option<Cassette>,
     /// A command that answers for every agent.
     pub agent_command: Option<String>,
+    /// The price of the tokens that the command reports.
+    pub agent_price: Option<ModelPrice>,
     /// Answers of earlier commands. Only for local work: a run that may use them is no evidence.
     pub answers: Option<Arc<AnswerCache>>,
 }
@@ -130,6 +133,16 @@ pub struct ModelCatalog {
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
+}
+
+/// What the endpoints of a configuration are set up with.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The environment variables, which hold API keys.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    pub clock: &'a Arc<dyn Clock>,
+    /// The operator's prices, for entries without a price.
+    pub prices: &'a [PriceEntry],
 }
 
 impl Models for ModelCatalog {
@@ -275,15 +288,14 @@ impl ModelCatalog {
     }
 
     /// Sets up every configured endpoint, including the judge's. Reads keys from the environment
-    /// through `environment` once, during this call.
+    /// once, during this call.
     ///
     /// # Errors
     /// The first entry that cannot be used.
     pub fn build(
         configs: &[ModelConfig],
         judge: Option<&ModelConfig>,
-        environment: &dyn Fn(&str) -> Option<String>,
-        clock: &Arc<dyn Clock>,
+        setup: Setup<'_>,
     ) -> Result<Self, Error> {
         let mut catalog = Self::default();
         let mut shared: HashMap<String, Arc<dyn Permits>> = HashMap::new();
@@ -296,14 +308,14 @@ impl ModelCatalog {
             let config = &bounded(config, configs.iter().chain(judge));
             let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
-                Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
-                Provider::Anthropic => remote(place, config, environment, clock, |access| {
+                Provider::A2a => remote(place, config, setup, A2aAgent::new)?,
+                Provider::Anthropic => remote(place, config, setup, |access| {
                     Ok(in_pieces(config, AnthropicModel::new(access)?))
                 })?,
-                Provider::Openai => remote(place, config, environment, clock, |access| {
+                Provider::Openai => remote(place, config, setup, |access| {
                     Ok(in_pieces(config, OpenAiModel::new(access)?))
                 })?,
-                Provider::Openwop => remote(place, config, environment, clock, OpenWopAgent::new)?,
+                Provider::Openwop => remote(place, config, setup, OpenWopAgent::new)?,
                 Provider::Scripted => {
                     let (model, digest) = script(place, config)?;
                     script_digest = Some(digest);
@@ -376,7 +388,7 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
         ("input_usd_per_mtok", config.input_usd_per_mtok),
         ("output_usd_per_mtok", config.output_usd_per_mtok),
     ] {
-        if !price.is_finite() || price < 0.0 {
+        if price.is_some_and(|price| !is_price(price)) {
             return invalid(field, "must be a finite number of at least 0");
         }
     }
@@ -417,11 +429,16 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
     }
 }
 
-fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
+fn info(
+    config: &ModelConfig,
+    provider: &str,
+    model: String,
+    price: Option<ModelPrice>,
+) -> ModelInfo {
     ModelInfo {
         provider: provider.to_owned(),
         model,
-        price: TokenPrice::per_million(config.input_usd_per_mtok, config.output_usd_per_mtok),
+        price,
         max_concurrency: config.max_concurrency,
         timeout: Duration::from_secs_f64(config.timeout_s),
         retry: RetryPolicy {
@@ -442,8 +459,7 @@ fn in_pieces<W: EndpointProtocol>(config: &ModelConfig, model: HttpModel<W>) -> 
 fn remote<M: Model + 'static>(
     place: ConfigEntry,
     config: &ModelConfig,
-    environment: &dyn Fn(&str) -> Option<String>,
-    clock: &Arc<dyn Clock>,
+    setup: Setup<'_>,
     connect: impl FnOnce(Access) -> Result<M, EndpointError>,
 ) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
@@ -462,10 +478,13 @@ fn remote<M: Model + 'static>(
         (None, Provider::A2a) => provider.to_owned(),
         (None, _) => return Err(missing("model")),
     };
+    let price = config
+        .own_price()
+        .or_else(|| prices::price(setup.prices, base_url, &model));
     let key =
         match &config.api_key_env {
             None => None,
-            Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(
+            Some(name) => Some((setup.environment)(name).filter(|key| !key.is_empty()).ok_or_else(
                 || Error::Invalid {
                     place,
                     field: "api_key_env",
@@ -476,8 +495,8 @@ fn remote<M: Model + 'static>(
     let model = connect(Access {
         url: base_url.clone(),
         key: key.map(Into::into),
-        info: info(config, provider, model),
-        clock: clock.clone(),
+        info: info(config, provider, model, price),
+        clock: setup.clock.clone(),
         reach: AddressScope::Private,
     })
     .map_err(|e| match e {
@@ -547,6 +566,8 @@ fn script(place: ConfigEntry, config: &ModelConfig) -> Result<(Arc<dyn Model>, S
     })?;
     let script = Script::parse(&text).map_err(|source| Error::Script { place, source })?;
     let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
-    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info(config, provider, name)));
+    let price = config.own_price().unwrap_or(ModelPrice::of_script());
+    let info = info(config, provider, name, Some(price));
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info));
     Ok((model, integrity::of(&text)))
 }

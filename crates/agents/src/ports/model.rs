@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::rules::prices::ModelPrice;
 use crate::rules::reached_by::ReachedBy;
 use crate::rules::{
     EndpointPin, ModelIdentity, ModelPin, ModelReply, ModelRequest, Rejection, RetryPolicy,
 };
 use touchstone_kit::ids::TenantId;
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
 
 /// The reason if the endpoint is overloaded (429).
@@ -89,7 +89,8 @@ pub struct ModelInfo {
     pub provider: String,
     /// Model name, for `provider.usage`.
     pub model: String,
-    pub price: TokenPrice,
+    /// `None` if it is unknown.
+    pub price: Option<ModelPrice>,
     /// Maximum number of concurrent calls.
     pub max_concurrency: u32,
     /// Time limit of one attempt.

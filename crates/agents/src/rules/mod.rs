@@ -17,6 +17,7 @@ pub mod judging;
 mod message;
 mod metering;
 mod output;
+pub mod prices;
 pub mod reached_by;
 mod retry;
 pub mod workers;

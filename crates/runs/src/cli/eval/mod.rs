@@ -196,6 +196,7 @@ impl Arguments {
             cassette,
             agent_command: self.agent_command.clone(),
             answers: folder.map(|folder| Arc::new(AnswerCache::new(folder))),
+            ..OwnModels::default()
         };
         work_with(context, self.model.config(), own).await
     }

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::rubric::calibration::Calibration;
 use super::scoring::{DEFAULT_PASS_SCORE, mean, shortfalls, summary_with, tasks, unreadable};
 use crate::rules::kind::{Extensions, KindOutcome, Kinds};
-use crate::rules::run::fold::{EvalFacts, RunState, RunStatus, TaskFacts};
+use crate::rules::run::fold::{Cost, EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
     is_zero,
 };
 use crate::rules::run::request::selection::TASK_SELECTION;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
@@ -161,25 +162,20 @@ pub struct CachedAnswers {
     pub cached: u64,
     /// All answers of models, the judge's included.
     pub answers: u64,
-    /// What the cached ones would have cost.
-    pub cost_saved_usd: NanoUsd,
+    /// What the cached ones would have cost; absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_saved_usd: Option<NanoUsd>,
 }
 
 impl CachedAnswers {
     fn of(state: &RunState) -> Self {
-        let tasks = state.eval.tasks.values();
-        tasks.fold(
-            Self {
-                cached: 0,
-                answers: 0,
-                cost_saved_usd: NanoUsd::default(),
-            },
-            |sum, task| Self {
-                cached: sum.cached + task.cached_answers,
-                answers: sum.answers + task.answers,
-                cost_saved_usd: sum.cost_saved_usd + task.cost_saved,
-            },
-        )
+        let tasks = || state.eval.tasks.values();
+        let saved = tasks().fold(Cost::default(), |sum, task| sum + task.cost_saved);
+        Self {
+            cached: tasks().map(|task| task.cached_answers).sum(),
+            answers: tasks().map(|task| task.answers).sum(),
+            cost_saved_usd: saved.known(),
+        }
     }
 }
 
@@ -227,9 +223,12 @@ pub struct EvalReport {
     /// The judge that checks for missing refusals, in mode `adversarial`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgeProvenance>,
-    /// The judge's cost; part of the summary's `totalCostUsd`.
+    /// The judge's cost; part of the summary's `totalCostUsd`. Absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
+    /// The prices when the run was created; absent for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<RunPrices>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
     /// Tags of the run.
@@ -395,7 +394,8 @@ pub fn report(
             .judge
             .as_ref()
             .or(spec.safety_judge.as_ref())
-            .map(|_| state.eval.judge_cost),
+            .and_then(|_| state.eval.judge_cost.known()),
+        prices: spec.prices.clone(),
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),

@@ -12,6 +12,7 @@ use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::reached_by::ReachedBy;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
@@ -285,6 +286,10 @@ pub struct EvalSpec {
     /// The host's ceiling on the run's cost: once it is exceeded, no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,
+    /// The prices when the run was created, for readers of its cost; absent in records of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<RunPrices>,
     /// The caller's budget.
     #[serde(default, skip_serializing_if = "BudgetSpec::is_empty")]
     pub budget: BudgetSpec,

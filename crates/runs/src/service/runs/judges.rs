@@ -3,7 +3,9 @@
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use crate::rules::run::retry::ConfiguredModels;
 use crate::service::runs::Runs;
+use crate::rules::run::request::prices::check_cost_limits;
 use touchstone_agents::ports::model::ModelBinding;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 
@@ -48,16 +50,34 @@ impl Runs {
         })
     }
 
-    /// Pins the endpoints that are configured now.
+    /// Refuses a run whose cost limit cannot be enforced.
+    pub(super) async fn check_cost_limits(&self, spec: &RunSpec) -> Result<(), Problem> {
+        let Some(eval) = spec.eval() else {
+            return Ok(());
+        };
+        let thresholds = self.thresholds(eval).await?;
+        let scoring = self.scoring_of(eval).await?;
+        let is_set = self.limits.is_max_cost_set;
+        check_cost_limits(eval, &thresholds, scoring.as_deref(), is_set)
+    }
+
+    /// Pins the endpoints that are configured now, and their prices.
     pub(super) fn pin_endpoints(&self, tenant: &TenantId, spec: &mut RunSpec) {
         let Some(eval) = spec.eval_mut() else {
             return;
         };
-        let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
+        let endpoint = |model: &Option<ModelBinding>| model.as_ref()?.endpoint.clone();
+        let price = |model: &Option<ModelBinding>| model.as_ref()?.model.info().price.clone();
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
-        eval.execution.endpoint = endpoint(self.agent_model(tenant, eval));
-        eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
+        let agent = self.agent_model(tenant, eval);
+        let judge = self.models.judge().filter(|_| judged);
+        eval.execution.endpoint = endpoint(&agent);
+        eval.execution.judge_endpoint = endpoint(&judge);
+        eval.prices = Some(RunPrices {
+            model: price(&agent),
+            judge: price(&judge),
+        });
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());
         eval.execution.answer_cache = self.models.has_answer_cache();

@@ -96,6 +96,19 @@ impl Runs {
     pub(super) async fn plan_over(
         &self,
         tenant: &TenantId,
+        request: CreateRun,
+        suite: Option<SuiteRecord>,
+        remote: Option<RemoteAgent<'_>>,
+    ) -> Result<RunSpec, Problem> {
+        let spec = self.pinned(tenant, request, suite, remote).await?;
+        self.check_cost_limits(&spec).await?;
+        Ok(spec)
+    }
+
+    /// The run with everything pinned.
+    async fn pinned(
+        &self,
+        tenant: &TenantId,
         mut request: CreateRun,
         suite: Option<SuiteRecord>,
         remote: Option<RemoteAgent<'_>>,

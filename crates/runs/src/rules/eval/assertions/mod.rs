@@ -32,8 +32,9 @@ pub struct Observed<'a> {
     /// In the order of the calls, also refused ones.
     pub calls: &'a [ToolCall],
     pub latency_ms: Option<u64>,
-    /// Cost and tokens of the attempt that gave the answer, without the judge's.
-    pub cost: NanoUsd,
+    /// Cost, unless it is unknown, and tokens of the attempt that gave the answer, without the
+    /// judge's.
+    pub cost: Option<NanoUsd>,
     pub tokens: u64,
     /// How the answer meets the suite's own expectation; absent if no assertion refers to it.
     pub expected: Option<Expectation>,
@@ -276,8 +277,9 @@ impl Evaluator<'_> {
 
     fn cost(&self, max_usd: f64) -> Finding {
         let cost = self.observed.cost;
-        let holds = NanoUsd::from_usd(max_usd).is_none_or(|max| cost <= max);
-        let found = format!("{} USD", cost.usd());
+        let max = NanoUsd::from_usd(max_usd);
+        let holds = cost.is_some_and(|cost| max.is_none_or(|max| cost <= max));
+        let found = cost.map_or_else(|| "unknown".to_owned(), |it| format!("{} USD", it.usd()));
         Finding::new(holds, format!("at most {max_usd} USD"), Some(found))
     }
 

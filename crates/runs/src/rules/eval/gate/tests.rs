@@ -520,7 +520,7 @@ fn a_run_with_the_cache_of_answers_is_no_more_evidence_than_a_replay() {
         answer_cache: Some(CachedAnswers {
             cached: 0,
             answers: 20,
-            cost_saved_usd: touchstone_kit::money::NanoUsd::default(),
+            cost_saved_usd: Some(touchstone_kit::money::NanoUsd::default()),
         }),
         ..passing()
     };

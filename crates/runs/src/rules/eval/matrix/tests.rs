@@ -130,7 +130,7 @@ fn cached_answers_count_with_their_full_cost() {
     report.answer_cache = Some(CachedAnswers {
         cached: 1,
         answers: 2,
-        cost_saved_usd: NanoUsd::from_usd(0.5).unwrap(),
+        cost_saved_usd: NanoUsd::from_usd(0.5),
     });
     assert_eq!(of(&[("a", report)]).variants[0].cost_usd, Some(0.75));
 }

@@ -12,6 +12,7 @@ use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::record::{EvalSpec, JudgePin};
+use crate::rules::run::request::prices::PRICE_UNKNOWN;
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
@@ -250,11 +251,16 @@ fn score_output(
         let facts = state.eval.tasks.get(&task.task_id);
         facts.map_or_else(Default::default, |it| (it.attempt_cost, it.attempt_tokens))
     });
+    // The run was refused if the price was unknown then, but a resumed run may have other prices.
+    if cost.known().is_none() && scoring.has(|check| matches!(check, Check::Cost(_))) {
+        let reason = PRICE_UNKNOWN.to_owned();
+        return TaskOutcome::Unjudged { reason };
+    }
     let observed = Observed {
         answer: output,
         calls: &calls,
         latency_ms: Some(result.latency_ms),
-        cost,
+        cost: cost.known(),
         tokens,
         expected: Some(expected),
         external: external.observed(),

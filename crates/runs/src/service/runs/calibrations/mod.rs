@@ -8,10 +8,12 @@ use crate::ports::calibrations::FoundAttempt;
 use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
 use crate::rules::eval::suite_rules::SuiteRef;
-use crate::rules::run::record::JudgePin;
+use crate::rules::run::record::{JudgePin, ModelPin};
+use crate::rules::run::request::prices::PRICE_UNKNOWN;
 use crate::service::runs::Runs;
 use crate::service::runs::calibrations::work::{LEASE, Work};
 use crate::store;
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
@@ -59,7 +61,12 @@ impl Runs {
         let judge = JudgePin::of(&model.pin(), &document, None)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
         let bound = bound(request.max_cost, self.limits.max_cost_per_suite)?;
-        check_cost(likely_cost(&paired, model.model.info().price), bound)?;
+        let price = model.model.info().price.as_ref().map(ModelPrice::tokens);
+        match price {
+            Some(price) => check_cost(likely_cost(&paired, price), bound)?,
+            None if request.max_cost.is_some() => return Err(unpriced(&judge.model)),
+            None => {}
+        }
         if paired.len() < MIN_SAMPLES {
             self.check_replacement(caller, &judge).await?;
         }
@@ -70,7 +77,7 @@ impl Runs {
             suite: document.reference(),
             samples: paired.len(),
             judged: 0,
-            cost_usd: NanoUsd::ZERO,
+            cost_usd: price.map(|_| NanoUsd::ZERO),
             max_cost_usd: bound,
             started_at: self.clock.now(),
             ended_at: None,
@@ -212,6 +219,18 @@ fn check_cost(likely: NanoUsd, bound: NanoUsd) -> Result<(), Problem> {
             bound.usd()
         ),
     ))
+}
+
+fn unpriced(judge: &ModelPin) -> Problem {
+    Problem::validation(
+        "maxCostUsd",
+        format!(
+            "`maxCostUsd` cannot be enforced, because the price of the judge `{}` is unknown; set \
+             `input_usd_per_mtok` and `output_usd_per_mtok` of `[judge]`, or leave `maxCostUsd` out",
+            judge.model
+        ),
+    )
+    .with("reason", PRICE_UNKNOWN)
 }
 
 fn unusable(fault: Unusable) -> Problem {
