@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use touchstone_agent_cards::config::AgentCardSettings;
+use touchstone_agents::assert_command::AssertionSettings;
 use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_agents::rules::prices::{self, PriceEntry};
@@ -43,6 +44,12 @@ pub struct Config {
     /// The model endpoint that judges rubrics. If unset, the mode `rubric` is not offered.
     #[serde(deserialize_with = "model::judge")]
     pub judge: Option<ModelConfig>,
+    /// The embedding model of the assertion `similar`.
+    #[serde(deserialize_with = "model::embeddings")]
+    pub embeddings: Option<ModelConfig>,
+    /// The command that decides assertions of the type `command`. If unset, suites with such
+    /// assertions are refused.
+    pub assertions: AssertionSettings,
     /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
     pub worker: WorkerConfig,
@@ -210,6 +217,8 @@ impl Default for Config {
             models: Vec::new(),
             prices: Vec::new(),
             judge: None,
+            embeddings: None,
+            assertions: AssertionSettings::default(),
             tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
@@ -287,6 +296,7 @@ impl Config {
                 .models
                 .iter_mut()
                 .chain(&mut config.judge)
+                .chain(&mut config.embeddings)
                 .filter_map(|model| model.file.as_mut())
             {
                 *script = folder.join(&script);
@@ -347,6 +357,9 @@ impl Config {
         }
         if let Err(fault) = prices::check(&self.prices) {
             return Err(Error::Unusable(fault.to_string()));
+        }
+        if let Err((field, problem)) = self.assertions.check() {
+            return bad(&format!("assertions.{field}"), problem);
         }
         self.oasis.check()?;
         self.roles()?;

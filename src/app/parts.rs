@@ -140,6 +140,7 @@ fn models(
         environment: &environment,
         clock,
         prices: &config.prices,
+        embeddings: config.embeddings.as_ref(),
     };
     let models = match (&own.cassette, &own.agent_command) {
         // A replay needs no model endpoints or keys.
@@ -147,19 +148,20 @@ fn models(
         (_, Some(command)) => {
             let model = CommandModel::new(command).priced(own.agent_price.clone());
             let endpoint = model.endpoint();
-            ModelCatalog::build(&[], judge, setup)?
-                .answered_by(Arc::new(model), endpoint)
+            ModelCatalog::build(&[], judge, setup)?.answered_by(Arc::new(model), endpoint)
         }
         _ => {
             let elsewhere = ExternalAgents::new(elsewhere, clock.clone());
             ModelCatalog::build(&config.models, judge, setup)?.reaching(elsewhere)
         }
     };
-    Ok(match (&own.cassette, &own.answers) {
+    let models = match (&own.cassette, &own.answers) {
         (Some(cassette), _) => models.on(cassette),
         (None, Some(answers)) => models.caching(answers),
         (None, None) => models,
-    })
+    };
+    let assertions = own.assertions.as_ref().unwrap_or(&config.assertions);
+    Ok(models.asserting(assertions.program()))
 }
 
 /// The configured live tools, or those of the cassette.

@@ -139,6 +139,9 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     if let Some(judge) = endpoints.judge {
         config.judge = Some(judge);
     }
+    if let Some(embeddings) = endpoints.embeddings {
+        config.embeddings = Some(embeddings);
+    }
     if let Some(packs) = overrides.remove::<PackSettings>() {
         config.packs = packs;
     }

@@ -62,7 +62,11 @@ impl AssertionSettings {
     /// # Errors
     /// The member that cannot be used, and what it must be.
     pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        if self.command.as_deref().is_some_and(|it| it.trim().is_empty()) {
+        if self
+            .command
+            .as_deref()
+            .is_some_and(|it| it.trim().is_empty())
+        {
             return Err(("command", "must not be empty; leave it out"));
         }
         if !(0.001..=3600.0).contains(&self.timeout_s) {
@@ -94,7 +98,7 @@ impl AssertCommand {
     pub fn new(command: &str, settings: &AssertionSettings) -> Self {
         let limits = LineLimits {
             longest_line: LONGEST_ANSWER,
-            memory: (settings.memory_mib > 0).then(|| settings.memory_mib << 20),
+            memory: (settings.memory_mib > 0).then_some(settings.memory_mib << 20),
         };
         Self {
             command: LineCommand::new(command, limits),
@@ -250,7 +254,9 @@ mod tests {
     ) {
         let command = command(&answering(members), 20.0, 0);
         let found = command.assess(&asked("short", &Value::Null)).await;
-        let found = found.as_ref().map(|it| (it.pass, it.score, it.reason.as_str()));
+        let found = found
+            .as_ref()
+            .map(|it| (it.pass, it.score, it.reason.as_str()));
         assert_eq!(found.map_err(String::as_str), expected);
     }
 
@@ -297,7 +303,9 @@ for line in sys.stdin:
         #[case] line: &str,
         #[case] label: &str,
     ) {
-        let found = command(line, 20.0, 0).assess(&asked("x", &Value::Null)).await;
+        let found = command(line, 20.0, 0)
+            .assess(&asked("x", &Value::Null))
+            .await;
         assert_eq!(found.unwrap_err(), label);
     }
 
@@ -333,7 +341,9 @@ sys.stdin.readline()
         let nothing = Value::Null;
         let limited = command(line, 20.0, 512).assess(&asked("x", &nothing)).await;
         assert_eq!(limited.unwrap_err(), EXITED);
-        let roomy = command(line, 20.0, 4096).assess(&asked("x", &nothing)).await;
+        let roomy = command(line, 20.0, 4096)
+            .assess(&asked("x", &nothing))
+            .await;
         assert!(roomy.unwrap().pass);
     }
 

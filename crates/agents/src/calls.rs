@@ -106,7 +106,7 @@ impl Calls<'_> {
         if let Some(event) = derived(&reply) {
             self.emit(event);
         }
-        reservation.used = self.record_usage(&reply, octets);
+        reservation.used = self.record_usage(&reply, octets, request.max_tokens);
         Ok(reply)
     }
 
@@ -189,10 +189,18 @@ impl Calls<'_> {
         Ok(())
     }
 
-    fn record_usage(&self, reply: &ModelReply, octets: usize) -> Estimate {
+    fn record_usage(&self, reply: &ModelReply, octets: usize, max_tokens: Option<u64>) -> Estimate {
         let info = self.binding.model.info();
         let reported = reply.usage.filter(TokenUsage::is_plausible);
-        let usage = reported.unwrap_or_else(|| usage_from_size(octets, reply));
+        let usage = reported.unwrap_or_else(|| {
+            let estimated = usage_from_size(octets, reply);
+            // No answer has more tokens than the request allows; an embedding has none.
+            let output = estimated.output.min(max_tokens.unwrap_or(u64::MAX));
+            TokenUsage {
+                output,
+                ..estimated
+            }
+        });
         let price = info.price.as_ref().map(ModelPrice::tokens);
         let priced = price.map(|price| price.cost(usage.input, usage.output));
         let full = reply.cost.filter(|cost| *cost <= MOST_COST).or(priced);

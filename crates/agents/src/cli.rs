@@ -5,6 +5,7 @@ pub mod prices;
 use clap::Args;
 use url::Url;
 
+use crate::assert_command::AssertionSettings;
 use crate::model::OwnModels;
 use crate::model::config::{ModelConfig, Provider};
 use crate::rules::prices::{ModelPrice, is_price};
@@ -18,6 +19,8 @@ use touchstone_host::cli::shell::quoted;
 const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 
 const JUDGE_KEY: &str = "TOUCHSTONE_JUDGE_API_KEY";
+
+const EMBEDDINGS_KEY: &str = "TOUCHSTONE_EMBEDDINGS_API_KEY";
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
@@ -42,6 +45,9 @@ pub struct ModelEndpoint {
 
     #[command(flatten)]
     pub judge: JudgeEndpoint,
+
+    #[command(flatten)]
+    pub embeddings: EmbeddingsEndpoint,
 }
 
 /// A price on the command line.
@@ -69,7 +75,8 @@ pub fn token_price(text: &str) -> Result<TokenPriceOption, String> {
     let both = both.and_then(|(input, output)| amount(input).zip(amount(output)));
     both.map(|(input, output)| TokenPriceOption { input, output })
         .ok_or_else(|| {
-            "must be two amounts in USD per million tokens of at least 0, such as 0.15,0.6".to_owned()
+            "must be two amounts in USD per million tokens of at least 0, such as 0.15,0.6"
+                .to_owned()
         })
 }
 
@@ -104,14 +111,100 @@ pub fn provider(name: &str) -> Result<Provider, String> {
         .ok_or_else(|| "must be openai or anthropic".to_owned())
 }
 
+#[derive(Clone, Debug, Default, Args)]
+pub struct EmbeddingsEndpoint {
+    /// Endpoint of the embedding model for assertions of the type `similar`, on the OpenAI wire,
+    /// instead of the configured one. Its API key comes from TOUCHSTONE_EMBEDDINGS_API_KEY, else
+    /// OPENAI_API_KEY
+    #[arg(long, value_name = "URL", requires = "embeddings_model", value_parser = address)]
+    pub embeddings_url: Option<Url>,
+
+    /// Model name at --embeddings-url
+    #[arg(long, value_name = "NAME", requires = "embeddings_url")]
+    pub embeddings_model: Option<String>,
+
+    /// Price of --embeddings-model in USD per million tokens; 0 if they cost nothing [default: the
+    /// vendor's list price; unknown otherwise]
+    #[arg(long, value_name = "X", requires = "embeddings_url", value_parser = embeddings_price)]
+    pub embeddings_price: Option<f64>,
+}
+
+fn embeddings_price(text: &str) -> Result<f64, String> {
+    let amount = text.trim().parse::<f64>().ok();
+    amount
+        .filter(|it| is_price(*it))
+        .ok_or_else(|| "must be an amount in USD per million tokens of at least 0".to_owned())
+}
+
+impl EmbeddingsEndpoint {
+    fn config(&self) -> Option<ModelConfig> {
+        let (url, model) = self
+            .embeddings_url
+            .as_ref()
+            .zip(self.embeddings_model.as_ref())?;
+        let entry = keyed(EMBEDDINGS_KEY, Provider::Openai, url, model);
+        Some(match self.embeddings_price {
+            Some(price) => entry.priced(price, 0.0),
+            None => entry,
+        })
+    }
+}
+
+/// The command that decides assertions.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AssertOptions {
+    /// Command that decides assertions of the type `command`, exchanging one JSON document per line,
+    /// instead of the configured one
+    #[arg(long, value_name = "COMMAND")]
+    pub assert_command: Option<String>,
+
+    /// Maximum time for one answer of --assert-command, in seconds [default: 60]
+    #[arg(long, value_name = "S", requires = "assert_command")]
+    pub assert_timeout: Option<f64>,
+
+    /// Maximum address space of each process of --assert-command, in MiB; 0: no limit
+    /// [default: 4096]
+    #[arg(long, value_name = "MIB", requires = "assert_command")]
+    pub assert_memory: Option<u64>,
+}
+
+impl AssertOptions {
+    /// The settings, if the options name a command.
+    ///
+    /// # Errors
+    /// The command or a limit cannot be used.
+    pub fn settings(&self) -> Result<Option<AssertionSettings>, Failure> {
+        let Some(command) = &self.assert_command else {
+            return Ok(None);
+        };
+        let usual = AssertionSettings::default();
+        let settings = AssertionSettings {
+            command: Some(command.clone()),
+            timeout_s: self.assert_timeout.unwrap_or(usual.timeout_s),
+            memory_mib: self.assert_memory.unwrap_or(usual.memory_mib),
+        };
+        settings.check().map_err(|(field, problem)| {
+            let flag = match field {
+                "timeout_s" => "--assert-timeout",
+                "memory_mib" => "--assert-memory",
+                _ => "--assert-command",
+            };
+            Failure::usage(format!("{flag} {problem}"))
+        })?;
+        Ok(Some(settings))
+    }
+}
+
 impl ModelEndpoint {
     pub fn config(&self) -> Endpoints {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
         let named = self.model_url.as_ref().zip(self.model.as_ref());
         Endpoints {
-            model: named.map(|(url, model)| priced(endpoint(provider, url, model), self.model_price)),
+            model: named
+                .map(|(url, model)| priced(endpoint(provider, url, model), self.model_price)),
             price: self.model_price,
             judge: self.judge.config(),
+            embeddings: self.embeddings.config(),
         }
     }
 }
@@ -134,6 +227,7 @@ pub struct Endpoints {
     /// The price of that model, or of the command that answers instead.
     pub price: Option<TokenPriceOption>,
     pub judge: Option<ModelConfig>,
+    pub embeddings: Option<ModelConfig>,
 }
 
 impl Endpoints {
@@ -159,10 +253,32 @@ impl Endpoints {
                 _ => String::new(),
             }
         };
-        let model = ["--model-url", "--model", "--model-provider", "--model-price"];
+        let model = [
+            "--model-url",
+            "--model",
+            "--model-provider",
+            "--model-price",
+        ];
         let model = named(&self.model, model);
-        let judge = ["--judge-url", "--judge-model", "--judge-provider", "--judge-price"];
-        model + &named(&self.judge, judge)
+        let judge = [
+            "--judge-url",
+            "--judge-model",
+            "--judge-provider",
+            "--judge-price",
+        ];
+        let mut flags = model + &named(&self.judge, judge);
+        if let Some(entry) = &self.embeddings
+            && let (Some(url), Some(model)) = (&entry.base_url, &entry.model)
+        {
+            let (url, model) = (quoted(url.as_str()), quoted(model));
+            flags.push_str(&format!(
+                " --embeddings-url {url} --embeddings-model {model}"
+            ));
+            if let Some(price) = entry.own_price() {
+                flags.push_str(&format!(" --embeddings-price {}", price.input_usd_per_mtok));
+            }
+        }
+        flags
     }
 }
 
@@ -267,6 +383,7 @@ pub async fn work_with(
         for (named, flag, setting) in [
             (&endpoints.model, "--model-url", "[[models]]"),
             (&endpoints.judge, "--judge-url", "[judge]"),
+            (&endpoints.embeddings, "--embeddings-url", "[embeddings]"),
         ] {
             if named.is_some() {
                 return Err(Failure::usage(format!(
@@ -291,6 +408,17 @@ pub async fn work_with(
             model_flags.push_str(&price.flag("--model-price"));
             own.agent_price = Some(ModelPrice::configured(price.input, price.output));
         }
+    }
+    if let Some(assertions) = &own.assertions
+        && let Some(command) = &assertions.command
+    {
+        if !context.is_embedded() {
+            return Err(Failure::usage(
+                "--assert-command works only with the embedded host: the operator of a host configures its command",
+            )
+            .or_try("omit --server, or set [assertions] command in the host's configuration"));
+        }
+        model_flags.push_str(&format!(" --assert-command {}", quoted(command)));
     }
     let start = Start::new(Purpose::Runs).with(endpoints).with(own);
     Ok(context.open(start).await?.with_model_flags(model_flags))

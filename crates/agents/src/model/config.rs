@@ -156,6 +156,38 @@ pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelC
         .map_err(|cause| D::Error::custom(format_args!("judge: {cause}")))
 }
 
+/// Reads `[embeddings]`: an entry like those of `[[models]]`, but without class, and on the OpenAI
+/// wire.
+///
+/// # Errors
+/// As for an entry, and if it names a class or another provider.
+pub fn embeddings<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ModelConfig>, D::Error> {
+    use serde::de::Error as _;
+    let Some(mut entry) = Option::<Map<String, Value>>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    if entry.contains_key("class") {
+        return Err(D::Error::custom(
+            "embeddings.class: an embedding model is not limited to a class of agents; leave \
+             `class` out",
+        ));
+    }
+    entry.insert("class".to_owned(), Value::from("*"));
+    let provider = entry
+        .entry("provider")
+        .or_insert_with(|| Value::from(Provider::Openai.as_str()));
+    if *provider != Provider::Openai.as_str() {
+        return Err(D::Error::custom(
+            "embeddings.provider must be \"openai\": embeddings are asked for on the OpenAI wire",
+        ));
+    }
+    let read = ModelConfig::deserialize(Value::Object(entry));
+    read.map(Some)
+        .map_err(|cause| D::Error::custom(format_args!("embeddings: {cause}")))
+}
+
 impl ModelConfig {
     /// An endpoint on the OpenAI wire for every class, with default limits.
     pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
@@ -191,9 +223,8 @@ impl ModelConfig {
     /// The price of its own settings.
     pub fn own_price(&self) -> Option<ModelPrice> {
         let (input, output) = (self.input_usd_per_mtok, self.output_usd_per_mtok);
-        (input.is_some() || output.is_some()).then(|| {
-            ModelPrice::configured(input.unwrap_or_default(), output.unwrap_or_default())
-        })
+        (input.is_some() || output.is_some())
+            .then(|| ModelPrice::configured(input.unwrap_or_default(), output.unwrap_or_default()))
     }
 
     fn of(provider: Provider) -> Self {

@@ -21,6 +21,8 @@ use std::time::Duration;
 use serde_json::json;
 use url::Url;
 
+use crate::assert_command::AssertionSettings;
+use crate::ports::assertions::AssertionProgram;
 use crate::ports::model::{
     Model, ModelBinding, ModelInfo, Models, Permits, ReplaySource, UnusableTransport,
 };
@@ -42,7 +44,9 @@ use crate::model::answer_cache::AnswerCache;
 use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
-pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
+pub use crate::model::config::{
+    ClassSelector, ModelConfig, Provider, embeddings, judge, optional_url,
+};
 pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
 use crate::model::endpoint::{EndpointProtocol, HttpModel};
@@ -50,6 +54,7 @@ pub use crate::model::external_agents::{
     Credential, ExternalAgentSettings, ExternalAgents, NamedCommand,
 };
 use crate::model::openai::OpenAiModel;
+use crate::model::openai::embeddings::EmbeddingModel;
 use crate::model::openwop::OpenWopAgent;
 use crate::model::scripted::ScriptedModel;
 use crate::model::scripted::script::Script;
@@ -100,12 +105,16 @@ pub struct OwnModels {
     pub agent_command: Option<String>,
     /// The price of the tokens that the command reports.
     pub agent_price: Option<ModelPrice>,
+    /// The command that decides assertions, instead of the configured one.
+    pub assertions: Option<AssertionSettings>,
     /// Answers of earlier commands. Only for local work: a run that may use them is no evidence.
     pub answers: Option<Arc<AnswerCache>>,
 }
 
 /// The judge's section in the configuration, and its role on a cassette.
 const JUDGE: &str = "judge";
+/// The same of the embedding model.
+const EMBEDDINGS: &str = "embeddings";
 
 /// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +122,7 @@ pub enum ConfigEntry {
     /// Index in `[[models]]`, from 0.
     Models(usize),
     Judge,
+    Embeddings,
 }
 
 impl std::fmt::Display for ConfigEntry {
@@ -120,6 +130,7 @@ impl std::fmt::Display for ConfigEntry {
         match self {
             Self::Models(index) => write!(f, "models[{index}]"),
             Self::Judge => f.write_str(JUDGE),
+            Self::Embeddings => f.write_str(EMBEDDINGS),
         }
     }
 }
@@ -130,6 +141,8 @@ pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
+    embeddings: Option<ModelBinding>,
+    program: Option<Arc<dyn AssertionProgram>>,
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
@@ -143,6 +156,8 @@ pub struct Setup<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// The operator's prices, for entries without a price.
     pub prices: &'a [PriceEntry],
+    /// The embedding model.
+    pub embeddings: Option<&'a ModelConfig>,
 }
 
 impl Models for ModelCatalog {
@@ -152,6 +167,14 @@ impl Models for ModelCatalog {
 
     fn judge(&self) -> Option<ModelBinding> {
         self.judge.clone()
+    }
+
+    fn embeddings(&self) -> Option<ModelBinding> {
+        self.embeddings.clone()
+    }
+
+    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
+        self.program.clone()
     }
 
     fn replayed_from(&self) -> Option<ReplaySource> {
@@ -189,6 +212,12 @@ impl ModelCatalog {
         }
     }
 
+    /// Adds the program that decides assertions. A cassette does not replace it.
+    #[must_use]
+    pub fn asserting(self, program: Option<Arc<dyn AssertionProgram>>) -> Self {
+        Self { program, ..self }
+    }
+
     /// Adds agents that run elsewhere.
     #[must_use]
     pub fn reaching(self, external: ExternalAgents) -> Self {
@@ -204,6 +233,7 @@ impl ModelCatalog {
         let answering = Self::of(model);
         Self {
             judge: self.judge,
+            embeddings: self.embeddings,
             default: answering.default.map(|binding| ModelBinding {
                 endpoint: Some(endpoint),
                 ..binding
@@ -217,7 +247,10 @@ impl ModelCatalog {
     #[must_use]
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();
-        let bindings = bindings.chain(&mut self.default).chain(&mut self.judge);
+        let bindings = bindings
+            .chain(&mut self.default)
+            .chain(&mut self.judge)
+            .chain(&mut self.embeddings);
         for binding in bindings {
             let info = binding.model.info();
             let is_model = [Provider::Anthropic, Provider::Openai]
@@ -250,6 +283,8 @@ impl ModelCatalog {
                         .collect(),
                     default: self.default.map(|binding| listen(ANY, binding)),
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
+                    embeddings: self.embeddings.map(|binding| listen(EMBEDDINGS, binding)),
+                    program: self.program,
                     replayed_from: None,
                     answer_cache: self.answer_cache,
                     // Their calls would not be on the cassette.
@@ -278,6 +313,7 @@ impl ModelCatalog {
                         }
                         None if role == ANY => played.default = Some(binding),
                         None if role == JUDGE => played.judge = Some(binding),
+                        None if role == EMBEDDINGS => played.embeddings = Some(binding),
                         // A role of a later version, which this version never calls.
                         None => {}
                     }
@@ -303,15 +339,21 @@ impl ModelCatalog {
             .iter()
             .enumerate()
             .map(|(index, config)| (ConfigEntry::Models(index), config));
-        for (place, config) in models.chain(judge.map(|judge| (ConfigEntry::Judge, judge))) {
+        let judging = judge.map(|judge| (ConfigEntry::Judge, judge));
+        let embedding = setup.embeddings.map(|it| (ConfigEntry::Embeddings, it));
+        for (place, config) in models.chain(judging).chain(embedding) {
             check(place, config)?;
-            let config = &bounded(config, configs.iter().chain(judge));
+            let sharing = configs.iter().chain(judge).chain(setup.embeddings);
+            let config = &bounded(config, sharing);
             let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(place, config, setup, A2aAgent::new)?,
                 Provider::Anthropic => remote(place, config, setup, |access| {
                     Ok(in_pieces(config, AnthropicModel::new(access)?))
                 })?,
+                Provider::Openai if place == ConfigEntry::Embeddings => {
+                    remote(place, config, setup, EmbeddingModel::new)?
+                }
                 Provider::Openai => remote(place, config, setup, |access| {
                     Ok(in_pieces(config, OpenAiModel::new(access)?))
                 })?,
@@ -336,6 +378,7 @@ impl ModelCatalog {
             };
             let earlier = match (place, config.class) {
                 (ConfigEntry::Judge, _) => catalog.judge.replace(binding),
+                (ConfigEntry::Embeddings, _) => catalog.embeddings.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
@@ -481,17 +524,18 @@ fn remote<M: Model + 'static>(
     let price = config
         .own_price()
         .or_else(|| prices::price(setup.prices, base_url, &model));
-    let key =
-        match &config.api_key_env {
-            None => None,
-            Some(name) => Some((setup.environment)(name).filter(|key| !key.is_empty()).ok_or_else(
-                || Error::Invalid {
+    let key = match &config.api_key_env {
+        None => None,
+        Some(name) => Some(
+            (setup.environment)(name)
+                .filter(|key| !key.is_empty())
+                .ok_or_else(|| Error::Invalid {
                     place,
                     field: "api_key_env",
                     problem: format!("names the environment variable {name}, which is not set"),
-                },
-            )?),
-        };
+                })?,
+        ),
+    };
     let model = connect(Access {
         url: base_url.clone(),
         key: key.map(Into::into),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::ports::assertions::AssertionProgram;
 use crate::rules::prices::ModelPrice;
 use crate::rules::reached_by::ReachedBy;
 use crate::rules::{
@@ -186,6 +187,14 @@ pub trait Models: Send + Sync {
     fn resolve(&self, class: ModelClass) -> Option<ModelBinding>;
     /// The endpoint that judges rubrics, if one is configured.
     fn judge(&self) -> Option<ModelBinding> {
+        None
+    }
+    /// The endpoint of the embedding model, if one is configured.
+    fn embeddings(&self) -> Option<ModelBinding> {
+        None
+    }
+    /// The program that decides assertions, if the operator allows one.
+    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
         None
     }
     /// The cassette in use, if any.

@@ -18,7 +18,11 @@ pub(super) const OVERHEAD: usize = 16;
 
 /// An upper bound: byte-level tokenizers use at most one token per byte, and an answer stops at its
 /// limit. An unknown price counts as 0; no cost limit depends on it then.
-pub fn estimate(request_octets: usize, max_tokens: Option<u64>, price: Option<TokenPrice>) -> Estimate {
+pub fn estimate(
+    request_octets: usize,
+    max_tokens: Option<u64>,
+    price: Option<TokenPrice>,
+) -> Estimate {
     let input = request_octets as u64;
     let output = max_tokens.unwrap_or(ASSUMED_OUTPUT_TOKENS);
     Estimate {

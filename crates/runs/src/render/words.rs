@@ -5,8 +5,8 @@ use comfy_table::Color;
 use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
-use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
 use touchstone_agents::rules::prices::RunPrices;
+use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
 use touchstone_host::render::words::{UNKNOWN_COST, plain, usd};
 use touchstone_openwop::annotation::{Annotation, SignalKind};
 use touchstone_openwop::summary::{Severity, TaskSummary};
@@ -195,6 +195,11 @@ pub fn in_words(label: &str) -> String {
         "price_unknown" => "the price of the model is unknown, and an assertion limits the cost",
         "rate_limited" => "endpoint answered 429: too many requests",
         "answer_too_large" => "answer is too large for the task's assertions",
+        "assertion_timeout" => "the command for assertions took too long",
+        "assertion_exited" => "the command for assertions ended without an answer",
+        "assertion_malformed" => "the command for assertions gave no valid answer",
+        "assertion_failed" => "the command for assertions could not decide",
+        "embeddings_malformed" => "the embedding model gave no valid vectors",
         "output_not_json" => "output is not JSON",
         _ => {
             return match label.strip_prefix("status_") {

@@ -164,9 +164,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::rules::prices::ModelPrice;
     use crate::rules::{Message, RetryPolicy, TaskHint};
     use touchstone_kit::ids::TaskId;
-    use crate::rules::prices::ModelPrice;
 
     /// Answers with the number of the call, and fails every call from `fails_from` on.
     struct Counting {

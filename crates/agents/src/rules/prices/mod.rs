@@ -72,7 +72,7 @@ impl ModelPrice {
     }
 }
 
-/// The prices of the agent's model and of its judge, when a run was created.
+/// The prices of the models of a run, when a run was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPrices {
@@ -82,12 +82,15 @@ pub struct RunPrices {
     /// The judge; absent if nothing is judged or its price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<ModelPrice>,
+    /// The embedding model; absent if none is needed or its price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<ModelPrice>,
 }
 
 impl RunPrices {
     /// The date of the oldest list price.
     pub fn listed(&self) -> Option<&str> {
-        [&self.model, &self.judge]
+        [&self.model, &self.judge, &self.embeddings]
             .into_iter()
             .flatten()
             .filter(|price| price.source == PriceSource::List)
@@ -122,7 +125,11 @@ pub struct PriceFault {
 
 impl fmt::Display for PriceFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`prices[{}].{}` {}", self.entry, self.field, self.problem)
+        write!(
+            f,
+            "`prices[{}].{}` {}",
+            self.entry, self.field, self.problem
+        )
     }
 }
 
@@ -155,8 +162,9 @@ pub fn check(entries: &[PriceEntry]) -> Result<(), PriceFault> {
         if n >= MAX_PRICES {
             return fault(n, "host", "is beyond the maximum of 1000 entries");
         }
-        let names_host = Url::parse(&format!("https://{}", entry.host))
-            .is_ok_and(|url| url.host_str().is_some() && url.path() == "/" && url.query().is_none());
+        let names_host = Url::parse(&format!("https://{}", entry.host)).is_ok_and(|url| {
+            url.host_str().is_some() && url.path() == "/" && url.query().is_none()
+        });
         if entry.host.contains(['/', '@']) || !names_host {
             return fault(
                 n,
@@ -332,7 +340,10 @@ mod tests {
         ];
         let found = price(&entries, &url(endpoint), model);
         let configured = found.filter(|it| it.source == PriceSource::Configured);
-        assert_eq!(configured.map(|it| it.output_usd_per_mtok), applies.then_some(8.0));
+        assert_eq!(
+            configured.map(|it| it.output_usd_per_mtok),
+            applies.then_some(8.0)
+        );
     }
 
     #[test]
@@ -386,11 +397,12 @@ mod tests {
         let prices = RunPrices {
             model: Some(listed("2025-10-06")),
             judge: Some(listed("2025-07-22")),
+            embeddings: None,
         };
         assert_eq!(prices.listed(), Some("2025-07-22"));
         let configured = RunPrices {
             model: Some(ModelPrice::configured(1.0, 1.0)),
-            judge: None,
+            ..RunPrices::default()
         };
         assert_eq!(configured.listed(), None);
     }

@@ -16,7 +16,8 @@ use crate::rules::eval::matrix::{Variant, matrix};
 use crate::rules::eval::report::EvalReport;
 use crate::rules::run::fold::RunStatus;
 use touchstone_agents::cli::{
-    JudgeEndpoint, ModelEndpoint, TokenPriceOption, provider, token_price,
+    AssertOptions, EmbeddingsEndpoint, JudgeEndpoint, ModelEndpoint, TokenPriceOption, provider,
+    token_price,
 };
 use touchstone_agents::model::Provider;
 use touchstone_host::cli::context::Context;
@@ -87,6 +88,12 @@ pub struct Matrix {
 
     #[command(flatten)]
     judge: JudgeEndpoint,
+
+    #[command(flatten)]
+    embeddings: EmbeddingsEndpoint,
+
+    #[command(flatten)]
+    assertions: AssertOptions,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -228,12 +235,14 @@ impl Matrix {
                 model_provider: self.model_provider,
                 model_price: model.and_then(|model| self.price_of(&model.name)),
                 judge: self.judge.clone(),
+                embeddings: self.embeddings.clone(),
             },
             selection: self.selection.clone(),
             concurrency: self.concurrency,
             max_cost_usd: self.max_cost_usd,
             any_target: self.any_target,
             no_cache: self.no_cache,
+            assertions: self.assertions.clone(),
             ..super::Arguments::default()
         }
     }

@@ -231,7 +231,9 @@ impl Live {
         // The longest-running tasks first.
         for running in self.running.iter().take(shown) {
             let cost = self.state.eval.tasks.get(&running.task);
-            let cost = cost.map(|facts| usd_or_unknown(facts.cost.known())).unwrap_or_default();
+            let cost = cost
+                .map(|facts| usd_or_unknown(facts.cost.known()))
+                .unwrap_or_default();
             table.add_row(running_row(running, &cost, now));
         }
         let columns = style.width.unwrap_or(u16::MAX);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::rubric::calibration::Calibration;
 use super::scoring::{DEFAULT_PASS_SCORE, mean, shortfalls, summary_with, tasks, unreadable};
 use crate::rules::kind::{Extensions, KindOutcome, Kinds};
+use crate::rules::run::deciders::Deciders;
 use crate::rules::run::fold::{Cost, EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
@@ -223,6 +224,9 @@ pub struct EvalReport {
     /// The judge that checks for missing refusals, in mode `adversarial`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgeProvenance>,
+    /// What decides assertions besides the judge.
+    #[serde(default, skip_serializing_if = "Deciders::is_empty")]
+    pub deciders: Deciders,
     /// The judge's cost; part of the summary's `totalCostUsd`. Absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
@@ -311,6 +315,7 @@ impl EvalReport {
             .iter()
             .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
             || self.judge.is_some()
+            || !self.deciders.is_empty()
             || self.safety_judge.is_some()
     }
 }
@@ -396,6 +401,7 @@ pub fn report(
             .or(spec.safety_judge.as_ref())
             .and_then(|_| state.eval.judge_cost.known()),
         prices: spec.prices.clone(),
+        deciders: spec.deciders.clone(),
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),

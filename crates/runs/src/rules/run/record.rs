@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::deciders::Deciders;
 use super::fork::{Fork, ForkMode};
 use crate::rules::eval::rubric::{identity, safety_identity};
 use crate::rules::eval::scoring_document::ScoringDocument;
@@ -309,6 +310,9 @@ pub struct EvalSpec {
     /// The member of the run's kind; empty for a plain suite.
     #[serde(flatten)]
     pub extensions: Extensions,
+    /// What decides assertions besides the judge.
+    #[serde(default, skip_serializing_if = "Deciders::is_empty")]
+    pub deciders: Deciders,
     /// The executor and the endpoints; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "ExecutionPin::is_empty")]
     pub execution: ExecutionPin,

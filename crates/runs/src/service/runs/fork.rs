@@ -204,7 +204,7 @@ impl Runs {
             }
         }
         self.pin_endpoints(tenant, &mut spec);
-        self.check_cost_limits(&spec).await?;
+        self.pin_deciders(&mut spec).await?;
         let Some(branched) = spec.eval_mut() else {
             return Ok(spec);
         };

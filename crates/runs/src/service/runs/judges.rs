@@ -1,9 +1,10 @@
 //! The models and judges that a run would get now.
 
+use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use crate::rules::run::request::prices::check_cost_limits;
 use crate::rules::run::retry::ConfiguredModels;
 use crate::service::runs::Runs;
-use crate::rules::run::request::prices::check_cost_limits;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_kit::error::Problem;
@@ -47,16 +48,33 @@ impl Runs {
                 .filter(|_| has_safety_judge)
                 .as_ref()
                 .map(JudgePin::of_safety),
+            deciders: self.deciders(),
         })
     }
 
-    /// Refuses a run whose cost limit cannot be enforced.
-    pub(super) async fn check_cost_limits(&self, spec: &RunSpec) -> Result<(), Problem> {
-        let Some(eval) = spec.eval() else {
+    /// What could decide assertions now.
+    fn deciders(&self) -> Deciders {
+        let program = self.models.assertion_program();
+        Deciders {
+            embeddings: self.models.embeddings().map(|it| it.identity().into()),
+            command: program.map(|it| it.digest().to_owned()),
+        }
+    }
+
+    /// Pins what decides the run's assertions, and refuses a run that lacks it or whose cost limit
+    /// cannot be enforced.
+    pub(super) async fn pin_deciders(&self, spec: &mut RunSpec) -> Result<(), Problem> {
+        let Some(eval) = spec.eval_mut() else {
             return Ok(());
         };
         let thresholds = self.thresholds(eval).await?;
         let scoring = self.scoring_of(eval).await?;
+        eval.deciders = self.deciders().needed(scoring.as_deref(), &eval.tasks)?;
+        if eval.deciders.embeddings.is_some()
+            && let (Some(prices), Some(model)) = (&mut eval.prices, self.models.embeddings())
+        {
+            prices.embeddings = model.model.info().price.clone();
+        }
         let is_set = self.limits.is_max_cost_set;
         check_cost_limits(eval, &thresholds, scoring.as_deref(), is_set)
     }
@@ -77,6 +95,7 @@ impl Runs {
         eval.prices = Some(RunPrices {
             model: price(&agent),
             judge: price(&judge),
+            embeddings: None,
         });
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());

@@ -100,8 +100,8 @@ impl Runs {
         suite: Option<SuiteRecord>,
         remote: Option<RemoteAgent<'_>>,
     ) -> Result<RunSpec, Problem> {
-        let spec = self.pinned(tenant, request, suite, remote).await?;
-        self.check_cost_limits(&spec).await?;
+        let mut spec = self.pinned(tenant, request, suite, remote).await?;
+        self.pin_deciders(&mut spec).await?;
         Ok(spec)
     }
 

@@ -551,7 +551,9 @@ fn a_local_command_is_not_evidence_unless_the_policy_allows_it() {
     // Attestations of earlier versions name only the provider of the calls.
     let mut earlier = passing();
     earlier.agent.provider = Some("command".to_owned());
-    for run in [pinned, earlier] {
+    let mut asserted = passing();
+    asserted.deciders.command = Some("sha256-checks".to_owned());
+    for run in [pinned, earlier, asserted] {
         assert_eq!(conditions(&by_point(), &run), [Condition::NoAgentCommand]);
         assert_eq!(conditions(&allowing, &run), []);
     }

@@ -411,4 +411,29 @@ mod tests {
         assert_eq!(state.eval.total_tokens, u64::MAX);
         assert_eq!(state.tokens, (u64::MAX, u64::MAX));
     }
+
+    #[test]
+    fn a_sum_with_an_unknown_cost_is_unknown() {
+        let usage = |cost: Option<u64>| {
+            Event::ProviderUsage(ProviderUsage {
+                provider: "probe".to_owned(),
+                model: "probe".to_owned(),
+                input_tokens: 1,
+                output_tokens: 1,
+                total_tokens: 2,
+                cost_estimate_usd: cost.map(NanoUsd),
+                currency: "USD".to_owned(),
+                cache_read_tokens: None,
+                node_id: None,
+            })
+        };
+        let mut state = RunState::default();
+        for (n, cost, task) in [(1, Some(3), "a"), (2, Some(0), "a"), (3, None, "b")] {
+            state.record(n, &usage(cost), Some(&task.into()), Timestamp::UNIX_EPOCH);
+        }
+        let cost = |task: &str| state.eval.tasks[&TaskId::from(task)].cost.known();
+        assert_eq!((cost("a"), cost("b")), (Some(NanoUsd(3)), None));
+        assert_eq!(state.eval.total_cost.known(), None);
+        assert_eq!(state.eval.own_spending().cost, NanoUsd(3));
+    }
 }

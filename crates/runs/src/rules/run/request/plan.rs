@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::parse::CreateRun;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::kind::{KindPlan, PlanKind};
+use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
 };
@@ -191,6 +192,7 @@ pub fn plan(
         facts_recorded_at: None,
         partial_rerun: None,
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
+        deciders: Deciders::default(),
         execution: ExecutionPin::default(),
     };
     Ok(request

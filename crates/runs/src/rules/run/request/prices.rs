@@ -37,7 +37,14 @@ pub fn check_cost_limits(
             remedy: "set `input_usd_per_mtok` and `output_usd_per_mtok` of `[judge]`, or pass \
                      --judge-price, with 0 for a model that costs nothing",
         },
-        (None, None) => return Ok(()),
+        (None, None) => match &spec.deciders.embeddings {
+            Some(pin) if prices.embeddings.is_none() => Unknown {
+                who: format!("the embedding model `{}`", pin.model.model),
+                remedy: "set `input_usd_per_mtok` of `[embeddings]`, or pass --embeddings-price, \
+                         with 0 for a model that costs nothing",
+            },
+            _ => return Ok(()),
+        },
     };
     if spec.budget.max_cost.is_some() && !spec.budget.advisory {
         let field = "configurable.budget.maxCostUsd";
@@ -142,9 +149,18 @@ mod tests {
         let plain = spec(|_| {});
         let none = Thresholds::default();
         for (found, limit) in [
-            (check_cost_limits(&budget, &none, None, false), "configurable.budget.maxCostUsd"),
-            (check_cost_limits(&plain, &limited(0.5), None, false), "threshold `maxCostUsd`"),
-            (check_cost_limits(&plain, &none, None, true), "limits.max_cost_usd_per_suite"),
+            (
+                check_cost_limits(&budget, &none, None, false),
+                "configurable.budget.maxCostUsd",
+            ),
+            (
+                check_cost_limits(&plain, &limited(0.5), None, false),
+                "threshold `maxCostUsd`",
+            ),
+            (
+                check_cost_limits(&plain, &none, None, true),
+                "limits.max_cost_usd_per_suite",
+            ),
         ] {
             let message = refused(found).unwrap();
             assert!(message.contains(limit), "{message}");
@@ -166,7 +182,8 @@ mod tests {
     fn a_judge_needs_a_price_too() {
         let judged = |prices: Value| {
             spec(|it| {
-                it["judge"] = json!({"provider": "openai", "model": "judge-1", "identity": "sha256-j"});
+                it["judge"] =
+                    json!({"provider": "openai", "model": "judge-1", "identity": "sha256-j"});
                 it["prices"] = prices;
             })
         };
@@ -199,7 +216,10 @@ mod tests {
         #[case] is_refused: bool,
     ) {
         let mut document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.triage"});
-        document.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        document
+            .as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
         let scoring: ScoringDocument = serde_json::from_value(document).unwrap();
         let found = check_cost_limits(&spec(|_| {}), &Thresholds::default(), Some(&scoring), false);
         assert_eq!(refused(found).is_some(), is_refused);

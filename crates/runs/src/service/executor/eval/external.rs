@@ -11,6 +11,7 @@ use crate::rules::eval::assertions;
 use crate::rules::eval::judged::{Decided, Exhibit};
 use crate::rules::eval::scoring_document::{Assertion, Check, EffectiveScoring};
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::deciding::{self, Attempt};
 use crate::service::executor::eval::judging::{JUDGE_MISSING, RunJudge};
 use touchstone_agents::judge::Questioning;
 use touchstone_agents::ports::agent::EventSink;
@@ -83,6 +84,7 @@ pub(super) async fn decide(
     task: &Task,
     scoring: Option<&EffectiveScoring<'_>>,
     output: &Value,
+    attempt: Attempt<'_>,
     sink: &impl EventSink,
 ) -> Result<External, String> {
     let needed = scoring.map(EffectiveScoring::external).unwrap_or_default();
@@ -90,6 +92,7 @@ pub(super) async fn decide(
         context,
         task,
         output,
+        attempt,
         sink,
     };
     let answers = needed.iter().map(|(place, assertion)| async move {
@@ -110,6 +113,7 @@ struct Asking<'a, S> {
     context: &'a RunContext,
     task: &'a Task,
     output: &'a Value,
+    attempt: Attempt<'a>,
     sink: &'a S,
 }
 
@@ -136,6 +140,13 @@ impl<S: EventSink> Asking<'_, S> {
                 let asking = self.questioning(judge, place, 0);
                 let reply = asking.ask(asked, closed_reply, meter, self.sink).await?;
                 Ok((by.to_owned(), Decided::from(reply)))
+            }
+            Check::Similar(it) => {
+                let asked = (place, it);
+                deciding::similar(self.context, self.task, self.output, asked, self.sink).await
+            }
+            Check::Command(it) => {
+                deciding::command(self.context, self.task, self.output, it, self.attempt).await
             }
             // Every other type is decided by this host.
             _ => Err(JUDGE_MISSING.to_owned()),

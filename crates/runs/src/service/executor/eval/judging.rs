@@ -16,6 +16,7 @@ use crate::rules::run::request::prices::PRICE_UNKNOWN;
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::deciding::Attempt;
 use crate::service::executor::eval::external::{self, External};
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::judge::judge as judge_output;
@@ -189,7 +190,13 @@ pub(super) async fn judge_result(
     // The compliance question was the last one.
     let complied = asks_about_compliance && met.pop().unwrap_or(true);
     reasons.truncate(met.len());
-    let external = match external::decide(context, task, scoring.as_ref(), &output, sink).await {
+    let calls = sink.calls();
+    let attempt = Attempt {
+        calls: &calls,
+        latency_ms: result.latency_ms,
+    };
+    let external = external::decide(context, task, scoring.as_ref(), &output, attempt, sink);
+    let external = match external.await {
         Ok(external) => external,
         Err(reason) => return unjudged(context, reason),
     };
@@ -200,7 +207,7 @@ pub(super) async fn judge_result(
         complied,
         external,
     };
-    score_output(context, task, result, sink.calls(), judged)
+    score_output(context, task, result, calls, judged)
 }
 
 /// An output and the judge's decisions about it.

@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod conclusion;
 pub mod context;
+pub mod deciding;
 pub mod external;
 pub mod judging;
 pub mod kind;
