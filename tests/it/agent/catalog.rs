@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone_agents::model::{ModelCatalog, Setup};
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::model::{ModelCatalog, Setup};
 use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
 use touchstone_openwop::suite::ModelClass;
@@ -34,7 +34,8 @@ fn build(entries: Value) -> Result<ModelCatalog, String> {
         "EMPTY_KEY" => Some(String::new()),
         _ => None,
     };
-    ModelCatalog::build(&entries, None, setup(&environment, &clock)).map_err(|e| format!("{e} {e:?}"))
+    ModelCatalog::build(&entries, None, setup(&environment, &clock))
+        .map_err(|e| format!("{e} {e:?}"))
 }
 
 fn setup<'a>(
@@ -45,6 +46,7 @@ fn setup<'a>(
         environment,
         clock,
         prices: &[],
+        embeddings: None,
     }
 }
 
@@ -106,11 +108,20 @@ fn the_documented_example_configuration_is_accepted() {
         .unwrap();
     let entries: Vec<ModelConfig> = config.get("models").unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let catalog = ModelCatalog::build(&entries, None, setup(&|_| Some("k".to_owned()), &clock)).unwrap();
+    let catalog =
+        ModelCatalog::build(&entries, None, setup(&|_| Some("k".to_owned()), &clock)).unwrap();
     let binding = catalog.resolve(ModelClass::Classification).unwrap();
     let info = binding.model.info();
     assert_eq!((info.max_concurrency, info.timeout.as_secs()), (64, 60));
-    assert_eq!(info.price.as_ref().unwrap().tokens().cost(1_000_000, 1_000_000).usd(), 0.75);
+    assert_eq!(
+        info.price
+            .as_ref()
+            .unwrap()
+            .tokens()
+            .cost(1_000_000, 1_000_000)
+            .usd(),
+        0.75
+    );
 }
 
 #[rstest]

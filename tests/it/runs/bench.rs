@@ -16,6 +16,7 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock as _;
@@ -27,7 +28,6 @@ use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::integrity;
-use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
 use touchstone_packs::store as pack_store;
@@ -356,6 +356,7 @@ impl Bench {
             facts_recorded_at: None,
             partial_rerun: None,
             extensions: Extensions::default(),
+            deciders: touchstone_runs::rules::run::deciders::Deciders::default(),
             execution: ExecutionPin::default(),
         };
         change(&mut eval);

@@ -309,6 +309,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 facts_recorded_at: None,
                 partial_rerun: None,
                 extensions: Extensions::default(),
+                deciders: touchstone_runs::rules::run::deciders::Deciders::default(),
                 execution: ExecutionPin::default(),
             })),
             run_timeout_ms: Some(60_000),

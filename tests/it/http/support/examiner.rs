@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
-use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 
 /// Cost of judging one sample, in USD.
 pub const COST: f64 = 0.01;

@@ -29,6 +29,7 @@ use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalA
 use touchstone_agents::ports::model::{
     Model, ModelBinding, ModelError, ModelInfo, Models, UnusableTransport,
 };
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
@@ -48,7 +49,6 @@ use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{KeyId, RunId, TenantId};
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::NanoUsd;
-use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_kit::network::{Allowed, Endpoint};
 use touchstone_oasis::ports::providers::{NoProviders, Providers};
 use touchstone_openwop::suite::ModelClass;

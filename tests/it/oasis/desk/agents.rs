@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
-use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_oasis::rules::suite::task_id;
 
 /// An agent's script: its self-report, and its actions in each scenario.

@@ -51,19 +51,21 @@ fn usage() -> impl Strategy<Value = Event> {
         any::<u64>(),
         any::<Option<u64>>(),
     );
-    (counts, prop::option::of(amount()), any::<String>()).prop_map(|((input, output, total, cached), cost, name)| {
-        Event::ProviderUsage(ProviderUsage {
-            provider: name.clone(),
-            model: name,
-            input_tokens: input,
-            output_tokens: output,
-            total_tokens: total,
-            cost_estimate_usd: cost,
-            currency: "USD".to_owned(),
-            cache_read_tokens: cached,
-            node_id: Some("task".into()),
-        })
-    })
+    (counts, prop::option::of(amount()), any::<String>()).prop_map(
+        |((input, output, total, cached), cost, name)| {
+            Event::ProviderUsage(ProviderUsage {
+                provider: name.clone(),
+                model: name,
+                input_tokens: input,
+                output_tokens: output,
+                total_tokens: total,
+                cost_estimate_usd: cost,
+                currency: "USD".to_owned(),
+                cache_read_tokens: cached,
+                node_id: Some("task".into()),
+            })
+        },
+    )
 }
 
 fn of_agents() -> impl Strategy<Value = Event> {

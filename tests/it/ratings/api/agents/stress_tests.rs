@@ -8,10 +8,10 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
-use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 
