@@ -10,8 +10,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use touchstone_agent_cards::config::AgentCardSettings;
+use touchstone_agents::assert_command::AssertionSettings;
 use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::rules::prices::{self, PriceEntry};
 use touchstone_agents::tools::config::ToolSettings;
 use touchstone_deployments::rules::{Channel, ChannelFault};
 use touchstone_host::access::Roles;
@@ -37,12 +39,20 @@ pub struct Config {
     pub limits: Limits,
     pub packs: PackSettings,
     pub models: Vec<ModelConfig>,
+    /// Prices of models without a price of their own.
+    pub prices: Vec<PriceEntry>,
     /// The model endpoint that judges rubrics. If unset, the mode `rubric` is not offered.
     #[serde(deserialize_with = "model::judge")]
     pub judge: Option<ModelConfig>,
     /// Further judges beside `judge`, whose decisions count equally.
     #[serde(deserialize_with = "model::judges")]
     pub judges: Vec<ModelConfig>,
+    /// The embedding model of the assertion `similar`.
+    #[serde(deserialize_with = "model::embeddings")]
+    pub embeddings: Option<ModelConfig>,
+    /// The command that decides assertions of the type `command`. If unset, suites with such
+    /// assertions are refused.
+    pub assertions: AssertionSettings,
     /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
     pub worker: WorkerConfig,
@@ -112,8 +122,9 @@ pub struct RoleConfig {
 pub struct Limits {
     /// Maximum tasks in one suite.
     pub max_tasks_per_suite: usize,
-    /// Maximum cost of one run in USD; no further task starts above it.
-    pub max_cost_usd_per_suite: f64,
+    /// Maximum cost of one run in USD; no further task starts above it. If it is not set, the usual
+    /// maximum applies to runs with known prices.
+    pub max_cost_usd_per_suite: Option<f64>,
     /// Maximum duration of a run in seconds.
     pub max_run_duration_s: u64,
     /// Maximum nodes that one workflow run may start.
@@ -145,11 +156,20 @@ pub struct Limits {
     pub refused_keys_per_minute_per_address: u32,
 }
 
+/// The maximum cost of a run in USD, unless the operator sets one.
+const USUAL_MAX_COST_USD: f64 = 25.0;
+
+impl Limits {
+    fn max_cost_usd(&self) -> f64 {
+        self.max_cost_usd_per_suite.unwrap_or(USUAL_MAX_COST_USD)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             max_tasks_per_suite: 200,
-            max_cost_usd_per_suite: 25.0,
+            max_cost_usd_per_suite: None,
             max_run_duration_s: 3600,
             max_node_executions: 100,
             max_request_body_bytes: 16 * 1024 * 1024,
@@ -198,8 +218,11 @@ impl Default for Config {
             limits: Limits::default(),
             packs: PackSettings::default(),
             models: Vec::new(),
+            prices: Vec::new(),
             judge: None,
             judges: Vec::new(),
+            embeddings: None,
+            assertions: AssertionSettings::default(),
             tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
@@ -278,6 +301,7 @@ impl Config {
                 .iter_mut()
                 .chain(&mut config.judge)
                 .chain(&mut config.judges)
+                .chain(&mut config.embeddings)
                 .filter_map(|model| model.file.as_mut())
             {
                 *script = folder.join(&script);
@@ -299,7 +323,7 @@ impl Config {
                 "are judges beside `[judge]`, which is missing; add it",
             );
         }
-        if NanoUsd::from_usd(self.limits.max_cost_usd_per_suite).is_none() {
+        if NanoUsd::from_usd(self.limits.max_cost_usd()).is_none() {
             return bad(
                 "limits.max_cost_usd_per_suite",
                 "must be an amount in USD of at least 0",
@@ -341,6 +365,12 @@ impl Config {
         }
         if let Err(fault) = self.ratings.host_url(&self.listen) {
             return bad("ratings.public_url", &fault.to_string());
+        }
+        if let Err(fault) = prices::check(&self.prices) {
+            return Err(Error::Unusable(fault.to_string()));
+        }
+        if let Err((field, problem)) = self.assertions.check() {
+            return bad(&format!("assertions.{field}"), problem);
         }
         self.oasis.check()?;
         self.roles()?;
@@ -391,7 +421,8 @@ impl Config {
             advisory_budgets: self.limits.advisory_budgets,
             scored_modes: scored_modes(self.judge.is_some(), !self.tools.mcp.is_empty()),
             max_tasks_per_suite: self.limits.max_tasks_per_suite,
-            max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
+            max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd()),
+            is_max_cost_set: self.limits.max_cost_usd_per_suite.is_some(),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,

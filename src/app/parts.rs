@@ -13,7 +13,7 @@ use touchstone_agents::model;
 use touchstone_agents::model::cassette::Cassette;
 use touchstone_agents::model::command::CommandModel;
 use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalAgents};
-use touchstone_agents::model::{Judges, ModelCatalog, OwnModels};
+use touchstone_agents::model::{Judges, ModelCatalog, OwnModels, Setup};
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models as _;
 use touchstone_agents::tools;
@@ -139,25 +139,32 @@ fn models(
         judge: config.judge.as_ref(),
         further: &config.judges,
     };
+    let setup = Setup {
+        environment: &environment,
+        clock,
+        prices: &config.prices,
+        embeddings: config.embeddings.as_ref(),
+    };
     let models = match (&own.cassette, &own.agent_command) {
         // A replay needs no model endpoints or keys.
         (Some(Cassette::Replay(_)), _) => ModelCatalog::default(),
         (_, Some(command)) => {
-            let model = CommandModel::new(command);
+            let model = CommandModel::new(command).priced(own.agent_price.clone());
             let endpoint = model.endpoint();
-            ModelCatalog::build(&[], judges, &environment, clock)?
-                .answered_by(Arc::new(model), endpoint)
+            ModelCatalog::build(&[], judges, setup)?.answered_by(Arc::new(model), endpoint)
         }
         _ => {
             let elsewhere = ExternalAgents::new(elsewhere, clock.clone());
-            ModelCatalog::build(&config.models, judges, &environment, clock)?.reaching(elsewhere)
+            ModelCatalog::build(&config.models, judges, setup)?.reaching(elsewhere)
         }
     };
-    Ok(match (&own.cassette, &own.answers) {
+    let models = match (&own.cassette, &own.answers) {
         (Some(cassette), _) => models.on(cassette),
         (None, Some(answers)) => models.caching(answers),
         (None, None) => models,
-    })
+    };
+    let assertions = own.assertions.as_ref().unwrap_or(&config.assertions);
+    Ok(models.asserting(assertions.program()))
 }
 
 /// The configured live tools, or those of the cassette.

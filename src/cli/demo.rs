@@ -250,11 +250,8 @@ async fn models(
     let url = standin::serve(shutdown.clone())
         .await
         .map_err(|cause| failed("no_standin", &cause))?;
-    let priced = |model: &str, input, output| ModelConfig {
-        input_usd_per_mtok: input,
-        output_usd_per_mtok: output,
-        ..ModelConfig::openai(url.clone(), model)
-    };
+    let priced =
+        |model: &str, input, output| ModelConfig::openai(url.clone(), model).priced(input, output);
     Ok(DemoModels {
         configs: vec![
             of_class(ModelClass::General, priced(standin::LARGE, 2.5, 10.0)),

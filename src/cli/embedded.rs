@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::app;
 use crate::app::App;
 use crate::config::Config;
+use touchstone_agents::cli::prices::ConfiguredPrices;
 use touchstone_agents::cli::{ConfiguredModels, Endpoints};
 use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::client::Client;
@@ -42,6 +43,11 @@ impl EmbeddedHost for AppHost {
             database_url: config.database_url,
         });
         settings.insert(config.attest);
+        settings.insert(ConfiguredPrices {
+            prices: config.prices,
+            models: config.models.clone(),
+            judge: config.judge.clone(),
+        });
         settings.insert(ConfiguredModels {
             models: config.models,
             judge: config.judge,
@@ -134,6 +140,9 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     if let Some(judge) = endpoints.judge {
         config.judge = Some(judge);
         config.judges = endpoints.further_judges;
+    }
+    if let Some(embeddings) = endpoints.embeddings {
+        config.embeddings = Some(embeddings);
     }
     if let Some(packs) = overrides.remove::<PackSettings>() {
         config.packs = packs;

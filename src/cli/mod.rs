@@ -72,6 +72,8 @@ enum Command {
     #[command(subcommand)]
     Judge(touchstone_runs::cli::judge::Command),
     #[command(subcommand)]
+    Model(touchstone_agents::cli::prices::Command),
+    #[command(subcommand)]
     Gate(gate::Command),
     #[command(subcommand)]
     Deploy(touchstone_deployments::cli::deploy::Command),
@@ -104,6 +106,7 @@ impl Command {
             Self::Key(_) => CommandTarget::Store,
             Self::Verify(_) => CommandTarget::Signing,
             Self::Attest(arguments) => arguments.target(),
+            Self::Model(command) => command.target(),
             Self::Pack(command) => command.target(),
             Self::Suite(command) => command.target(),
             Self::Rating(command) => command.target(),
@@ -189,6 +192,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Pack(command) => touchstone_packs::cli::run(&context, PACK_FORMAT, command).await,
         Command::Suite(command) => touchstone_runs::cli::suite::run(&context, KINDS, command).await,
         Command::Judge(command) => touchstone_runs::cli::judge::run(&context, command).await,
+        Command::Model(command) => touchstone_agents::cli::prices::run(&context, &command),
         Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => {
             touchstone_deployments::cli::deploy::run(&context, command).await

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::budget::Estimate;
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
 use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
+use crate::rules::prices::ModelPrice;
 use crate::rules::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
 use touchstone_host::net::response_memory::MemoryReservation;
 use touchstone_host::net::response_memory::within;
@@ -90,8 +91,8 @@ impl Calls<'_> {
     ) -> Result<ModelReply, CallError> {
         let asked = Instant::now();
         state.give_back(self.sink).await;
-        let price = self.binding.model.info().price;
-        let estimate = estimate(octets, request.max_tokens, price);
+        let price = self.binding.model.info().price.as_ref();
+        let estimate = estimate(octets, request.max_tokens, price.map(ModelPrice::tokens));
         self.meter
             .reserve(estimate)
             .await
@@ -105,7 +106,7 @@ impl Calls<'_> {
         if let Some(event) = derived(&reply) {
             self.emit(event);
         }
-        reservation.used = self.record_usage(&reply, octets);
+        reservation.used = self.record_usage(&reply, octets, request.max_tokens);
         Ok(reply)
     }
 
@@ -188,15 +189,23 @@ impl Calls<'_> {
         Ok(())
     }
 
-    fn record_usage(&self, reply: &ModelReply, octets: usize) -> Estimate {
+    fn record_usage(&self, reply: &ModelReply, octets: usize, max_tokens: Option<u64>) -> Estimate {
         let info = self.binding.model.info();
         let reported = reply.usage.filter(TokenUsage::is_plausible);
-        let usage = reported.unwrap_or_else(|| usage_from_size(octets, reply));
-        let priced = || info.price.cost(usage.input, usage.output);
-        let cost = reply.cost.filter(|cost| *cost <= MOST_COST);
-        let full = cost.unwrap_or_else(priced);
+        let usage = reported.unwrap_or_else(|| {
+            let estimated = usage_from_size(octets, reply);
+            // No answer has more tokens than the request allows; an embedding has none.
+            let output = estimated.output.min(max_tokens.unwrap_or(u64::MAX));
+            TokenUsage {
+                output,
+                ..estimated
+            }
+        });
+        let price = info.price.as_ref().map(ModelPrice::tokens);
+        let priced = price.map(|price| price.cost(usage.input, usage.output));
+        let full = reply.cost.filter(|cost| *cost <= MOST_COST).or(priced);
         let cost = if reply.from_cache {
-            NanoUsd::default()
+            Some(NanoUsd::ZERO)
         } else {
             full
         };
@@ -225,6 +234,7 @@ impl Calls<'_> {
                 cost_saved_usd: full,
             }));
         }
+        let cost = cost.unwrap_or_default();
         Estimate { tokens, cost }
     }
 }

@@ -1,10 +1,14 @@
 //! Options that select models, for commands that execute runs.
 
+pub mod prices;
+
 use clap::Args;
 use url::Url;
 
+use crate::assert_command::AssertionSettings;
 use crate::model::config::{ModelConfig, Provider};
 use crate::model::{MAX_FURTHER_JUDGES, OwnModels};
+use crate::rules::prices::{ModelPrice, is_price};
 use touchstone_host::cli::context::{Context, Purpose, Session, Start};
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::options::address;
@@ -15,6 +19,8 @@ use touchstone_host::cli::shell::quoted;
 const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 
 const JUDGE_KEY: &str = "TOUCHSTONE_JUDGE_API_KEY";
+
+const EMBEDDINGS_KEY: &str = "TOUCHSTONE_EMBEDDINGS_API_KEY";
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
@@ -31,8 +37,47 @@ pub struct ModelEndpoint {
     #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
     pub model_provider: Option<Provider>,
 
+    /// Price of --model, or of the tokens that --agent-command reports, in USD per million input
+    /// and output tokens; 0,0 if they cost nothing [default: the price in the configuration, or the
+    /// vendor's list price; unknown otherwise]
+    #[arg(long, value_name = "INPUT,OUTPUT", value_parser = token_price)]
+    pub model_price: Option<TokenPriceOption>,
+
     #[command(flatten)]
     pub judge: JudgeEndpoint,
+
+    #[command(flatten)]
+    pub embeddings: EmbeddingsEndpoint,
+}
+
+/// A price on the command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenPriceOption {
+    /// USD per million input tokens.
+    pub input: f64,
+    /// USD per million output tokens.
+    pub output: f64,
+}
+
+impl TokenPriceOption {
+    fn flag(self, flag: &str) -> String {
+        format!(" {flag} {},{}", self.input, self.output)
+    }
+}
+
+/// Parses a price, such as `0.15,0.6`.
+///
+/// # Errors
+/// It is not two amounts of at least 0.
+pub fn token_price(text: &str) -> Result<TokenPriceOption, String> {
+    let amount = |text: &str| text.trim().parse::<f64>().ok().filter(|it| is_price(*it));
+    let both = text.split_once(',');
+    let both = both.and_then(|(input, output)| amount(input).zip(amount(output)));
+    both.map(|(input, output)| TokenPriceOption { input, output })
+        .ok_or_else(|| {
+            "must be two amounts in USD per million tokens of at least 0, such as 0.15,0.6"
+                .to_owned()
+        })
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -50,6 +95,10 @@ pub struct JudgeEndpoint {
     /// Protocol of every --judge-url, or of each: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "judge_url", value_parser = provider)]
     pub judge_provider: Vec<Provider>,
+
+    /// Price of each --judge-model, as --model-price
+    #[arg(long, value_name = "INPUT,OUTPUT", requires = "judge_url", value_parser = token_price)]
+    pub judge_price: Vec<TokenPriceOption>,
 }
 
 /// Parses the name of a provider of models.
@@ -63,12 +112,99 @@ pub fn provider(name: &str) -> Result<Provider, String> {
         .ok_or_else(|| "must be openai or anthropic".to_owned())
 }
 
+#[derive(Clone, Debug, Default, Args)]
+pub struct EmbeddingsEndpoint {
+    /// Endpoint of the embedding model for assertions of the type `similar`, on the OpenAI wire,
+    /// instead of the configured one. Its API key comes from TOUCHSTONE_EMBEDDINGS_API_KEY, else
+    /// OPENAI_API_KEY
+    #[arg(long, value_name = "URL", requires = "embeddings_model", value_parser = address)]
+    pub embeddings_url: Option<Url>,
+
+    /// Model name at --embeddings-url
+    #[arg(long, value_name = "NAME", requires = "embeddings_url")]
+    pub embeddings_model: Option<String>,
+
+    /// Price of --embeddings-model in USD per million tokens; 0 if they cost nothing [default: the
+    /// vendor's list price; unknown otherwise]
+    #[arg(long, value_name = "X", requires = "embeddings_url", value_parser = embeddings_price)]
+    pub embeddings_price: Option<f64>,
+}
+
+fn embeddings_price(text: &str) -> Result<f64, String> {
+    let amount = text.trim().parse::<f64>().ok();
+    amount
+        .filter(|it| is_price(*it))
+        .ok_or_else(|| "must be an amount in USD per million tokens of at least 0".to_owned())
+}
+
+impl EmbeddingsEndpoint {
+    fn config(&self) -> Option<ModelConfig> {
+        let (url, model) = self
+            .embeddings_url
+            .as_ref()
+            .zip(self.embeddings_model.as_ref())?;
+        let entry = keyed(EMBEDDINGS_KEY, Provider::Openai, url, model);
+        Some(match self.embeddings_price {
+            Some(price) => entry.priced(price, 0.0),
+            None => entry,
+        })
+    }
+}
+
+/// The command that decides assertions.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AssertOptions {
+    /// Command that decides assertions of the type `command`, exchanging one JSON document per line,
+    /// instead of the configured one
+    #[arg(long, value_name = "COMMAND")]
+    pub assert_command: Option<String>,
+
+    /// Maximum time for one answer of --assert-command, in seconds [default: 60]
+    #[arg(long, value_name = "S", requires = "assert_command")]
+    pub assert_timeout: Option<f64>,
+
+    /// Maximum address space of each process of --assert-command, in MiB; 0: no limit
+    /// [default: 4096]
+    #[arg(long, value_name = "MIB", requires = "assert_command")]
+    pub assert_memory: Option<u64>,
+}
+
+impl AssertOptions {
+    /// The settings, if the options name a command.
+    ///
+    /// # Errors
+    /// The command or a limit cannot be used.
+    pub fn settings(&self) -> Result<Option<AssertionSettings>, Failure> {
+        let Some(command) = &self.assert_command else {
+            return Ok(None);
+        };
+        let usual = AssertionSettings::default();
+        let settings = AssertionSettings {
+            command: Some(command.clone()),
+            timeout_s: self.assert_timeout.unwrap_or(usual.timeout_s),
+            memory_mib: self.assert_memory.unwrap_or(usual.memory_mib),
+        };
+        settings.check().map_err(|(field, problem)| {
+            let flag = match field {
+                "timeout_s" => "--assert-timeout",
+                "memory_mib" => "--assert-memory",
+                _ => "--assert-command",
+            };
+            Failure::usage(format!("{flag} {problem}"))
+        })?;
+        Ok(Some(settings))
+    }
+}
+
 impl ModelEndpoint {
     pub fn config(&self) -> Endpoints {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
         let named = self.model_url.as_ref().zip(self.model.as_ref());
         Endpoints {
-            model: named.map(|(url, model)| endpoint(provider, url, model)),
+            model: named
+                .map(|(url, model)| priced(endpoint(provider, url, model), self.model_price)),
+            price: self.model_price,
+            embeddings: self.embeddings.config(),
             ..self.judge.config()
         }
     }
@@ -78,7 +214,7 @@ impl JudgeEndpoint {
     /// The judges that are named. One endpoint can serve several of them.
     pub fn config(&self) -> Endpoints {
         let (urls, models) = (&self.judge_url, &self.judge_model);
-        let providers = &self.judge_provider;
+        let (providers, prices) = (&self.judge_provider, &self.judge_price);
         let at = |index: usize| match urls.as_slice() {
             [only] => Some(only),
             several => several.get(index),
@@ -87,23 +223,29 @@ impl JudgeEndpoint {
             [only] => *only,
             several => several.get(index).copied().unwrap_or(Provider::Openai),
         };
+        let price = |index: usize| match prices.as_slice() {
+            [only] => Some(*only),
+            several => several.get(index).copied(),
+        };
         let named = models.iter().enumerate();
         let named = named.filter_map(|(index, model)| {
-            Some(keyed(JUDGE_KEY, provider(index), at(index)?, model))
+            let entry = keyed(JUDGE_KEY, provider(index), at(index)?, model);
+            Some(priced(entry, price(index)))
         });
         let mut named = named.collect::<Vec<_>>().into_iter();
         let fits = |count: usize| count <= 1 || count == models.len();
-        let fault = match (fits(urls.len()), fits(providers.len())) {
+        let fault = match (fits(urls.len()), fits(providers.len()), fits(prices.len())) {
             _ if models.len() > MAX_FURTHER_JUDGES + 1 => Some("there are at most 9 judges"),
-            (false, _) => Some("--judge-url is given once, or as often as --judge-model"),
-            (_, false) => Some("--judge-provider is given once, or as often as --judge-model"),
+            (false, _, _) => Some("--judge-url is given once, or as often as --judge-model"),
+            (_, false, _) => Some("--judge-provider is given once, or as often as --judge-model"),
+            (_, _, false) => Some("--judge-price is given once, or as often as --judge-model"),
             _ => None,
         };
         Endpoints {
-            model: None,
             judge: named.next(),
             further_judges: named.collect(),
             fault,
+            ..Endpoints::default()
         }
     }
 }
@@ -112,17 +254,20 @@ impl JudgeEndpoint {
 pub struct Endpoints {
     /// Serves all model classes.
     pub model: Option<ModelConfig>,
+    /// The price of that model, or of the command that answers instead.
+    pub price: Option<TokenPriceOption>,
     pub judge: Option<ModelConfig>,
     /// The judges beside it.
     pub further_judges: Vec<ModelConfig>,
     /// Why the flags do not fit together.
     pub fault: Option<&'static str>,
+    pub embeddings: Option<ModelConfig>,
 }
 
 impl Endpoints {
     /// The command-line flags that select these endpoints.
     fn flags(&self) -> String {
-        let named = |entry: &ModelConfig, [url, name, provider]: [&str; 3], speaks: bool| {
+        let named = |entry: &ModelConfig, [url, name, provider, price]: [&str; 4], speaks: bool| {
             let spoken = match speaks {
                 true => format!(" {provider} {}", entry.provider.as_str()),
                 false => String::new(),
@@ -130,24 +275,48 @@ impl Endpoints {
             match (&entry.base_url, &entry.model) {
                 (Some(address), Some(model)) => {
                     let (address, model) = (quoted(address.as_str()), quoted(model));
-                    format!(" {url} {address} {name} {model}{spoken}")
+                    let price = entry.own_price().map_or_else(String::new, |it| {
+                        let (input, output) = (it.input_usd_per_mtok, it.output_usd_per_mtok);
+                        TokenPriceOption { input, output }.flag(price)
+                    });
+                    format!(" {url} {address} {name} {model}{spoken}{price}")
                 }
                 _ => String::new(),
             }
         };
         let is_other = |entry: &ModelConfig| entry.provider != Provider::Openai;
         let model = self.model.iter().map(|entry| {
-            let flags = ["--model-url", "--model", "--model-provider"];
+            let flags = [
+                "--model-url",
+                "--model",
+                "--model-provider",
+                "--model-price",
+            ];
             named(entry, flags, is_other(entry))
         });
         let judges = || self.judge.iter().chain(&self.further_judges);
         // Providers are named for every judge, or for none.
         let speaks = judges().any(is_other);
         let judges = judges().map(|entry| {
-            let flags = ["--judge-url", "--judge-model", "--judge-provider"];
+            let flags = [
+                "--judge-url",
+                "--judge-model",
+                "--judge-provider",
+                "--judge-price",
+            ];
             named(entry, flags, speaks)
         });
-        model.chain(judges).collect()
+        let embeddings = self.embeddings.iter().filter_map(|entry| {
+            let (url, model) = (entry.base_url.as_ref()?, entry.model.as_ref()?);
+            let (url, model) = (quoted(url.as_str()), quoted(model));
+            let price = entry.own_price().map_or_else(String::new, |price| {
+                format!(" --embeddings-price {}", price.input_usd_per_mtok)
+            });
+            Some(format!(
+                " --embeddings-url {url} --embeddings-model {model}{price}"
+            ))
+        });
+        model.chain(judges).chain(embeddings).collect()
     }
 }
 
@@ -226,6 +395,13 @@ pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
     keyed(MODEL_KEY, provider, url, model)
 }
 
+fn priced(entry: ModelConfig, price: Option<TokenPriceOption>) -> ModelConfig {
+    match price {
+        Some(TokenPriceOption { input, output }) => entry.priced(input, output),
+        None => entry,
+    }
+}
+
 fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
     let usual = match provider {
         Provider::Anthropic => "ANTHROPIC_API_KEY",
@@ -246,7 +422,7 @@ fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
 pub async fn work_with(
     context: &Context<'_>,
     endpoints: Endpoints,
-    own: OwnModels,
+    mut own: OwnModels,
 ) -> Result<Session, Failure> {
     if let Some(fault) = endpoints.fault {
         return Err(Failure::usage(fault.to_owned()));
@@ -255,6 +431,7 @@ pub async fn work_with(
         for (named, flag, setting) in [
             (&endpoints.model, "--model-url", "[[models]]"),
             (&endpoints.judge, "--judge-url", "[judge]"),
+            (&endpoints.embeddings, "--embeddings-url", "[embeddings]"),
         ] {
             if named.is_some() {
                 return Err(Failure::usage(format!(
@@ -266,9 +443,30 @@ pub async fn work_with(
             }
         }
     }
+    if endpoints.price.is_some() && endpoints.model.is_none() && own.agent_command.is_none() {
+        return Err(
+            Failure::usage("--model-price needs --model-url or --agent-command")
+                .or_try("set the price of a configured model in the configuration"),
+        );
+    }
     let mut model_flags = endpoints.flags();
     if let Some(command) = &own.agent_command {
         model_flags.push_str(&format!(" --agent-command {}", quoted(command)));
+        if let Some(price) = endpoints.price {
+            model_flags.push_str(&price.flag("--model-price"));
+            own.agent_price = Some(ModelPrice::configured(price.input, price.output));
+        }
+    }
+    if let Some(assertions) = &own.assertions
+        && let Some(command) = &assertions.command
+    {
+        if !context.is_embedded() {
+            return Err(Failure::usage(
+                "--assert-command works only with the embedded host: the operator of a host configures its command",
+            )
+            .or_try("omit --server, or set [assertions] command in the host's configuration"));
+        }
+        model_flags.push_str(&format!(" --assert-command {}", quoted(command)));
     }
     let start = Start::new(Purpose::Runs).with(endpoints).with(own);
     Ok(context.open(start).await?.with_model_flags(model_flags))

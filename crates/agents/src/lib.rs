@@ -1,9 +1,12 @@
 //! Agents: the loop of model turns and tool calls, and budgets.
 
+pub mod assert_command;
 pub mod budget;
 pub mod calls;
 pub mod cli;
+pub mod embedding;
 pub mod judge;
+pub mod line_process;
 pub mod model;
 pub mod ports;
 pub mod rules;

@@ -124,7 +124,8 @@ pub struct Set {
     /// Accept a run replayed from a cassette
     #[arg(long)]
     allow_replay: bool,
-    /// Accept a run in which a local command (--agent-command) acted as the agent
+    /// Accept a run in which a local command acted as the agent (--agent-command), or decided
+    /// assertions (--assert-command)
     #[arg(long)]
     allow_agent_command: bool,
     /// Require approval by principals with this role

@@ -120,7 +120,10 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
         (eval.allow_partial_rerun, "partial reruns"),
         (eval.allow_forbidden_tools, "tools outside the allowlist"),
         (eval.allow_replay, "cassette replays"),
-        (eval.allow_agent_command, "local commands as agents"),
+        (
+            eval.allow_agent_command,
+            "local commands as agents and for assertions",
+        ),
     ] {
         if allowed {
             parts.push(format!("{what} allowed"));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agents::model::config::ModelConfig;
-use touchstone_agents::model::{Judges, ModelCatalog};
+use touchstone_agents::model::{Judges, ModelCatalog, Setup};
 use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
 use touchstone_openwop::suite::ModelClass;
@@ -34,8 +34,20 @@ fn build(entries: Value) -> Result<ModelCatalog, String> {
         "EMPTY_KEY" => Some(String::new()),
         _ => None,
     };
-    ModelCatalog::build(&entries, Judges::default(), &environment, &clock)
+    ModelCatalog::build(&entries, Judges::default(), setup(&environment, &clock))
         .map_err(|e| format!("{e} {e:?}"))
+}
+
+fn setup<'a>(
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    clock: &'a Arc<dyn Clock>,
+) -> Setup<'a> {
+    Setup {
+        environment,
+        clock,
+        prices: &[],
+        embeddings: None,
+    }
 }
 
 fn entry(class: &str, model: &str, base_url: &str) -> Value {
@@ -96,17 +108,21 @@ fn the_documented_example_configuration_is_accepted() {
         .unwrap();
     let entries: Vec<ModelConfig> = config.get("models").unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let catalog = ModelCatalog::build(
-        &entries,
-        Judges::default(),
-        &|_| Some("k".to_owned()),
-        &clock,
-    )
-    .unwrap();
+    let environment = |_: &str| Some("k".to_owned());
+    let catalog =
+        ModelCatalog::build(&entries, Judges::default(), setup(&environment, &clock)).unwrap();
     let binding = catalog.resolve(ModelClass::Classification).unwrap();
     let info = binding.model.info();
     assert_eq!((info.max_concurrency, info.timeout.as_secs()), (64, 60));
-    assert_eq!(info.price.cost(1_000_000, 1_000_000).usd(), 0.75);
+    assert_eq!(
+        info.price
+            .as_ref()
+            .unwrap()
+            .tokens()
+            .cost(1_000_000, 1_000_000)
+            .usd(),
+        0.75
+    );
 }
 
 #[rstest]
@@ -188,7 +204,7 @@ fn a_remote_agent_cannot_be_configured_as_judge(#[values("a2a", "openwop")] prov
         judge: Some(&judge),
         further: &[],
     };
-    let error = ModelCatalog::build(&[], judges, &|_| None, &clock)
+    let error = ModelCatalog::build(&[], judges, setup(&|_| None, &clock))
         .err()
         .unwrap();
     assert!(

@@ -16,11 +16,11 @@ use touchstone_agents::ports::agent::*;
 use touchstone_agents::ports::live_tools::*;
 use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::RetryPolicy;
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::net::address::AddressScope;
 use touchstone_host::ports::clock::*;
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::events::Event;
 use touchstone_openwop::schema::compile_untrusted;
 use touchstone_openwop::suite::{Fixtures, ModelClass};
@@ -33,7 +33,7 @@ pub fn info() -> ModelInfo {
     ModelInfo {
         provider: "openai".to_owned(),
         model: "m".to_owned(),
-        price: TokenPrice::per_million(1.0, 2.0),
+        price: Some(ModelPrice::configured(1.0, 2.0)),
         max_concurrency: 8,
         timeout: std::time::Duration::from_secs(5),
         retry: RetryPolicy {

@@ -16,6 +16,7 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock as _;
@@ -27,7 +28,6 @@ use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::integrity;
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
 use touchstone_packs::store as pack_store;
@@ -228,7 +228,7 @@ impl Bench {
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
-            price: TokenPrice::per_million(1.0, 2.0),
+            price: Some(ModelPrice::configured(1.0, 2.0)),
             max_concurrency: 64,
             timeout: Duration::from_secs(30),
             retry: RetryPolicy {
@@ -350,6 +350,7 @@ impl Bench {
             max_tokens: Some(16),
             max_loop_iterations: None,
             task_timeout_ms: None,
+            prices: None,
             cost_ceiling: None,
             budget: BudgetSpec::default(),
             retry_of: None,
@@ -357,6 +358,7 @@ impl Bench {
             facts_recorded_at: None,
             partial_rerun: None,
             extensions: Extensions::default(),
+            deciders: touchstone_runs::rules::run::deciders::Deciders::default(),
             execution: ExecutionPin::default(),
         };
         change(&mut eval);

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use touchstone::kinds::KINDS;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_host::ports::ids::Ids as _;
 use touchstone_host::system::SystemIds;
-use touchstone_kit::money::{NanoUsd, TokenPrice};
+use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{EvalMode, Thresholds};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict, report};
 use touchstone_runs::rules::run::fold::RunStatus;
@@ -56,7 +57,7 @@ impl Examiner {
             info: ModelInfo {
                 provider: "bench".to_owned(),
                 model: model.to_owned(),
-                price: TokenPrice::per_million(10.0, 20.0),
+                price: Some(ModelPrice::configured(10.0, 20.0)),
                 max_concurrency: 64,
                 timeout: Duration::from_secs(30),
                 retry: RetryPolicy {

@@ -6,33 +6,26 @@
 //! configuration of stress tests. A request can name a configured command but cannot supply one, so
 //! API clients cannot execute other commands.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::oneshot;
 
+use crate::line_process::{LineAnswer, LineCommand, LineLimits, Unanswered};
 use crate::model::wire::arguments::read_arguments;
 use crate::model::wire::messages::messages_of;
 use crate::model::wire::reported;
 use crate::model::wire::reported::{Count, Reported};
 use crate::ports::model::{Model, ModelError, ModelInfo};
+use crate::rules::prices::ModelPrice;
 use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use crate::rules::{
     ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::integrity;
-use touchstone_kit::money::TokenPrice;
 
 /// Maximum bytes of a line.
 const LONGEST_LINE: u64 = 8 << 20;
@@ -52,14 +45,10 @@ const MALFORMED: &str = "malformed_reply";
 /// Timeout for the command to report its identity.
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Answered = Result<Answer, ModelError>;
-
 /// A command as a model.
 pub struct CommandModel {
-    command: String,
+    command: LineCommand<Answer>,
     info: ModelInfo,
-    process: Mutex<Option<Arc<Process>>>,
-    asked: AtomicU64,
 }
 
 impl std::fmt::Debug for CommandModel {
@@ -70,10 +59,6 @@ impl std::fmt::Debug for CommandModel {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl CommandModel {
     /// The shell runs the command line. It may contain secrets, so runs record its digest.
     pub fn new(command: impl Into<String>) -> Self {
@@ -82,60 +67,45 @@ impl CommandModel {
         let info = ModelInfo {
             provider: PROVIDER.to_owned(),
             model: format!("{PROVIDER}-{digest}"),
-            price: TokenPrice::default(),
+            price: None,
             max_concurrency: MAX_CONCURRENCY,
             timeout: TIMEOUT,
             retry: RetryPolicy::default(),
         };
+        let limits = LineLimits {
+            longest_line: LONGEST_LINE,
+            memory: None,
+        };
         Self {
-            command,
+            command: LineCommand::new(command, limits),
             info,
-            process: Mutex::new(None),
-            asked: AtomicU64::new(0),
         }
+    }
+
+    /// The command with a price for the tokens that it reports.
+    #[must_use]
+    pub fn priced(mut self, price: Option<ModelPrice>) -> Self {
+        self.info.price = price;
+        self
     }
 
     /// The endpoint identity that a run pins.
     pub fn endpoint(&self) -> EndpointPin {
         EndpointPin {
             url: None,
-            digest: integrity::of(self.command.as_bytes()),
+            digest: integrity::of(self.command.command().as_bytes()),
         }
     }
 
-    /// The running process; starts one if needed.
-    fn process(&self) -> std::io::Result<Arc<Process>> {
-        let mut held = locked(&self.process);
-        match held.as_ref().filter(|process| !process.has_ended()) {
-            Some(running) => Ok(Arc::clone(running)),
-            None => {
-                let started = Arc::new(Process::start(&self.command)?);
-                *held = Some(Arc::clone(&started));
-                Ok(started)
-            }
-        }
-    }
-}
-
-impl CommandModel {
-    async fn ask(&self, question: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>) -> Answered {
-        let id = self.asked.fetch_add(1, Ordering::Relaxed);
-        let mut line =
-            question(id).map_err(|_| ModelError::unavailable("request_not_serialisable", false))?;
-        line.push(b'\n');
-        let process = self
-            .process()
-            .map_err(|_| ModelError::unavailable(EXITED, true))?;
-        let (sender, receiver) = oneshot::channel();
-        let asked = process.ask(id, line, sender);
-        // A question whose caller was dropped is forgotten; its answer may still arrive.
-        let _pending = PendingQuestion(&process, id);
-        if !asked {
-            return Err(ModelError::unavailable(EXITED, true));
-        }
-        receiver
-            .await
-            .unwrap_or_else(|_| Err(ModelError::unavailable(EXITED, true)))
+    async fn ask(
+        &self,
+        question: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>,
+    ) -> Result<Answer, ModelError> {
+        self.command.ask(question).await.map_err(|why| match why {
+            Unanswered::Exited => ModelError::unavailable(EXITED, true),
+            Unanswered::Malformed => ModelError::unavailable(MALFORMED, true),
+            Unanswered::Unwritable => ModelError::unavailable("request_not_serialisable", false),
+        })
     }
 }
 
@@ -168,128 +138,14 @@ impl Model for CommandModel {
     }
 }
 
-struct PendingQuestion<'a>(&'a Process, u64);
-
-impl Drop for PendingQuestion<'_> {
-    fn drop(&mut self) {
-        if let Some(waiting) = &mut *locked(&self.0.waiting) {
-            waiting.remove(&self.1);
-        }
-    }
-}
-
-/// Callers waiting for answers, by question id; `None` once no more answers will come.
-type Waiting = Mutex<Option<HashMap<u64, oneshot::Sender<Answered>>>>;
-
-struct Process {
-    /// Lines for the writer thread, so that a command that does not read blocks no caller.
-    lines: mpsc::Sender<Vec<u8>>,
-    waiting: Arc<Waiting>,
-    group: Option<Pid>,
-}
-
-impl Process {
-    fn start(command: &str) -> std::io::Result<Self> {
-        let mut child = Command::new("sh")
-            .args(["-c", command])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            // Its own process group, so that every process that the shell starts ends with it.
-            .process_group(0)
-            .spawn()?;
-        let group = Pid::from_child(&child);
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(std::io::Error::other("no pipes"));
-        };
-        let (lines, queue) = mpsc::channel();
-        let waiting: Arc<Waiting> = Arc::new(Mutex::new(Some(HashMap::new())));
-        std::thread::Builder::new()
-            .name("agent-command-in".to_owned())
-            .spawn(move || write(stdin, &queue))?;
-        let callers = Arc::clone(&waiting);
-        std::thread::Builder::new()
-            .name("agent-command-out".to_owned())
-            .spawn(move || read(child, group, stdout, &callers))?;
-        Ok(Self {
-            lines,
-            waiting,
-            group: Some(group),
-        })
+impl LineAnswer for Answer {
+    fn parse(line: &[u8]) -> Option<Self> {
+        reported::parse(line)
     }
 
-    fn has_ended(&self) -> bool {
-        locked(&self.waiting).is_none()
+    fn id(&self) -> u64 {
+        self.id
     }
-
-    /// Whether the question could be sent.
-    fn ask(&self, id: u64, line: Vec<u8>, sender: oneshot::Sender<Answered>) -> bool {
-        let mut waiting = locked(&self.waiting);
-        let Some(waiting) = waiting.as_mut() else {
-            return false;
-        };
-        waiting.insert(id, sender);
-        self.lines.send(line).is_ok()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // While the lock is held, the group still exists: the process is reaped only after the last
-        // answer.
-        let waiting = locked(&self.waiting);
-        if waiting.is_some()
-            && let Some(group) = self.group
-        {
-            let _ = kill_process_group(group, Signal::TERM);
-        }
-    }
-}
-
-fn write(mut stdin: ChildStdin, queue: &mpsc::Receiver<Vec<u8>>) {
-    for line in queue {
-        // The end of the answers gives the reason why the process ended.
-        if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
-            return;
-        }
-    }
-}
-
-fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
-    let mut reader = BufReader::new(stdout);
-    let mut line = Vec::new();
-    let last = loop {
-        line.clear();
-        let read = (&mut reader)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line);
-        if !matches!(read, Ok(1..)) {
-            break EXITED;
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let Some(answer) = reported::parse::<Answer>(&line) else {
-            // The answer cannot be assigned to a question.
-            break MALFORMED;
-        };
-        let asker = locked(waiting)
-            .as_mut()
-            .and_then(|waiting| waiting.remove(&answer.id));
-        if let Some(asker) = asker {
-            // The caller may have been dropped in the meantime.
-            let _ = asker.send(Ok(answer));
-        }
-    };
-    let left = {
-        let mut waiting = locked(waiting);
-        let _ = kill_process_group(group, Signal::KILL);
-        waiting.take()
-    };
-    for asker in left.into_iter().flatten() {
-        let _ = asker.1.send(Err(ModelError::unavailable(last, true)));
-    }
-    let _ = child.wait();
 }
 
 #[derive(Serialize)]

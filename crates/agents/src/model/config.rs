@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::model::MAX_FURTHER_JUDGES;
+use crate::rules::prices::ModelPrice;
 use touchstone_openwop::suite::ModelClass;
 
 /// One model endpoint and the class of agents it serves.
@@ -30,12 +31,13 @@ pub struct ModelConfig {
     /// in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Price per million input tokens in USD.
+    /// Price per million input tokens in USD. If only one of the two prices is set, the other one is
+    /// 0; if none is, `[[prices]]` or the list price of the vendor applies.
     #[serde(default)]
-    pub input_usd_per_mtok: f64,
+    pub input_usd_per_mtok: Option<f64>,
     /// Price per million output tokens in USD.
     #[serde(default)]
-    pub output_usd_per_mtok: f64,
+    pub output_usd_per_mtok: Option<f64>,
     /// Maximum calls in flight, over all entries with the same `base_url` (the smallest number
     /// applies).
     #[serde(default = "default_concurrency")]
@@ -178,13 +180,45 @@ pub fn judges<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ModelCon
     entries.into_iter().enumerate().map(read).collect()
 }
 
+/// Reads `[embeddings]`: an entry like those of `[[models]]`, but without class, and on the OpenAI
+/// wire.
+///
+/// # Errors
+/// As for an entry, and if it names a class or another provider.
+pub fn embeddings<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ModelConfig>, D::Error> {
+    use serde::de::Error as _;
+    let Some(mut entry) = Option::<Map<String, Value>>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    if entry.contains_key("class") {
+        return Err(D::Error::custom(
+            "embeddings.class: an embedding model is not limited to a class of agents; leave \
+             `class` out",
+        ));
+    }
+    entry.insert("class".to_owned(), Value::from("*"));
+    let provider = entry
+        .entry("provider")
+        .or_insert_with(|| Value::from(Provider::Openai.as_str()));
+    if *provider != Provider::Openai.as_str() {
+        return Err(D::Error::custom(
+            "embeddings.provider must be \"openai\": embeddings are asked for on the OpenAI wire",
+        ));
+    }
+    let read = ModelConfig::deserialize(Value::Object(entry));
+    read.map(Some)
+        .map_err(|cause| D::Error::custom(format_args!("embeddings: {cause}")))
+}
+
 impl ModelConfig {
-    /// An endpoint on the OpenAI wire for every class, with price 0 and default limits.
+    /// An endpoint on the OpenAI wire for every class, with default limits.
     pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
         Self::remote(Provider::Openai, base_url, model)
     }
 
-    /// An endpoint over HTTP for every class, with price 0 and default limits.
+    /// An endpoint over HTTP for every class, with default limits.
     pub fn remote(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
         Self {
             base_url: Some(base_url),
@@ -200,6 +234,23 @@ impl ModelConfig {
         }
     }
 
+    /// The entry with this price.
+    #[must_use]
+    pub fn priced(self, input_usd_per_mtok: f64, output_usd_per_mtok: f64) -> Self {
+        Self {
+            input_usd_per_mtok: Some(input_usd_per_mtok),
+            output_usd_per_mtok: Some(output_usd_per_mtok),
+            ..self
+        }
+    }
+
+    /// The price of its own settings.
+    pub fn own_price(&self) -> Option<ModelPrice> {
+        let (input, output) = (self.input_usd_per_mtok, self.output_usd_per_mtok);
+        (input.is_some() || output.is_some())
+            .then(|| ModelPrice::configured(input.unwrap_or_default(), output.unwrap_or_default()))
+    }
+
     fn of(provider: Provider) -> Self {
         Self {
             class: ClassSelector::Any,
@@ -207,8 +258,8 @@ impl ModelConfig {
             base_url: None,
             model: None,
             api_key_env: None,
-            input_usd_per_mtok: 0.0,
-            output_usd_per_mtok: 0.0,
+            input_usd_per_mtok: None,
+            output_usd_per_mtok: None,
             max_concurrency: default_concurrency(),
             requests_per_minute: None,
             timeout_s: default_timeout(),

@@ -156,7 +156,12 @@ impl ExternalAgents {
         let access = Access {
             url,
             key,
-            info: info(&config, provider.as_str(), name.to_owned()),
+            info: info(
+                &config,
+                provider.as_str(),
+                name.to_owned(),
+                config.own_price(),
+            ),
             clock: self.clock.clone(),
             reach,
         };

@@ -21,11 +21,15 @@ use std::time::Duration;
 use serde_json::json;
 use url::Url;
 
+use crate::assert_command::AssertionSettings;
+use crate::ports::assertions::AssertionProgram;
 use crate::ports::model::{
     Model, ModelBinding, ModelInfo, Models, Permits, ReplaySource, UnusableTransport,
 };
 use crate::rules::EndpointPin;
 use crate::rules::RetryPolicy;
+use crate::rules::prices;
+use crate::rules::prices::{ModelPrice, PriceEntry, is_price};
 use crate::rules::reached_by::ReachedBy;
 use touchstone_host::net;
 use touchstone_host::net::address::AddressScope;
@@ -33,7 +37,6 @@ use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
 
 use crate::model::a2a::A2aAgent;
@@ -41,7 +44,9 @@ use crate::model::answer_cache::AnswerCache;
 use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
-pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, judges, optional_url};
+pub use crate::model::config::{
+    ClassSelector, ModelConfig, Provider, embeddings, judge, judges, optional_url,
+};
 pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
 use crate::model::endpoint::{EndpointProtocol, HttpModel};
@@ -49,6 +54,7 @@ pub use crate::model::external_agents::{
     Credential, ExternalAgentSettings, ExternalAgents, NamedCommand,
 };
 use crate::model::openai::OpenAiModel;
+use crate::model::openai::embeddings::EmbeddingModel;
 use crate::model::openwop::OpenWopAgent;
 use crate::model::scripted::ScriptedModel;
 use crate::model::scripted::script::Script;
@@ -97,6 +103,10 @@ pub struct OwnModels {
     pub cassette: Option<Cassette>,
     /// A command that answers for every agent.
     pub agent_command: Option<String>,
+    /// The price of the tokens that the command reports.
+    pub agent_price: Option<ModelPrice>,
+    /// The command that decides assertions, instead of the configured one.
+    pub assertions: Option<AssertionSettings>,
     /// Answers of earlier commands. Only for local work: a run that may use them is no evidence.
     pub answers: Option<Arc<AnswerCache>>,
 }
@@ -110,6 +120,8 @@ pub const MAX_FURTHER_JUDGES: usize = 8;
 fn further_role(index: usize) -> String {
     format!("{JUDGE}-{}", index + 2)
 }
+/// The same of the embedding model.
+const EMBEDDINGS: &str = "embeddings";
 
 /// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +131,7 @@ pub enum ConfigEntry {
     Judge,
     /// Index in `[[judges]]`, from 0.
     Judges(usize),
+    Embeddings,
 }
 
 impl std::fmt::Display for ConfigEntry {
@@ -127,6 +140,7 @@ impl std::fmt::Display for ConfigEntry {
             Self::Models(index) => write!(f, "models[{index}]"),
             Self::Judge => f.write_str(JUDGE),
             Self::Judges(index) => write!(f, "judges[{index}]"),
+            Self::Embeddings => f.write_str(EMBEDDINGS),
         }
     }
 }
@@ -146,9 +160,23 @@ pub struct ModelCatalog {
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
     further_judges: Vec<ModelBinding>,
+    embeddings: Option<ModelBinding>,
+    program: Option<Arc<dyn AssertionProgram>>,
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
+}
+
+/// What the endpoints of a configuration are set up with.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The environment variables, which hold API keys.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    pub clock: &'a Arc<dyn Clock>,
+    /// The operator's prices, for entries without a price.
+    pub prices: &'a [PriceEntry],
+    /// The embedding model.
+    pub embeddings: Option<&'a ModelConfig>,
 }
 
 impl Models for ModelCatalog {
@@ -162,6 +190,14 @@ impl Models for ModelCatalog {
 
     fn further_judges(&self) -> Vec<ModelBinding> {
         self.further_judges.clone()
+    }
+
+    fn embeddings(&self) -> Option<ModelBinding> {
+        self.embeddings.clone()
+    }
+
+    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
+        self.program.clone()
     }
 
     fn replayed_from(&self) -> Option<ReplaySource> {
@@ -199,6 +235,12 @@ impl ModelCatalog {
         }
     }
 
+    /// Adds the program that decides assertions. A cassette does not replace it.
+    #[must_use]
+    pub fn asserting(self, program: Option<Arc<dyn AssertionProgram>>) -> Self {
+        Self { program, ..self }
+    }
+
     /// Adds agents that run elsewhere.
     #[must_use]
     pub fn reaching(self, external: ExternalAgents) -> Self {
@@ -215,6 +257,7 @@ impl ModelCatalog {
         Self {
             judge: self.judge,
             further_judges: self.further_judges,
+            embeddings: self.embeddings,
             default: answering.default.map(|binding| ModelBinding {
                 endpoint: Some(endpoint),
                 ..binding
@@ -228,8 +271,11 @@ impl ModelCatalog {
     #[must_use]
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();
-        let bindings = bindings.chain(&mut self.default).chain(&mut self.judge);
-        let bindings = bindings.chain(&mut self.further_judges);
+        let bindings = bindings
+            .chain(&mut self.default)
+            .chain(&mut self.judge)
+            .chain(&mut self.further_judges)
+            .chain(&mut self.embeddings);
         for binding in bindings {
             let info = binding.model.info();
             let is_model = [Provider::Anthropic, Provider::Openai]
@@ -268,6 +314,8 @@ impl ModelCatalog {
                         .enumerate()
                         .map(|(index, binding)| listen(&further_role(index), binding))
                         .collect(),
+                    embeddings: self.embeddings.map(|binding| listen(EMBEDDINGS, binding)),
+                    program: self.program,
                     replayed_from: None,
                     answer_cache: self.answer_cache,
                     // Their calls would not be on the cassette.
@@ -297,6 +345,7 @@ impl ModelCatalog {
                         }
                         None if role == ANY => played.default = Some(binding),
                         None if role == JUDGE => played.judge = Some(binding),
+                        None if role == EMBEDDINGS => played.embeddings = Some(binding),
                         None => {
                             // Any other role is of a later version, which this version never
                             // calls.
@@ -314,15 +363,14 @@ impl ModelCatalog {
     }
 
     /// Sets up every configured endpoint, including the judge's. Reads keys from the environment
-    /// through `environment` once, during this call.
+    /// once, during this call.
     ///
     /// # Errors
     /// The first entry that cannot be used.
     pub fn build(
         configs: &[ModelConfig],
         judges: Judges<'_>,
-        environment: &dyn Fn(&str) -> Option<String>,
-        clock: &Arc<dyn Clock>,
+        setup: Setup<'_>,
     ) -> Result<Self, Error> {
         let Judges { judge, further } = judges;
         let mut catalog = Self::default();
@@ -331,23 +379,27 @@ impl ModelCatalog {
             .iter()
             .enumerate()
             .map(|(index, config)| (ConfigEntry::Models(index), config));
-        let judging = judge.map(|judge| (ConfigEntry::Judge, judge)).into_iter();
+        let judging = judge.map(|judge| (ConfigEntry::Judge, judge));
         let more = further.iter().enumerate();
         let more = more.map(|(index, config)| (ConfigEntry::Judges(index), config));
-        for (place, config) in models.chain(judging).chain(more) {
+        let embedding = setup.embeddings.map(|it| (ConfigEntry::Embeddings, it));
+        for (place, config) in models.chain(judging).chain(more).chain(embedding) {
             check(place, config)?;
-            let all = configs.iter().chain(judge).chain(further);
-            let config = &bounded(config, all);
+            let sharing = configs.iter().chain(judge).chain(further);
+            let config = &bounded(config, sharing.chain(setup.embeddings));
             let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
-                Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
-                Provider::Anthropic => remote(place, config, environment, clock, |access| {
+                Provider::A2a => remote(place, config, setup, A2aAgent::new)?,
+                Provider::Anthropic => remote(place, config, setup, |access| {
                     Ok(in_pieces(config, AnthropicModel::new(access)?))
                 })?,
-                Provider::Openai => remote(place, config, environment, clock, |access| {
+                Provider::Openai if place == ConfigEntry::Embeddings => {
+                    remote(place, config, setup, EmbeddingModel::new)?
+                }
+                Provider::Openai => remote(place, config, setup, |access| {
                     Ok(in_pieces(config, OpenAiModel::new(access)?))
                 })?,
-                Provider::Openwop => remote(place, config, environment, clock, OpenWopAgent::new)?,
+                Provider::Openwop => remote(place, config, setup, OpenWopAgent::new)?,
                 Provider::Scripted => {
                     let (model, digest) = script(place, config)?;
                     script_digest = Some(digest);
@@ -372,6 +424,7 @@ impl ModelCatalog {
                     catalog.further_judges.push(binding);
                     None
                 }
+                (ConfigEntry::Embeddings, _) => catalog.embeddings.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
@@ -424,7 +477,7 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
         ("input_usd_per_mtok", config.input_usd_per_mtok),
         ("output_usd_per_mtok", config.output_usd_per_mtok),
     ] {
-        if !price.is_finite() || price < 0.0 {
+        if price.is_some_and(|price| !is_price(price)) {
             return invalid(field, "must be a finite number of at least 0");
         }
     }
@@ -466,11 +519,16 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
     }
 }
 
-fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
+fn info(
+    config: &ModelConfig,
+    provider: &str,
+    model: String,
+    price: Option<ModelPrice>,
+) -> ModelInfo {
     ModelInfo {
         provider: provider.to_owned(),
         model,
-        price: TokenPrice::per_million(config.input_usd_per_mtok, config.output_usd_per_mtok),
+        price,
         max_concurrency: config.max_concurrency,
         timeout: Duration::from_secs_f64(config.timeout_s),
         retry: RetryPolicy {
@@ -491,8 +549,7 @@ fn in_pieces<W: EndpointProtocol>(config: &ModelConfig, model: HttpModel<W>) -> 
 fn remote<M: Model + 'static>(
     place: ConfigEntry,
     config: &ModelConfig,
-    environment: &dyn Fn(&str) -> Option<String>,
-    clock: &Arc<dyn Clock>,
+    setup: Setup<'_>,
     connect: impl FnOnce(Access) -> Result<M, EndpointError>,
 ) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
@@ -511,22 +568,26 @@ fn remote<M: Model + 'static>(
         (None, Provider::A2a) => provider.to_owned(),
         (None, _) => return Err(missing("model")),
     };
-    let key =
-        match &config.api_key_env {
-            None => None,
-            Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(
-                || Error::Invalid {
+    let price = config
+        .own_price()
+        .or_else(|| prices::price(setup.prices, base_url, &model));
+    let key = match &config.api_key_env {
+        None => None,
+        Some(name) => Some(
+            (setup.environment)(name)
+                .filter(|key| !key.is_empty())
+                .ok_or_else(|| Error::Invalid {
                     place,
                     field: "api_key_env",
                     problem: format!("names the environment variable {name}, which is not set"),
-                },
-            )?),
-        };
+                })?,
+        ),
+    };
     let model = connect(Access {
         url: base_url.clone(),
         key: key.map(Into::into),
-        info: info(config, provider, model),
-        clock: clock.clone(),
+        info: info(config, provider, model, price),
+        clock: setup.clock.clone(),
         reach: AddressScope::Private,
     })
     .map_err(|e| match e {
@@ -596,6 +657,8 @@ fn script(place: ConfigEntry, config: &ModelConfig) -> Result<(Arc<dyn Model>, S
     })?;
     let script = Script::parse(&text).map_err(|source| Error::Script { place, source })?;
     let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
-    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info(config, provider, name)));
+    let price = config.own_price().unwrap_or(ModelPrice::of_script());
+    let info = info(config, provider, name, Some(price));
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info));
     Ok((model, integrity::of(&text)))
 }

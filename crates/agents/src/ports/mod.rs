@@ -1,4 +1,5 @@
 pub mod agent;
+pub mod assertions;
 pub mod judge;
 pub mod live_tools;
 pub mod model;

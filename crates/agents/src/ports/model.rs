@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::ports::assertions::AssertionProgram;
+use crate::rules::prices::ModelPrice;
 use crate::rules::reached_by::ReachedBy;
 use crate::rules::{
     EndpointPin, ModelIdentity, ModelPin, ModelReply, ModelRequest, Rejection, RetryPolicy,
 };
 use touchstone_kit::ids::TenantId;
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
 
 /// The reason if the endpoint is overloaded (429).
@@ -89,7 +90,8 @@ pub struct ModelInfo {
     pub provider: String,
     /// Model name, for `provider.usage`.
     pub model: String,
-    pub price: TokenPrice,
+    /// `None` if it is unknown.
+    pub price: Option<ModelPrice>,
     /// Maximum number of concurrent calls.
     pub max_concurrency: u32,
     /// Time limit of one attempt.
@@ -190,6 +192,14 @@ pub trait Models: Send + Sync {
     /// The judges beside [`judge`](Self::judge) whose decisions count equally.
     fn further_judges(&self) -> Vec<ModelBinding> {
         Vec::new()
+    }
+    /// The endpoint of the embedding model, if one is configured.
+    fn embeddings(&self) -> Option<ModelBinding> {
+        None
+    }
+    /// The program that decides assertions, if the operator allows one.
+    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
+        None
     }
     /// The cassette in use, if any.
     fn replayed_from(&self) -> Option<ReplaySource> {

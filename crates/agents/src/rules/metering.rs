@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::budget::Estimate;
-use touchstone_kit::money::TokenPrice;
+use touchstone_kit::money::{NanoUsd, TokenPrice};
 
 use super::message::{ModelReply, TokenUsage, ToolCall};
 
@@ -17,13 +17,17 @@ const OCTETS_PER_TOKEN: u64 = 4;
 pub(super) const OVERHEAD: usize = 16;
 
 /// An upper bound: byte-level tokenizers use at most one token per byte, and an answer stops at its
-/// limit.
-pub fn estimate(request_octets: usize, max_tokens: Option<u64>, price: TokenPrice) -> Estimate {
+/// limit. An unknown price counts as 0; no cost limit depends on it then.
+pub fn estimate(
+    request_octets: usize,
+    max_tokens: Option<u64>,
+    price: Option<TokenPrice>,
+) -> Estimate {
     let input = request_octets as u64;
     let output = max_tokens.unwrap_or(ASSUMED_OUTPUT_TOKENS);
     Estimate {
         tokens: input.saturating_add(output),
-        cost: price.cost(input, output),
+        cost: price.map_or(NanoUsd::ZERO, |price| price.cost(input, output)),
     }
 }
 

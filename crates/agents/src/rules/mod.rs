@@ -17,8 +17,10 @@ pub mod judging;
 mod message;
 mod metering;
 mod output;
+pub mod prices;
 pub mod reached_by;
 mod retry;
+pub mod similarity;
 pub mod workers;
 
 pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};

@@ -16,6 +16,14 @@ pub fn usd(amount: NanoUsd) -> String {
     }
 }
 
+/// A cost that is unknown, because no price is.
+pub const UNKNOWN_COST: &str = "unknown";
+
+/// An amount in USD, or that it is unknown.
+pub fn usd_or_unknown(amount: Option<NanoUsd>) -> String {
+    amount.map_or_else(|| UNKNOWN_COST.to_owned(), usd)
+}
+
 pub fn duration(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),

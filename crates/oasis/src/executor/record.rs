@@ -126,7 +126,7 @@ impl Evaluation {
             task_id: task_id.clone(),
             score: figures.score,
             passed: figures.passed,
-            cost_usd: Some(cost),
+            cost_usd: cost.known(),
             latency_ms: Some(executed.latency_ms),
             schema_valid: executed.schema_valid,
             safety_finding_count: Some(u32::from(failed)),

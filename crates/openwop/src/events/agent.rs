@@ -203,8 +203,9 @@ pub struct ProviderUsage {
     pub output_tokens: u64,
     /// Prompt and completion tokens.
     pub total_tokens: u64,
-    /// The cost of the call at the configured prices.
-    pub cost_estimate_usd: NanoUsd,
+    /// The cost of the call; absent if the price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_estimate_usd: Option<NanoUsd>,
     /// `USD`.
     pub currency: String,
     /// Prompt tokens from the provider's cache.
@@ -231,8 +232,9 @@ pub struct ModelRetried {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerCached {
-    /// What the call would have cost.
-    pub cost_saved_usd: NanoUsd,
+    /// What the call would have cost; absent if the price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_saved_usd: Option<NanoUsd>,
 }
 
 /// `touchstone.usage.estimated`.

@@ -23,7 +23,7 @@ use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::retry::{LOOK_EVERY, LOOK_FIRST, retry_until_answered};
 use touchstone_host::cli::terminal::Terminal;
-use touchstone_host::render::words::usd;
+use touchstone_host::render::words::{usd, usd_or_unknown};
 use touchstone_kit::ids::TaskId;
 
 const PATH: &str = "/v1/host/touchstone/judge/calibrations";
@@ -157,7 +157,7 @@ async fn follow(
     let bar = Counted::new(terminal, attempt.samples as u64);
     let mut pause = LOOK_FIRST;
     while attempt.status == Status::Running {
-        let (spent, most) = (usd(attempt.cost_usd), usd(attempt.max_cost_usd));
+        let (spent, most) = (usd_or_unknown(attempt.cost_usd), usd(attempt.max_cost_usd));
         bar.reach(attempt.judged as u64, format!("{spent} of {most}"));
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK_EVERY);
@@ -184,13 +184,16 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
                 "{} of {} samples were scored, at a cost of {}",
                 attempt.judged,
                 attempt.samples,
-                usd(attempt.cost_usd),
+                usd_or_unknown(attempt.cost_usd),
             ));
         }
-        return Err(failure
+        let failure = failure
             .with("judged", attempt.judged)
-            .with("samples", attempt.samples)
-            .with("costUsd", attempt.cost_usd.usd()));
+            .with("samples", attempt.samples);
+        return Err(match attempt.cost_usd {
+            Some(cost) => failure.with("costUsd", cost.usd()),
+            None => failure,
+        });
     };
     print_result(terminal, &found, || line(&found));
     let doubted = shortfall(Some(&found), MIN_AGREEMENT, found.calibrated_at);
@@ -231,7 +234,7 @@ fn line(found: &Calibration) -> String {
         found.samples,
         found.ties.judge,
         found.ties.human,
-        usd(found.cost_usd),
+        usd_or_unknown(found.cost_usd),
         found.valid_until.to_string(),
     )
 }

@@ -11,6 +11,7 @@ use quick_junit::{
 
 use crate::render::words::{UNSIGNED, cost, estimated, reason_of, rows, verdict};
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
+use touchstone_host::render::words::UNKNOWN_COST;
 
 /// Renders the report as JUnit XML.
 ///
@@ -108,9 +109,10 @@ fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
     if let Some(model) = &report.agent.model {
         properties.push(("model", model.clone()));
     }
-    if let Some(cost) = report.summary.total_cost_usd {
-        properties.push(("costUsd", cost.usd().to_string()));
-    }
+    properties.push(match report.summary.total_cost_usd {
+        Some(cost) => ("costUsd", cost.usd().to_string()),
+        None => ("cost", UNKNOWN_COST.to_owned()),
+    });
     if estimated(report) > 0 {
         properties.push(("costEstimatedTasks", estimated(report).to_string()));
     }

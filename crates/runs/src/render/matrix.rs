@@ -8,7 +8,7 @@ use crate::render::markdown::escaped;
 use crate::rules::eval::matrix::{Matrix, MatrixPair, MatrixRow};
 use touchstone_host::render::table;
 use touchstone_host::render::table::{GOOD, Style};
-use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_host::render::words::{duration, plain, usd_or_unknown};
 use touchstone_kit::money::NanoUsd;
 
 /// Pairs listed in a terminal; the document has all.
@@ -99,7 +99,7 @@ fn cells(row: &MatrixRow) -> [String; 6] {
             .zip(row.high)
             .map_or_else(none, |(low, high)| format!("{low:.2} to {high:.2}")),
         format!("{} of {}{unjudged}", row.passed, row.judged),
-        cost.map_or_else(none, usd),
+        usd_or_unknown(cost),
         format!("{} / {}", ms(row.latency_p50_ms), ms(row.latency_p95_ms)),
     ]
 }

@@ -10,7 +10,7 @@ use crate::rules::eval::report::Verdict;
 use crate::rules::run::listing::RunListing;
 use touchstone_host::render::table;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD, Style};
-use touchstone_host::render::words::{plain, usd};
+use touchstone_host::render::words::{plain, usd_or_unknown};
 
 /// Shortest prefix of an id in a table, in characters: the time and the random part of a
 /// millisecond.
@@ -172,8 +172,8 @@ fn words(column: Column, run: &RunListing) -> String {
             _ => String::new(),
         },
         Column::Cost => result
-            .and_then(|it| it.total_cost_usd)
-            .map(usd)
+            .filter(|it| it.passed_count.is_some())
+            .map(|it| usd_or_unknown(it.total_cost_usd))
             .unwrap_or_default(),
         Column::Tags => run.tags.join(" "),
     };

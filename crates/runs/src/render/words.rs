@@ -5,8 +5,9 @@ use comfy_table::Color;
 use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
-use touchstone_host::render::words::{plain, usd};
+use touchstone_host::render::words::{UNKNOWN_COST, plain, usd};
 use touchstone_openwop::annotation::{Annotation, SignalKind};
 use touchstone_openwop::summary::{Severity, TaskSummary};
 
@@ -21,9 +22,15 @@ pub fn score(report: &EvalReport) -> String {
     }
 }
 
-/// The run's cost, and the number of tasks for which it is an estimate.
+/// The run's cost, the date of list prices, and the number of tasks for which it is an estimate.
 pub fn cost(report: &EvalReport) -> Option<String> {
-    let mut total = usd(report.summary.total_cost_usd?);
+    let Some(total) = report.summary.total_cost_usd else {
+        return Some(unknown_cost(report));
+    };
+    let mut total = usd(total);
+    if let Some(date) = report.prices.as_ref().and_then(RunPrices::listed) {
+        total.push_str(&format!(" (list prices of {})", plain(date)));
+    }
     if let Some(CachedAnswers {
         cached, answers, ..
     }) = report.answer_cache
@@ -38,6 +45,22 @@ pub fn cost(report: &EvalReport) -> Option<String> {
     })
 }
 
+/// Says whose price is unknown.
+fn unknown_cost(report: &EvalReport) -> String {
+    let prices = report.prices.clone().unwrap_or_default();
+    let agent = report.evaluated.as_ref().map(|it| it.model.as_str());
+    let judge = report.judge.as_ref().or(report.safety_judge.as_ref());
+    let model = match (prices.model, judge) {
+        (None, _) => agent,
+        (Some(_), Some(judge)) if prices.judge.is_none() => Some(judge.model.as_str()),
+        _ => None,
+    };
+    match model {
+        Some(model) => format!("{UNKNOWN_COST} (no price for {})", plain(model)),
+        None => UNKNOWN_COST.to_owned(),
+    }
+}
+
 /// The judge, its cost and its agreement with people.
 pub fn judge(report: &EvalReport) -> Option<String> {
     let Some(judge) = report.judge.as_ref() else {
@@ -47,9 +70,10 @@ pub fn judge(report: &EvalReport) -> Option<String> {
             judge.model, judge.provider
         ));
     };
-    let cost = report
-        .judge_cost_usd
-        .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    let cost = match report.judge_cost_usd {
+        Some(cost) => format!(", {} of the cost", usd(cost)),
+        None => format!(", cost {UNKNOWN_COST}"),
+    };
     let several = report.judge_agreement.map_or_else(String::new, |found| {
         let kappa = found
             .kappa
@@ -87,7 +111,8 @@ pub fn estimated(report: &EvalReport) -> usize {
 pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     match numbers.cost_usd.map(usd) {
         Some(cost) if task.cost_estimated => format!("~{cost}"),
-        cost => cost.unwrap_or_default(),
+        Some(cost) => cost,
+        None => UNKNOWN_COST.to_owned(),
     }
 }
 
@@ -181,8 +206,14 @@ pub fn in_words(label: &str) -> String {
         "unauthorized" => "endpoint answered 401: API key missing or wrong",
         "forbidden" => "endpoint answered 403",
         "not_found" => "endpoint answered 404: no such model or path",
+        "price_unknown" => "the price of the model is unknown, and an assertion limits the cost",
         "rate_limited" => "endpoint answered 429: too many requests",
         "answer_too_large" => "answer is too large for the task's assertions",
+        "assertion_timeout" => "the command for assertions took too long",
+        "assertion_exited" => "the command for assertions ended without an answer",
+        "assertion_malformed" => "the command for assertions gave no valid answer",
+        "assertion_failed" => "the command for assertions could not decide",
+        "embeddings_malformed" => "the embedding model gave no valid vectors",
         "output_not_json" => "output is not JSON",
         _ => {
             return match label.strip_prefix("status_") {

@@ -1,5 +1,6 @@
 mod assertions;
 mod compare;
+mod deciders;
 mod described;
 mod eval;
 mod folder;
@@ -9,6 +10,7 @@ mod iterate;
 mod judged;
 mod list;
 mod ownership;
+mod prices;
 mod storage;
 mod suites;
 mod webhooks;

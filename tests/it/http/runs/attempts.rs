@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use touchstone::database;
 use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{ModelReply, ModelRequest, RetryPolicy};
 use touchstone_deployments::attestation::{EvalVerdict, Expected, judge, read};
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::keys::SecretKey;
-use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::in_toto::Envelope;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::rules::eval::gate::{Condition, GatePolicy};
@@ -76,7 +76,7 @@ impl Lucky {
             info: ModelInfo {
                 provider: "bench".to_owned(),
                 model: "moody-1".to_owned(),
-                price: TokenPrice::per_million(1.0, 2.0),
+                price: Some(ModelPrice::configured(1.0, 2.0)),
                 max_concurrency: 48,
                 timeout: Duration::from_secs(30),
                 retry: RetryPolicy::default(),

@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
-use touchstone_kit::money::TokenPrice;
 
 /// Cost of judging one sample, in USD.
 pub const COST: f64 = 0.01;
@@ -29,7 +29,7 @@ impl Examiner {
                 provider: "bench".to_owned(),
                 model: "examiner-1".to_owned(),
                 // Only output tokens cost: the input says nothing about the cost to come.
-                price: TokenPrice::per_million(0.0, COST * 1e5),
+                price: Some(ModelPrice::configured(0.0, COST * 1e5)),
                 max_concurrency: 4,
                 timeout: Duration::from_secs(30),
                 retry: RetryPolicy::default(),

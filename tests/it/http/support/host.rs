@@ -29,6 +29,7 @@ use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalA
 use touchstone_agents::ports::model::{
     Model, ModelBinding, ModelError, ModelInfo, Models, UnusableTransport,
 };
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
@@ -47,7 +48,7 @@ use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{KeyId, RunId, TenantId};
 use touchstone_kit::keys::SecretKey;
-use touchstone_kit::money::{NanoUsd, TokenPrice};
+use touchstone_kit::money::NanoUsd;
 use touchstone_kit::network::{Allowed, Endpoint};
 use touchstone_oasis::ports::providers::{NoProviders, Providers};
 use touchstone_openwop::suite::ModelClass;
@@ -355,7 +356,7 @@ impl TestHost {
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
-            price: TokenPrice::per_million(1.0, 2.0),
+            price: Some(ModelPrice::configured(1.0, 2.0)),
             max_concurrency: 48,
             timeout: Duration::from_secs(30),
             retry: RetryPolicy::default(),
@@ -373,6 +374,7 @@ impl TestHost {
         let limits = HostLimits {
             max_tasks_per_suite: 10_000,
             max_cost_per_suite: NanoUsd::from_usd(25.0),
+            is_max_cost_set: false,
             max_run_duration_ms: 3_600_000,
             max_node_executions: 100,
             default_concurrency: 8,

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
-use touchstone_kit::money::TokenPrice;
 use touchstone_oasis::rules::suite::task_id;
 
 /// An agent's script: its self-report, and its actions in each scenario.
@@ -64,7 +64,7 @@ impl Actor {
             info: ModelInfo {
                 provider: "bench".to_owned(),
                 model: "actor-1".to_owned(),
-                price: TokenPrice::per_million(1.0, 2.0),
+                price: Some(ModelPrice::configured(1.0, 2.0)),
                 max_concurrency: 48,
                 timeout: Duration::from_secs(30),
                 retry: RetryPolicy::default(),

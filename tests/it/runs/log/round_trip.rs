@@ -51,19 +51,21 @@ fn usage() -> impl Strategy<Value = Event> {
         any::<u64>(),
         any::<Option<u64>>(),
     );
-    (counts, amount(), any::<String>()).prop_map(|((input, output, total, cached), cost, name)| {
-        Event::ProviderUsage(ProviderUsage {
-            provider: name.clone(),
-            model: name,
-            input_tokens: input,
-            output_tokens: output,
-            total_tokens: total,
-            cost_estimate_usd: cost,
-            currency: "USD".to_owned(),
-            cache_read_tokens: cached,
-            node_id: Some("task".into()),
-        })
-    })
+    (counts, prop::option::of(amount()), any::<String>()).prop_map(
+        |((input, output, total, cached), cost, name)| {
+            Event::ProviderUsage(ProviderUsage {
+                provider: name.clone(),
+                model: name,
+                input_tokens: input,
+                output_tokens: output,
+                total_tokens: total,
+                cost_estimate_usd: cost,
+                currency: "USD".to_owned(),
+                cache_read_tokens: cached,
+                node_id: Some("task".into()),
+            })
+        },
+    )
 }
 
 fn of_agents() -> impl Strategy<Value = Event> {
@@ -163,7 +165,7 @@ fn scored() -> impl Strategy<Value = Event> {
 /// Whether reading preserves every digit.
 fn is_exact(event: &Event) -> bool {
     match event {
-        Event::ProviderUsage(usage) => usage.cost_estimate_usd.0 < EXACT,
+        Event::ProviderUsage(usage) => usage.cost_estimate_usd.is_none_or(|cost| cost.0 < EXACT),
         Event::BudgetReserved(reserved) => {
             let cost = reserved.effective_budget.max_cost_usd;
             cost.is_none_or(|cost| cost.0 < EXACT)

@@ -32,7 +32,7 @@ pub fn attempt(id: &str, calibration: &Calibration) -> Attempt {
         suite: calibration.suite.clone(),
         samples: 120,
         judged: 0,
-        cost_usd: NanoUsd::ZERO,
+        cost_usd: Some(NanoUsd::ZERO),
         max_cost_usd: NanoUsd(1),
         started_at: at(1),
         ended_at: None,

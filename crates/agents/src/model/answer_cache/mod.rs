@@ -164,9 +164,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::rules::prices::ModelPrice;
     use crate::rules::{Message, RetryPolicy, TaskHint};
     use touchstone_kit::ids::TaskId;
-    use touchstone_kit::money::TokenPrice;
 
     /// Answers with the number of the call, and fails every call from `fails_from` on.
     struct Counting {
@@ -201,7 +201,7 @@ mod tests {
             info: ModelInfo {
                 provider: "openai".to_owned(),
                 model: model.to_owned(),
-                price: TokenPrice::per_million(1.0, 1.0),
+                price: Some(ModelPrice::configured(1.0, 1.0)),
                 max_concurrency: 1,
                 timeout: Duration::from_secs(1),
                 retry: RetryPolicy::default(),

@@ -61,10 +61,12 @@ pub struct Endpoint {
     pub role: String,
     pub provider: String,
     pub model: String,
-    /// Nano-dollars per input token.
-    pub input_price: f64,
-    /// Nano-dollars per output token.
-    pub output_price: f64,
+    /// Nano-dollars per input token; absent if the price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_price: Option<f64>,
+    /// Nano-dollars per output token; absent if the price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_price: Option<f64>,
     /// Maximum calls in flight.
     pub max_concurrency: u32,
     /// Maximum attempts of one call.

@@ -26,9 +26,9 @@ use crate::model::cassette::format::{
     Endpoint, Exchange, Line, Outcome, RecordedToolOutcome, Signature, VERSION, key_of, request_of,
 };
 use crate::ports::model::{Model, ModelError, ModelInfo, ReplaySource, TIMEOUT};
+use crate::rules::prices::ModelPrice;
 use crate::rules::{ModelReply, ModelRequest, RetryPolicy};
 use touchstone_kit::keys::{PublicKey, SecretKey};
-use touchstone_kit::money::TokenPrice;
 
 /// The reason of a task whose exchange is not on the cassette.
 pub const MISSING: &str = "cassette_missing";
@@ -138,12 +138,13 @@ impl Recording {
     /// Wraps a model to record its exchanges.
     pub fn listen(self: &Arc<Self>, role: &str, model: Arc<dyn Model>) -> Arc<dyn Model> {
         let info = model.info();
+        let price = info.price.as_ref().map(ModelPrice::tokens);
         locked(&self.state).write(&Line::Model(Endpoint {
             role: role.to_owned(),
             provider: info.provider.clone(),
             model: info.model.clone(),
-            input_price: info.price.input,
-            output_price: info.price.output,
+            input_price: price.map(|price| price.input),
+            output_price: price.map(|price| price.output),
             max_concurrency: info.max_concurrency,
             max_attempts: info.retry.attempts,
         }));
@@ -436,10 +437,10 @@ impl Replay {
                 info: ModelInfo {
                     provider: endpoint.provider.clone(),
                     model: endpoint.model.clone(),
-                    price: TokenPrice {
-                        input: endpoint.input_price,
-                        output: endpoint.output_price,
-                    },
+                    price: endpoint
+                        .input_price
+                        .zip(endpoint.output_price)
+                        .map(|(input, output)| ModelPrice::configured(input / 1e3, output / 1e3)),
                     max_concurrency: endpoint.max_concurrency.max(1),
                     timeout: REPLAY_TIMEOUT,
                     retry: RetryPolicy {

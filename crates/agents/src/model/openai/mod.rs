@@ -4,6 +4,7 @@
 //! format; OpenAI's newer models require `max_completion_tokens`.
 
 pub mod chunks;
+pub mod embeddings;
 pub mod reply;
 pub mod request;
 

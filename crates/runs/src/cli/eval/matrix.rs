@@ -15,7 +15,10 @@ use crate::render;
 use crate::rules::eval::matrix::{Variant, matrix};
 use crate::rules::eval::report::EvalReport;
 use crate::rules::run::fold::RunStatus;
-use touchstone_agents::cli::{JudgeEndpoint, ModelEndpoint, provider};
+use touchstone_agents::cli::{
+    AssertOptions, EmbeddingsEndpoint, JudgeEndpoint, ModelEndpoint, TokenPriceOption, provider,
+    token_price,
+};
 use touchstone_agents::model::Provider;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -78,8 +81,19 @@ pub struct Matrix {
     #[arg(long, value_name = "PROVIDER", requires = "models", value_parser = provider)]
     model_provider: Option<Provider>,
 
+    /// Price of a model, in USD per million input and output tokens; without NAME, of all other
+    /// models [default: the vendor's list price, or the price in the configuration]
+    #[arg(long = "model-price", value_name = "[NAME=]INPUT,OUTPUT", requires = "models", value_parser = price_choice)]
+    model_prices: Vec<PriceChoice>,
+
     #[command(flatten)]
     judge: JudgeEndpoint,
+
+    #[command(flatten)]
+    embeddings: EmbeddingsEndpoint,
+
+    #[command(flatten)]
+    assertions: AssertOptions,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -110,6 +124,22 @@ pub struct Matrix {
 struct ModelChoice {
     name: String,
     url: Option<Url>,
+}
+
+/// A price, with the name of its model unless it is the price of all others.
+#[derive(Clone, Debug, PartialEq)]
+struct PriceChoice {
+    name: Option<String>,
+    price: TokenPriceOption,
+}
+
+fn price_choice(text: &str) -> Result<PriceChoice, String> {
+    let (name, price) = match text.rsplit_once('=') {
+        Some((name, price)) => (Some(name.to_owned()), price),
+        None => (None, text),
+    };
+    let price = token_price(price)?;
+    Ok(PriceChoice { name, price })
 }
 
 fn model_choice(text: &str) -> Result<ModelChoice, String> {
@@ -180,6 +210,14 @@ impl Matrix {
         Ok(combinations)
     }
 
+    fn price_of(&self, model: &str) -> Option<TokenPriceOption> {
+        let of = |name: Option<&str>| {
+            let mut prices = self.model_prices.iter();
+            prices.find(|it| it.name.as_deref() == name)
+        };
+        of(Some(model)).or_else(|| of(None)).map(|it| it.price)
+    }
+
     fn arguments(
         &self,
         agent: Option<&String>,
@@ -195,13 +233,16 @@ impl Matrix {
                 model_url: model.and_then(url),
                 model: model.map(|model| model.name.clone()),
                 model_provider: self.model_provider,
+                model_price: model.and_then(|model| self.price_of(&model.name)),
                 judge: self.judge.clone(),
+                embeddings: self.embeddings.clone(),
             },
             selection: self.selection.clone(),
             concurrency: self.concurrency,
             max_cost_usd: self.max_cost_usd,
             any_target: self.any_target,
             no_cache: self.no_cache,
+            assertions: self.assertions.clone(),
             ..super::Arguments::default()
         }
     }

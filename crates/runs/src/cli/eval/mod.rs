@@ -23,7 +23,7 @@ use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ModelEndpoint, work_with};
+use touchstone_agents::cli::{AssertOptions, ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
 use touchstone_agents::model::answer_cache::AnswerCache;
 use touchstone_agents::model::answer_cache::folder::AnswerFolder;
@@ -128,6 +128,9 @@ pub struct Arguments {
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["model_url", "replay"])]
     agent_command: Option<String>,
 
+    #[command(flatten)]
+    assertions: AssertOptions,
+
     /// Call the models for every request. Otherwise runs of a folder, or of an agent described by
     /// flags, reuse answers to equal requests of earlier runs
     #[arg(long)]
@@ -196,6 +199,8 @@ impl Arguments {
             cassette,
             agent_command: self.agent_command.clone(),
             answers: folder.map(|folder| Arc::new(AnswerCache::new(folder))),
+            assertions: self.assertions.settings()?,
+            ..OwnModels::default()
         };
         work_with(context, self.model.config(), own).await
     }

@@ -10,7 +10,7 @@ use crate::cli::output::print_result;
 use crate::cli::run::run_id;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ModelEndpoint, work_with};
+use touchstone_agents::cli::{AssertOptions, ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -30,6 +30,8 @@ pub struct Fork {
     #[command(flatten)]
     model: ModelEndpoint,
     #[command(flatten)]
+    assertions: AssertOptions,
+    #[command(flatten)]
     outputs: Outputs,
 }
 
@@ -47,7 +49,11 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Fork) -> Resul
         Mode::Replay => "replay",
         Mode::Branch => "branch",
     };
-    let session = work_with(context, arguments.model.config(), OwnModels::default()).await?;
+    let own = OwnModels {
+        assertions: arguments.assertions.settings()?,
+        ..OwnModels::default()
+    };
+    let session = work_with(context, arguments.model.config(), own).await?;
     let outcome = async {
         let path = format!("/v1/runs/{}:fork", arguments.run);
         let body = json!({"mode": mode, "fromSeq": arguments.from_seq.unwrap_or(0)});

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::run::{run_id, until_ended};
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ModelEndpoint, work_with};
+use touchstone_agents::cli::{AssertOptions, ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -27,6 +27,8 @@ pub struct Retry {
     /// The run's --agent-command: the command that acts as the agent instead of a model
     #[arg(long, value_name = "COMMAND", conflicts_with = "model_url")]
     agent_command: Option<String>,
+    #[command(flatten)]
+    assertions: AssertOptions,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -64,6 +66,7 @@ async fn execute(
     }
     let own = OwnModels {
         agent_command: arguments.agent_command.clone(),
+        assertions: arguments.assertions.settings()?,
         ..OwnModels::default()
     };
     let session = work_with(context, arguments.model.config(), own).await?;
@@ -161,6 +164,13 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
         Some("judge_changed") => {
             "use the run's --judge-url and --judge-model, or its [judge] in the configuration"
                 .to_owned()
+        }
+        Some("embeddings_changed") => {
+            "use the run's --embeddings-url and --embeddings-model, or its [embeddings] in the configuration"
+                .to_owned()
+        }
+        Some("assert_command_changed") => {
+            "use the run's --assert-command, or its [assertions] in the configuration".to_owned()
         }
         _ => return failure,
     };

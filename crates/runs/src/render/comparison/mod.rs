@@ -19,7 +19,7 @@ use crate::rules::eval::scoring::tasks;
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
-use touchstone_host::render::words::{duration, usd};
+use touchstone_host::render::words::{UNKNOWN_COST, duration, usd};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::RegressionVerdict;
 
@@ -207,6 +207,8 @@ pub fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
             "cost",
             format!("per task {}", line(cost, dollars, signed_usd)),
         ));
+    } else if found.score.is_some() {
+        lines.push(("cost", UNKNOWN_COST.to_owned()));
     }
     if let Some(latency) = &found.latency_ms {
         let latency = line(latency, milliseconds, signed_ms);
@@ -303,6 +305,8 @@ fn in_short(difference: &Difference) -> String {
         "suiteVersion" => "suite's version",
         "suiteDigest" => "suite's digest",
         "scoringDigest" => "scoring document's digest",
+        "embeddings" => "embedding model",
+        "assertCommand" => "command for assertions",
         "passScore" => "pass score",
         "agentId" => "agent",
         "agentVersion" => "agent's version",

@@ -21,7 +21,7 @@ use crate::rules::eval::scoring::task_summary;
 use crate::rules::run::fold::{RunState, TaskFacts};
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
-use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_host::render::words::{duration, plain, usd, usd_or_unknown};
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::AgentInvocationStarted;
 
@@ -196,7 +196,10 @@ impl Live {
         if counts.all() > 0 {
             parts.push(format!("score {:.2}", self.score / counts.all() as f64));
         }
-        parts.push(usd(self.state.eval.total_cost));
+        parts.push(match self.state.eval.total_cost.known() {
+            Some(cost) => usd(cost),
+            None => "cost unknown".to_owned(),
+        });
         parts.join("  ")
     }
 
@@ -228,7 +231,9 @@ impl Live {
         // The longest-running tasks first.
         for running in self.running.iter().take(shown) {
             let cost = self.state.eval.tasks.get(&running.task);
-            let cost = cost.map(|facts| usd(facts.cost)).unwrap_or_default();
+            let cost = cost
+                .map(|facts| usd_or_unknown(facts.cost.known()))
+                .unwrap_or_default();
             table.add_row(running_row(running, &cost, now));
         }
         let columns = style.width.unwrap_or(u16::MAX);

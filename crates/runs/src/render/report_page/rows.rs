@@ -8,7 +8,8 @@ use crate::rules::eval::comparison::RunComparison;
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::scoring::p95;
 use crate::rules::eval::statistics::Statistics;
-use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_agents::rules::prices::RunPrices;
+use touchstone_host::render::words::{UNKNOWN_COST, duration, plain, usd};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::GateVerdict;
 
@@ -117,7 +118,7 @@ pub fn cost(report: &EvalReport) -> String {
     report
         .summary
         .total_cost_usd
-        .map_or_else(|| "–".to_owned(), usd)
+        .map_or_else(|| UNKNOWN_COST.to_owned(), usd)
 }
 
 /// Cost per task, the judge's share, and whether it is an estimate.
@@ -131,6 +132,9 @@ pub fn cost_note(report: &EvalReport) -> String {
     }
     if let Some(judge) = report.judge_cost_usd {
         parts.push(format!("{} of it for the judge", usd(judge)));
+    }
+    if let Some(date) = report.prices.as_ref().and_then(RunPrices::listed) {
+        parts.push(format!("list prices of {date}"));
     }
     match estimated(report) {
         0 => {}

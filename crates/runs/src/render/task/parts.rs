@@ -26,7 +26,10 @@ pub fn facts(details: &TaskDetails) -> Vec<String> {
         facts.push(duration(ms));
     }
     let about = if details.cost_estimated { "~" } else { "" };
-    facts.push(format!("{about}{}", usd(details.cost_usd)));
+    facts.push(match details.cost_usd {
+        Some(cost) => format!("{about}{}", usd(cost)),
+        None => "cost unknown".to_owned(),
+    });
     facts.push(format!("{about}{} tokens", details.tokens));
     match details.retries {
         0 => {}
@@ -165,7 +168,7 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             by_judge,
         } => {
             let who = if *by_judge { "judge" } else { "model" };
-            let cost = usd(*cost_usd);
+            let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), usd);
             (
                 format!("{who} {model}: {input_tokens} tokens in, {output_tokens} out, {cost}"),
                 None,

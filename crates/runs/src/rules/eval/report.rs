@@ -13,13 +13,15 @@ use super::judged::agreement::{JudgeAgreement, agreement};
 use super::rubric::calibration::Calibration;
 use super::scoring::{DEFAULT_PASS_SCORE, mean, shortfalls, summary_with, tasks, unreadable};
 use crate::rules::kind::{Extensions, KindOutcome, Kinds};
-use crate::rules::run::fold::{EvalFacts, RunState, RunStatus, TaskFacts};
+use crate::rules::run::deciders::Deciders;
+use crate::rules::run::fold::{Cost, EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, PinnedJudge, RunRecord,
     RunSpec, Trial, is_zero,
 };
 use crate::rules::run::request::selection::TASK_SELECTION;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
@@ -162,25 +164,20 @@ pub struct CachedAnswers {
     pub cached: u64,
     /// All answers of models, the judge's included.
     pub answers: u64,
-    /// What the cached ones would have cost.
-    pub cost_saved_usd: NanoUsd,
+    /// What the cached ones would have cost; absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_saved_usd: Option<NanoUsd>,
 }
 
 impl CachedAnswers {
     fn of(state: &RunState) -> Self {
-        let tasks = state.eval.tasks.values();
-        tasks.fold(
-            Self {
-                cached: 0,
-                answers: 0,
-                cost_saved_usd: NanoUsd::default(),
-            },
-            |sum, task| Self {
-                cached: sum.cached + task.cached_answers,
-                answers: sum.answers + task.answers,
-                cost_saved_usd: sum.cost_saved_usd + task.cost_saved,
-            },
-        )
+        let tasks = || state.eval.tasks.values();
+        let saved = tasks().fold(Cost::default(), |sum, task| sum + task.cost_saved);
+        Self {
+            cached: tasks().map(|task| task.cached_answers).sum(),
+            answers: tasks().map(|task| task.answers).sum(),
+            cost_saved_usd: saved.known(),
+        }
     }
 }
 
@@ -245,9 +242,15 @@ pub struct EvalReport {
     /// How far several judges agree; absent if there is only one, or nothing was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_agreement: Option<JudgeAgreement>,
-    /// The judge's cost; part of the summary's `totalCostUsd`.
+    /// What decides assertions besides the judge.
+    #[serde(default, skip_serializing_if = "Deciders::is_empty")]
+    pub deciders: Deciders,
+    /// The judge's cost; part of the summary's `totalCostUsd`. Absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
+    /// The prices when the run was created; absent for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<RunPrices>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
     /// Tags of the run.
@@ -330,6 +333,7 @@ impl EvalReport {
             .iter()
             .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
             || self.judge.is_some()
+            || !self.deciders.is_empty()
             || self.safety_judge.is_some()
     }
 }
@@ -417,7 +421,9 @@ pub fn report(
             .judge
             .as_ref()
             .or(spec.safety_judge.as_ref())
-            .map(|_| state.eval.judge_cost),
+            .and_then(|_| state.eval.judge_cost.known()),
+        prices: spec.prices.clone(),
+        deciders: spec.deciders.clone(),
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),

@@ -41,6 +41,8 @@ pub enum Shortfall {
     Score { aggregate: f64, pass_score: f64 },
     /// Cost above `maxCostUsd`.
     Cost { total: NanoUsd, max: NanoUsd },
+    /// There is a maximum cost, and the cost is unknown.
+    UnknownCost { max: NanoUsd },
     /// p95 latency above `maxP95LatencyMs`.
     Latency { p95_ms: u64, max_ms: u64 },
     /// Unreadable events in the run's log.
@@ -73,6 +75,11 @@ impl std::fmt::Display for Shortfall {
                     max.usd()
                 )
             }
+            Self::UnknownCost { max } => write!(
+                f,
+                "the cost is unknown, and the maximum is {:.6} USD",
+                max.usd()
+            ),
             Self::Latency { p95_ms, max_ms } => {
                 write!(
                     f,
@@ -121,13 +128,13 @@ pub(super) fn shortfalls(
         found.insert(0, Shortfall::Unreadable { count });
     }
     let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
-    if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd)
-        && facts.total_cost > max
-    {
-        found.push(Shortfall::Cost {
-            total: facts.total_cost,
-            max,
-        });
+    if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd) {
+        let total = facts.total_cost.at_least;
+        if total > max {
+            found.push(Shortfall::Cost { total, max });
+        } else if facts.total_cost.known().is_none() {
+            found.push(Shortfall::UnknownCost { max });
+        }
     }
     if let Some(max_ms) = thresholds.max_p95_latency_ms
         && let Some(p95_ms) = p95(tasks().filter_map(|task| task.latency_ms).collect())
@@ -200,7 +207,7 @@ pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
         task_id: id.clone(),
         score: facts.score,
         passed: facts.passed,
-        cost_usd: Some(facts.cost),
+        cost_usd: facts.cost.known(),
         latency_ms: facts.latency_ms,
         schema_valid: facts.schema_valid,
         safety_findings: findings(facts),
@@ -248,7 +255,7 @@ pub(super) fn summary_with(
         passed: shortfalls(spec, thresholds, facts, outcome).is_empty(),
         task_count: tasks.len(),
         passed_count: tasks.iter().filter(|task| task.passed).count(),
-        total_cost_usd: Some(facts.total_cost),
+        total_cost_usd: facts.total_cost.known(),
         tasks,
         regression: spec.baseline.as_ref().map(|baseline| Regression {
             baseline_run_id: baseline.run_id.clone(),

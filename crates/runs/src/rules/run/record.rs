@@ -6,12 +6,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::deciders::Deciders;
 use super::fork::{Fork, ForkMode};
 use crate::rules::eval::rubric::{identity, panel_identity, safety_identity};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::reached_by::ReachedBy;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
@@ -292,6 +294,10 @@ pub struct EvalSpec {
     /// The host's ceiling on the run's cost: once it is exceeded, no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,
+    /// The prices when the run was created, for readers of its cost; absent in records of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<RunPrices>,
     /// The caller's budget.
     #[serde(default, skip_serializing_if = "BudgetSpec::is_empty")]
     pub budget: BudgetSpec,
@@ -311,6 +317,9 @@ pub struct EvalSpec {
     /// The member of the run's kind; empty for a plain suite.
     #[serde(flatten)]
     pub extensions: Extensions,
+    /// What decides assertions besides the judge.
+    #[serde(default, skip_serializing_if = "Deciders::is_empty")]
+    pub deciders: Deciders,
     /// The executor and the endpoints; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "ExecutionPin::is_empty")]
     pub execution: ExecutionPin,

@@ -1,6 +1,7 @@
 //! Whether the unjudged tasks of a run may be judged in a retry (ADR 4). A pure rule; every refusal
 //! names an alternative.
 
+use super::deciders::{Decider, Deciders};
 use super::fold::{EvalFacts, RunStatus};
 use super::record::{EvalSpec, JudgePin, ModelIdentity};
 use crate::rules::kind::{Action, Kinds};
@@ -16,6 +17,10 @@ const BY_THE_AGENTS_SIDE: &[&str] = &[
     "agent_exited",
     "agent_failed",
     "agent_waits",
+    "assertion_exited",
+    "assertion_failed",
+    "assertion_malformed",
+    "embeddings_context_overflow",
     "forbidden",
     "judge_context_overflow",
     "malformed_reply",
@@ -88,6 +93,22 @@ pub enum RetryRefusal {
         /// The judge configured now.
         now: Option<Box<ModelIdentity>>,
     },
+    /// The verdict would have decisions of two.
+    #[error("{}", changed(*decider))]
+    DeciderChanged { decider: Decider },
+}
+
+fn changed(decider: Decider) -> &'static str {
+    match decider {
+        Decider::Embeddings => {
+            "the run was created with another embedding model: configure the previous one \
+             (`[embeddings]`, --embeddings-url), or start a new run"
+        }
+        Decider::Command => {
+            "the run was created with another command for assertions: configure the previous one \
+             (`[assertions] command`, --assert-command), or start a new run"
+        }
+    }
 }
 
 impl RetryRefusal {
@@ -99,6 +120,7 @@ impl RetryRefusal {
             Self::Judged => "judged",
             Self::ModelChanged { .. } => "model_changed",
             Self::JudgeChanged { .. } => "judge_changed",
+            Self::DeciderChanged { decider } => decider.changed(),
             Self::Kind { name, .. } => name,
         }
     }
@@ -117,6 +139,7 @@ pub struct ConfiguredModels {
     pub rubric_judge: Option<JudgePin>,
     /// The judge of refusals on that model.
     pub safety_judge: Option<JudgePin>,
+    pub deciders: Deciders,
 }
 
 impl ConfiguredModels {
@@ -131,6 +154,9 @@ impl ConfiguredModels {
                 then: Box::new(then),
                 now: self.model.clone().map(Box::new),
             });
+        }
+        if let Some(decider) = spec.deciders.changed(&self.deciders) {
+            return Err(RetryRefusal::DeciderChanged { decider });
         }
         let Some(then) = spec.judged_by() else {
             return Ok(());
@@ -256,6 +282,7 @@ mod tests {
 
     fn configured(spec: &EvalSpec) -> ConfiguredModels {
         ConfiguredModels {
+            deciders: Deciders::default(),
             model: Some(spec.evaluated()),
             judge: spec.judged_by(),
             judges: Vec::new(),

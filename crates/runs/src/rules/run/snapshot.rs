@@ -152,11 +152,13 @@ pub fn visible_status(state: &RunState, cancel_requested: bool) -> RunStatus {
 fn cost_metrics(state: &RunState) -> Option<Value> {
     let (provider, model) = state.model.as_ref()?;
     let mut cost = json!({
-        "usd": state.eval.total_cost,
         "tokens": {"input": state.tokens.0, "output": state.tokens.1},
         "model": model,
         "provider": provider,
     });
+    if let (Some(usd), Some(members)) = (state.eval.total_cost.known(), cost.as_object_mut()) {
+        members.insert("usd".to_owned(), json!(usd));
+    }
     if let (Some(from), Some(to), Some(members)) =
         (state.started_at, state.completed_at, cost.as_object_mut())
     {

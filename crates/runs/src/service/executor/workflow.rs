@@ -210,7 +210,7 @@ fn usage(model: &str, used: &MockUsage, node: &NodeId) -> ProviderUsage {
         input_tokens: used.prompt_tokens,
         output_tokens: used.completion_tokens,
         total_tokens: used.total(),
-        cost_estimate_usd: NanoUsd::default(),
+        cost_estimate_usd: Some(NanoUsd::ZERO),
         currency: "USD".to_owned(),
         cache_read_tokens: None,
         node_id: Some(node.clone()),

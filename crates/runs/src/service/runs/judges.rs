@@ -1,9 +1,12 @@
 //! The models and judges that a run would get now.
 
+use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use crate::rules::run::request::prices::check_cost_limits;
 use crate::rules::run::retry::ConfiguredModels;
 use crate::service::runs::Runs;
 use touchstone_agents::ports::model::ModelBinding;
+use touchstone_agents::rules::prices::RunPrices;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 
@@ -57,22 +60,61 @@ impl Runs {
                 .filter(|_| has_safety_judge)
                 .as_ref()
                 .map(JudgePin::of_safety),
+            deciders: self.deciders(),
         })
     }
 
-    /// Pins the endpoints that are configured now.
+    /// What could decide assertions now.
+    fn deciders(&self) -> Deciders {
+        let program = self.models.assertion_program();
+        Deciders {
+            embeddings: self.models.embeddings().map(|it| it.identity().into()),
+            command: program.map(|it| it.digest().to_owned()),
+        }
+    }
+
+    /// Pins what decides the run's assertions, and refuses a run that lacks it or whose cost limit
+    /// cannot be enforced.
+    pub(super) async fn pin_deciders(&self, spec: &mut RunSpec) -> Result<(), Problem> {
+        let Some(eval) = spec.eval_mut() else {
+            return Ok(());
+        };
+        let thresholds = self.thresholds(eval).await?;
+        let scoring = self.scoring_of(eval).await?;
+        eval.deciders = self.deciders().needed(scoring.as_deref(), &eval.tasks)?;
+        if eval.deciders.embeddings.is_some()
+            && let (Some(prices), Some(model)) = (&mut eval.prices, self.models.embeddings())
+        {
+            prices.embeddings = model.model.info().price.clone();
+        }
+        let is_set = self.limits.is_max_cost_set;
+        check_cost_limits(eval, &thresholds, scoring.as_deref(), is_set)
+    }
+
+    /// Pins the endpoints that are configured now, and their prices.
     pub(super) fn pin_endpoints(&self, tenant: &TenantId, spec: &mut RunSpec) {
         let Some(eval) = spec.eval_mut() else {
             return;
         };
-        let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
+        let endpoint = |model: &Option<ModelBinding>| model.as_ref()?.endpoint.clone();
+        let price = |model: &Option<ModelBinding>| model.as_ref()?.model.info().price.clone();
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
         for (member, binding) in eval.judges.iter_mut().zip(self.judges()) {
             member.endpoint = binding.endpoint;
         }
-        eval.execution.endpoint = endpoint(self.agent_model(tenant, eval));
-        eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
+        let agent = self.agent_model(tenant, eval);
+        let judge = self.models.judge().filter(|_| judged);
+        eval.execution.endpoint = endpoint(&agent);
+        eval.execution.judge_endpoint = endpoint(&judge);
+        // With several judges, the cost of judging is known only if every price is.
+        let mut members = eval.judges.iter().zip(self.judges());
+        let priced = members.all(|(_, binding)| binding.model.info().price.is_some());
+        eval.prices = Some(RunPrices {
+            model: price(&agent),
+            judge: price(&judge).filter(|_| priced),
+            embeddings: None,
+        });
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());
         eval.execution.answer_cache = self.models.has_answer_cache();

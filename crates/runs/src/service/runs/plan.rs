@@ -100,6 +100,19 @@ impl Runs {
     pub(super) async fn plan_over(
         &self,
         tenant: &TenantId,
+        request: CreateRun,
+        suite: Option<SuiteRecord>,
+        remote: Option<RemoteAgent<'_>>,
+    ) -> Result<RunSpec, Problem> {
+        let mut spec = self.pinned(tenant, request, suite, remote).await?;
+        self.pin_deciders(&mut spec).await?;
+        Ok(spec)
+    }
+
+    /// The run with everything pinned.
+    async fn pinned(
+        &self,
+        tenant: &TenantId,
         mut request: CreateRun,
         suite: Option<SuiteRecord>,
         remote: Option<RemoteAgent<'_>>,

@@ -8,10 +8,10 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
-use touchstone_kit::money::TokenPrice;
 use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 
@@ -682,7 +682,7 @@ async fn a_call_that_is_repeated_is_unnecessary() {
     let info = ModelInfo {
         provider: "bench".to_owned(),
         model: "twice-1".to_owned(),
-        price: TokenPrice::per_million(1.0, 2.0),
+        price: Some(ModelPrice::configured(1.0, 2.0)),
         max_concurrency: 8,
         timeout: Duration::from_secs(30),
         retry: RetryPolicy::default(),

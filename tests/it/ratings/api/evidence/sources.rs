@@ -307,7 +307,7 @@ impl Compared {
             suite: found.suite.clone(),
             samples: found.samples,
             judged: 0,
-            cost_usd: NanoUsd::ZERO,
+            cost_usd: Some(NanoUsd::ZERO),
             max_cost_usd: NanoUsd(1),
             started_at: then,
             ended_at: None,

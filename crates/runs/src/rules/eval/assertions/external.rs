@@ -1,7 +1,8 @@
 //! Assertions that are decided outside of this host. Their decisions are recorded facts; what they
 //! mean for the score is computed here.
 
-use super::{AssertionResult, EPSILON, Evaluator, Finding, NoResult, clipped};
+use super::{AssertionResult, EPSILON, Evaluator, Finding, NoResult, clipped, quoted};
+use crate::rules::eval::scoring_document::checks::{CommandCheck, Similar};
 use crate::rules::eval::scoring_document::judged::{
     ClosedQuestion, Factuality, MIN, PreferredToBaseline, Rubric,
 };
@@ -86,6 +87,38 @@ impl Evaluator<'_> {
         let found = self.found(&together, |it| it.label.clone().unwrap_or_default());
         let expected = format!("the facts of: {}", clipped(&it.reference));
         Ok(Finding {
+            value: Some(together.mean),
+            ..Finding::new(together.majority, expected, Some(found))
+        })
+    }
+
+    /// The recorded similarity decides, so a graded one has the same score again.
+    pub(super) fn similar(&self, it: &Similar, place: Place<'_>) -> Result<Finding, NoResult> {
+        let similarity = self.decided(place)?.mean;
+        let min = it.min.unwrap_or(Similar::MIN);
+        let expected = match it.references().next() {
+            Some(text) if it.any_of.is_none() => {
+                format!("similarity at least {min} to {}", quoted(text))
+            }
+            _ => format!("similarity at least {min} to one of the texts"),
+        };
+        let found = format!("{similarity:.3}: {}", quoted(&self.text()?));
+        Ok(Finding {
+            score: it.graded.then_some(similarity),
+            value: Some(similarity),
+            ..Finding::new(similarity + EPSILON >= min, expected, Some(found))
+        })
+    }
+
+    pub(super) fn command(&self, it: &CommandCheck, place: Place<'_>) -> Result<Finding, NoResult> {
+        let together = self.decided(place)?;
+        let found = self.found(&together, |it| match it.holds {
+            true => format!("passed, score {}", it.score),
+            false => format!("failed, score {}", it.score),
+        });
+        let expected = format!("the command's check {} passes", quoted(&it.name));
+        Ok(Finding {
+            score: it.graded.then_some(together.mean),
             value: Some(together.mean),
             ..Finding::new(together.majority, expected, Some(found))
         })

@@ -27,7 +27,7 @@ pub(super) fn decided(
         answer: &json!("On Monday."),
         calls: &[],
         latency_ms: None,
-        cost: NanoUsd(0),
+        cost: Some(NanoUsd(0)),
         tokens: 0,
         expected: None,
         external: External {
@@ -197,7 +197,7 @@ fn a_comparison_with_the_baseline_is_left_out_without_one() {
         answer: &json!("On Monday."),
         calls: &[],
         latency_ms: None,
-        cost: NanoUsd(0),
+        cost: Some(NanoUsd(0)),
         tokens: 0,
         expected: None,
         external: External::default(),
@@ -206,4 +206,62 @@ fn a_comparison_with_the_baseline_is_left_out_without_one() {
     assert!(result.passed && (result.score - 1.0).abs() < 1e-12);
     assert_eq!(result.held(), [true, false, true]);
     assert_eq!(result.metrics(), BTreeMap::new());
+}
+
+#[rstest]
+#[case::above(0.8, json!({"value": "x"}), true, 1.0)]
+#[case::at_the_minimum(0.75, json!({"value": "x"}), true, 1.0)]
+#[case::below(0.74, json!({"value": "x"}), false, 0.0)]
+#[case::own_minimum(0.74, json!({"anyOf": ["x", "y"], "min": 0.5}), true, 1.0)]
+#[case::graded(0.6, json!({"value": "x", "graded": true}), false, 0.6)]
+#[case::negated(0.6, json!({"value": "x", "not": true}), true, 1.0)]
+#[case::graded_negated(0.6, json!({"value": "x", "graded": true, "not": true}), true, 0.4)]
+fn a_similarity_holds_from_its_minimum_on(
+    #[case] similarity: f64,
+    #[case] mut assertion: Value,
+    #[case] holds: bool,
+    #[case] score: f64,
+) {
+    assertion["type"] = json!("similar");
+    // What the decision itself says is not needed: the recorded similarity decides.
+    let decision = decision("0", "e", similarity, false);
+    let result = decided(&json!({"assertions": [assertion]}), &[decision], &[]);
+    assert_eq!(result.held(), [holds]);
+    assert!((result.score - score).abs() < 1e-9, "{}", result.score);
+}
+
+#[rstest]
+#[case::pass(true, 1.0, json!({}), true, 1.0)]
+#[case::fail(false, 0.0, json!({}), false, 0.0)]
+#[case::score_without_graded(true, 0.4, json!({}), true, 1.0)]
+#[case::graded(true, 0.4, json!({"graded": true}), true, 0.4)]
+#[case::negated(true, 1.0, json!({"not": true}), false, 0.0)]
+fn a_command_decides(
+    #[case] pass: bool,
+    #[case] said: f64,
+    #[case] mut assertion: Value,
+    #[case] holds: bool,
+    #[case] score: f64,
+) {
+    assertion["type"] = json!("command");
+    assertion["name"] = json!("short");
+    let reason = AssertionReason {
+        assertion: "0".to_owned(),
+        by: "c".to_owned(),
+        reason: "3 words".to_owned(),
+    };
+    let decisions = [decision("0", "c", said, pass)];
+    let result = decided(&json!({"assertions": [assertion]}), &decisions, &[reason]);
+    assert_eq!(result.held(), [holds]);
+    assert!((result.score - score).abs() < 1e-9, "{}", result.score);
+    let found = result.assertions[0].found.as_deref().unwrap();
+    assert!(found.ends_with("3 words"), "{found}");
+}
+
+#[rstest]
+#[case(json!({"type": "similar", "value": "x"}))]
+#[case(json!({"type": "command", "name": "x", "not": true}))]
+fn without_a_decision_there_is_no_result(#[case] assertion: Value) {
+    let result = decided(&json!({"assertions": [assertion]}), &[], &[]);
+    assert!(result.undecided && !result.passed);
 }

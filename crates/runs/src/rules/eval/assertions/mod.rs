@@ -32,8 +32,9 @@ pub struct Observed<'a> {
     /// In the order of the calls, also refused ones.
     pub calls: &'a [ToolCall],
     pub latency_ms: Option<u64>,
-    /// Cost and tokens of the attempt that gave the answer, without the judge's.
-    pub cost: NanoUsd,
+    /// Cost, unless it is unknown, and tokens of the attempt that gave the answer, without the
+    /// judge's.
+    pub cost: Option<NanoUsd>,
     pub tokens: u64,
     /// How the answer meets the suite's own expectation; absent if no assertion refers to it.
     pub expected: Option<Expectation>,
@@ -244,6 +245,7 @@ impl Evaluator<'_> {
             Check::Levenshtein(it) => self.levenshtein(it),
             Check::RougeN(it) => self.rouge_n(it),
             Check::Bleu(it) => self.bleu(it),
+            Check::Similar(it) => self.similar(it, place),
             Check::Latency(it) => Ok(self.latency(it.max_ms)),
             Check::Cost(it) => Ok(self.cost(it.max_usd)),
             Check::Tokens(it) => Ok(self.tokens(it.max)),
@@ -279,6 +281,7 @@ impl Evaluator<'_> {
                 place,
             ),
             Check::PreferredToBaseline(it) => self.preferred(it, place),
+            Check::Command(it) => self.command(it, place),
             Check::All(it) => self.all(it, place),
             Check::Any(it) => self.any(it, place),
             Check::None(it) => self.none(&it.assertions, place),
@@ -306,8 +309,9 @@ impl Evaluator<'_> {
 
     fn cost(&self, max_usd: f64) -> Finding {
         let cost = self.observed.cost;
-        let holds = NanoUsd::from_usd(max_usd).is_none_or(|max| cost <= max);
-        let found = format!("{} USD", cost.usd());
+        let max = NanoUsd::from_usd(max_usd);
+        let holds = cost.is_some_and(|cost| max.is_none_or(|max| cost <= max));
+        let found = cost.map_or_else(|| "unknown".to_owned(), |it| format!("{} USD", it.usd()));
         Finding::new(holds, format!("at most {max_usd} USD"), Some(found))
     }
 

@@ -47,7 +47,7 @@ fn of(assertion: &Assertion, answer: &Value) -> AssertionResult {
         answer,
         calls: &[],
         latency_ms: None,
-        cost: NanoUsd(0),
+        cost: Some(NanoUsd(0)),
         tokens: 0,
         expected: None,
         external: External::default(),

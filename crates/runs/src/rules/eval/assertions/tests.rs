@@ -35,7 +35,7 @@ fn evaluated(entry: &Value, answer: &Value) -> Evaluation {
         answer,
         calls: &calls,
         latency_ms: Some(1200),
-        cost: NanoUsd::from_usd(0.002).unwrap(),
+        cost: NanoUsd::from_usd(0.002),
         tokens: 500,
         expected: Some(Expectation {
             score: 1.0,

@@ -8,6 +8,7 @@ use super::{ComparisonSide, Difference, ExclusionReason};
 use crate::rules::eval::rubric::rubric;
 use crate::rules::eval::scoring::DEFAULT_PASS_SCORE;
 use crate::rules::eval::scoring_document::Check;
+use crate::rules::run::deciders::{EmbeddingsPin, decided_differently};
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::Task;
 
@@ -47,7 +48,9 @@ pub fn exclusion_rule<'a>(
             let scoring = scoring(candidate, id);
             rubric(task).is_some() || scoring.is_some_and(|it| it.has(Check::is_judged))
         };
-        (!same_judge && is_judged()).then_some(ExclusionReason::JudgeChanged)
+        let differs = !same_judge && is_judged()
+            || decided_differently(candidate.scoring, id, baseline.spec, candidate.spec);
+        differs.then_some(ExclusionReason::JudgeChanged)
     }
 }
 
@@ -65,7 +68,7 @@ pub fn differences(baseline: ComparisonSide<'_>, candidate: ComparisonSide<'_>) 
         .collect()
 }
 
-fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 17] {
+fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 19] {
     let spec = side.spec;
     let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
     let thresholds = side.suite.thresholds.unwrap_or_default();
@@ -90,6 +93,16 @@ fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 17] {
             "safetyJudge",
             json!(safety_judge.map(|judge| &judge.identity)),
         ),
+        (
+            "embeddings",
+            json!(
+                spec.deciders
+                    .embeddings
+                    .as_ref()
+                    .map(EmbeddingsPin::identity)
+            ),
+        ),
+        ("assertCommand", json!(spec.deciders.command)),
         ("modes", json!(spec.modes)),
         ("ignore", json!(spec.ignore)),
         ("temperature", json!(spec.temperature)),

@@ -469,7 +469,7 @@ fn notes(
     }
     if count(ExclusionReason::JudgeChanged) > 0 {
         notes.push(format!(
-            "the judges differ: {} that a judge decides excluded",
+            "the judges, or what else decides assertions, differ: {} excluded",
             tasks(count(ExclusionReason::JudgeChanged))
         ));
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Losses;
+use crate::rules::eval::scoring_document::checks::Similar;
 use crate::rules::eval::scoring_document::judged::MIN;
 use crate::rules::eval::scoring_document::{Assertion, Check, ScoringDocument};
 use touchstone_kit::json::canonical_text;
@@ -204,6 +205,14 @@ fn counterpart(check: &Check, own: &[Value], id: &str, losses: &mut Losses) -> O
         }
         Check::Bleu(it) => {
             json!({"type": "bleu", "value": it.value.as_ref()?, "threshold": it.min})
+        }
+        Check::Similar(it) => {
+            let texts: Vec<&str> = it.references().collect();
+            let value = match texts.as_slice() {
+                [text] => json!(text),
+                texts => json!(texts),
+            };
+            json!({"type": "similar", "value": value, "threshold": it.min.unwrap_or(Similar::MIN)})
         }
         Check::Latency(it) => json!({"type": "latency", "threshold": it.max_ms}),
         Check::Cost(it) => json!({"type": "cost", "threshold": it.max_usd}),

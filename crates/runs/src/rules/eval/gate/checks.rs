@@ -293,6 +293,14 @@ impl<'a> Checks<'a> {
                     .to_owned(),
             );
         }
+        if trials.iter().any(|run| run.deciders.command.is_some()) && !policy.allow_agent_command {
+            self.refuse(
+                Condition::NoAgentCommand,
+                "a local command decided assertions (`--assert-command`, `[assertions]`); use a \
+                 suite without assertions of the type `command`"
+                    .to_owned(),
+            );
+        }
         let missing = trials
             .iter()
             .flat_map(|run| &run.tasks)

@@ -45,7 +45,7 @@ pub struct GatePolicy {
     pub allow_partial_rerun: bool,
     /// Accept a run whose answers come from a cassette.
     pub allow_replay: bool,
-    /// Accept a run in which a local command answered for the agent.
+    /// Accept a run in which a local command answered for the agent, or decided assertions.
     pub allow_agent_command: bool,
     /// Maximum age of the evidence in seconds, counted from the end of the run, or from the
     /// recording of facts that it reuses.

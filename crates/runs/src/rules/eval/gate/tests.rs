@@ -521,7 +521,7 @@ fn a_run_with_the_cache_of_answers_is_no_more_evidence_than_a_replay() {
         answer_cache: Some(CachedAnswers {
             cached: 0,
             answers: 20,
-            cost_saved_usd: touchstone_kit::money::NanoUsd::default(),
+            cost_saved_usd: Some(touchstone_kit::money::NanoUsd::default()),
         }),
         ..passing()
     };
@@ -552,7 +552,9 @@ fn a_local_command_is_not_evidence_unless_the_policy_allows_it() {
     // Attestations of earlier versions name only the provider of the calls.
     let mut earlier = passing();
     earlier.agent.provider = Some("command".to_owned());
-    for run in [pinned, earlier] {
+    let mut asserted = passing();
+    asserted.deciders.command = Some("sha256-checks".to_owned());
+    for run in [pinned, earlier, asserted] {
         assert_eq!(conditions(&by_point(), &run), [Condition::NoAgentCommand]);
         assert_eq!(conditions(&allowing, &run), []);
     }

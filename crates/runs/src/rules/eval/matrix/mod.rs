@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::report::EvalReport;
 use super::statistics::{CONFIDENCE, TrialsByTask, by_task, mean_interval};
 use touchstone_kit::ids::{AgentId, RunId};
+use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::{holm, mcnemar, paired, quantile};
 
 /// The family-wise error of all pairs together.
@@ -56,12 +57,12 @@ pub struct MatrixRow {
     pub judged: usize,
     /// Tasks of the run.
     pub tasks: usize,
-    /// Cost of the run without the cache, in USD.
+    /// Cost of the run without the cache, in USD; `null` if it is unknown.
     pub cost_usd: Option<f64>,
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
     /// Whether no other variant has a better score for at most its cost, or its score for less.
-    /// Only variants with every task judged can be.
+    /// Only variants with every task judged and a known cost can be, and count.
     pub on_front: bool,
 }
 
@@ -114,7 +115,11 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
         .filter_map(|task| task.mean_latency())
         .collect();
     latencies.sort_by(f64::total_cmp);
-    let saved = report.answer_cache.map(|cache| cache.cost_saved_usd.usd());
+    // What the cached answers would have cost; unknown if the price is.
+    let saved = match report.answer_cache {
+        Some(cache) => cache.cost_saved_usd,
+        None => Some(NanoUsd::ZERO),
+    };
     MatrixRow {
         name: variant.name.to_owned(),
         run_id: report.run_id.clone(),
@@ -130,7 +135,8 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
         cost_usd: report
             .summary
             .total_cost_usd
-            .map(|cost| cost.usd() + saved.unwrap_or_default()),
+            .zip(saved)
+            .map(|(cost, saved)| cost.usd() + saved.usd()),
         latency_p50_ms: quantile(&latencies, 0.5),
         latency_p95_ms: quantile(&latencies, 0.95),
         on_front: false,

@@ -130,9 +130,30 @@ fn cached_answers_count_with_their_full_cost() {
     report.answer_cache = Some(CachedAnswers {
         cached: 1,
         answers: 2,
-        cost_saved_usd: NanoUsd::from_usd(0.5).unwrap(),
+        cost_saved_usd: NanoUsd::from_usd(0.5),
     });
     assert_eq!(of(&[("a", report)]).variants[0].cost_usd, Some(0.75));
+}
+
+#[test]
+fn a_variant_of_unknown_cost_is_neither_on_the_front_nor_beats_others() {
+    let mut unknown = run("run_b", &passing(2, 2), 0.0);
+    unknown.summary.total_cost_usd = None;
+    let mut saved = run("run_c", &passing(2, 2), 0.0);
+    saved.answer_cache = Some(CachedAnswers {
+        cached: 2,
+        answers: 2,
+        cost_saved_usd: None,
+    });
+    let found = of(&[
+        ("a", run("run_a", &passing(1, 2), 0.5)),
+        ("b", unknown),
+        ("c", saved),
+    ]);
+    let costs: Vec<_> = found.variants.iter().map(|it| it.cost_usd).collect();
+    assert_eq!(costs, [Some(0.5), None, None]);
+    let front: Vec<_> = found.variants.iter().map(|it| it.on_front).collect();
+    assert_eq!(front, [true, false, false]);
 }
 
 proptest! {

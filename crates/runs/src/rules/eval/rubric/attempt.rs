@@ -51,8 +51,9 @@ pub struct Attempt {
     pub samples: usize,
     /// Number of judged samples.
     pub judged: usize,
-    /// Cost of the judge so far.
-    pub cost_usd: NanoUsd,
+    /// Cost of the judge so far; absent if its price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<NanoUsd>,
     /// The cost limit.
     pub max_cost_usd: NanoUsd,
     pub started_at: Timestamp,

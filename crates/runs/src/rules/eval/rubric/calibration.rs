@@ -162,8 +162,9 @@ pub struct Calibration {
     pub interval: Option<Bounds>,
     /// Samples with tied scores.
     pub ties: Ties,
-    /// Cost of the judge.
-    pub cost_usd: NanoUsd,
+    /// Cost of the judge; absent if its price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<NanoUsd>,
     /// Time of the calibration.
     pub calibrated_at: Timestamp,
     /// When it expires.
@@ -202,7 +203,7 @@ pub fn compare(
     judge: JudgePin,
     suite: &AgentEvalSuite,
     scored: &[(&Sample, f64)],
-    cost_usd: NanoUsd,
+    cost_usd: Option<NanoUsd>,
     now: Timestamp,
 ) -> Result<Calibration, Unusable> {
     let pairs: Vec<(f64, f64)> = scored
@@ -380,7 +381,7 @@ mod tests {
             judge(),
             &suite(1),
             &scored,
-            NanoUsd(7),
+            Some(NanoUsd(7)),
             Timestamp::UNIX_EPOCH,
         )
     }

@@ -30,6 +30,8 @@ pub enum Check {
     Levenshtein(Levenshtein),
     RougeN(RougeN),
     Bleu(Bleu),
+    /// An embedding model decides it.
+    Similar(Similar),
     Latency(Latency),
     Cost(Cost),
     Tokens(Tokens),
@@ -47,13 +49,15 @@ pub enum Check {
     ContextRecall(OfContext),
     ContextRelevance(OfContext),
     PreferredToBaseline(PreferredToBaseline),
+    /// A command of the operator decides it.
+    Command(CommandCheck),
     All(Combined),
     Any(Combined),
     None(Nested),
 }
 
 /// The names of all types.
-pub const TYPES: [&str; 35] = [
+pub const TYPES: [&str; 37] = [
     "expected",
     "equals",
     "contains",
@@ -70,6 +74,7 @@ pub const TYPES: [&str; 35] = [
     "levenshtein",
     "rouge-n",
     "bleu",
+    "similar",
     "latency",
     "cost",
     "tokens",
@@ -86,6 +91,7 @@ pub const TYPES: [&str; 35] = [
     "context-recall",
     "context-relevance",
     "preferred-to-baseline",
+    "command",
     "all",
     "any",
     "none",
@@ -124,6 +130,7 @@ impl Check {
             Self::Levenshtein(_) => "levenshtein",
             Self::RougeN(_) => "rouge-n",
             Self::Bleu(_) => "bleu",
+            Self::Similar(_) => "similar",
             Self::Latency(_) => "latency",
             Self::Cost(_) => "cost",
             Self::Tokens(_) => "tokens",
@@ -140,6 +147,7 @@ impl Check {
             Self::ContextRecall(_) => "context-recall",
             Self::ContextRelevance(_) => "context-relevance",
             Self::PreferredToBaseline(_) => "preferred-to-baseline",
+            Self::Command(_) => "command",
             Self::All(_) => "all",
             Self::Any(_) => "any",
             Self::None(_) => "none",
@@ -148,7 +156,7 @@ impl Check {
 
     /// Whether it is decided outside of this host, by a judge, another model or a command.
     pub fn is_external(&self) -> bool {
-        self.is_judged()
+        self.is_judged() || matches!(self, Self::Similar(_) | Self::Command(_))
     }
 
     /// Whether a judge decides it.
@@ -469,6 +477,46 @@ impl Bleu {
     pub fn references(&self) -> impl Iterator<Item = &str> {
         references(self.value.as_ref(), self.any_of.as_ref())
     }
+}
+
+/// Similarity of meaning, by the vectors of an embedding model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Similar {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The most similar one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any_of: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub graded: bool,
+}
+
+impl Similar {
+    /// As promptfoo.
+    pub const MIN: f64 = 0.75;
+
+    pub fn references(&self) -> impl Iterator<Item = &str> {
+        references(self.value.as_ref(), self.any_of.as_ref())
+    }
+}
+
+/// A check that a command of the operator knows by its name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CommandCheck {
+    pub name: String,
+    /// Anything; the command gets it as it is.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub config: Option<Value>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub graded: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

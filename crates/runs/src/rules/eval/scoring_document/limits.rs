@@ -8,6 +8,11 @@ use super::checks;
 pub const MAX_ASSERTIONS: usize = 200;
 /// Levels of combinators.
 pub const MAX_NESTING: usize = 8;
+/// References of `similar`, and bytes of all of them: each one is a call's tokens.
+pub const MAX_REFERENCES: usize = 32;
+pub const MAX_REFERENCE_BYTES: usize = 64 * 1024;
+/// Bytes of the name of a `command`.
+pub const MAX_COMMAND_NAME: usize = 200;
 /// Names of metrics of one document.
 pub const MAX_METRICS: usize = 100;
 /// Characters of a metric's name.

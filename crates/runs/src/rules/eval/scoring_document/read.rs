@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::checks::{Check, Operator, TYPES};
-use super::limits::{MAX_ASSERTIONS, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING, compile};
+use super::limits::{
+    MAX_ASSERTIONS, MAX_COMMAND_NAME, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING,
+    MAX_REFERENCE_BYTES, MAX_REFERENCES, compile,
+};
 use super::read_judged::{check_judged, missing_context};
 use super::{Assertion, ScoringDocument, VERSION, path};
 use touchstone_kit::ids::TaskId;
@@ -399,8 +402,17 @@ fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
         | Check::ContextRecall(_)
         | Check::ContextRelevance(_)
         | Check::PreferredToBaseline(_) => check_judged(check, at, faults),
-        Check::Levenshtein(_) | Check::RougeN(_) | Check::Bleu(_) => {
+        Check::Levenshtein(_) | Check::RougeN(_) | Check::Bleu(_) | Check::Similar(_) => {
             check_similarity(check, at, faults);
+        }
+        Check::Command(it) => {
+            text(&it.name, "name", faults);
+            if it.name.len() > MAX_COMMAND_NAME {
+                faults.add(
+                    format!("{at}/name"),
+                    format!("is longer than {MAX_COMMAND_NAME} bytes"),
+                );
+            }
         }
         Check::Cost(it) => {
             if it.max_usd < 0.0 {
@@ -441,6 +453,22 @@ fn check_similarity(check: &Check, at: &str, faults: &mut Faults) {
             (it.value.is_some(), it.any_of.as_ref(), it.min)
         }
         Check::Bleu(it) => (it.value.is_some(), it.any_of.as_ref(), it.min),
+        Check::Similar(it) => {
+            let bytes: usize = it.references().map(str::len).sum();
+            if it.references().count() > MAX_REFERENCES || bytes > MAX_REFERENCE_BYTES {
+                faults.add(
+                    at,
+                    format!(
+                        "compares with more than {MAX_REFERENCES} texts or {MAX_REFERENCE_BYTES} \
+                         bytes"
+                    ),
+                );
+            }
+            if it.references().any(|text| text.trim().is_empty()) {
+                faults.add(at, "compares with an empty text");
+            }
+            (it.value.is_some(), it.any_of.as_ref(), it.min)
+        }
         _ => return,
     };
     one_of(has_value, any_of.map(Vec::len), at, faults);

@@ -70,7 +70,9 @@ pub struct TaskDetails {
     /// read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transcript_incomplete: bool,
-    pub cost_usd: NanoUsd,
+    /// Absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<NanoUsd>,
     /// Whether cost and tokens are estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
@@ -163,7 +165,7 @@ pub fn task_details(
         transcript: log.entries,
         content_deleted: log.content_deleted,
         transcript_incomplete: log.is_incomplete,
-        cost_usd: facts.cost,
+        cost_usd: facts.cost.known(),
         cost_estimated: facts.usage_estimated,
         tokens: facts.tokens,
         latency_ms: facts.latency_ms,
@@ -201,7 +203,7 @@ fn assertions(
         answer,
         calls: &calls,
         latency_ms: facts.latency_ms,
-        cost: facts.attempt_cost,
+        cost: facts.attempt_cost.known(),
         tokens: facts.attempt_tokens,
         expected: Some(expectation(task, answer, measure.ignore, met, thresholds)),
         external: External {

@@ -65,7 +65,9 @@ pub enum Step {
         model: String,
         input_tokens: u64,
         output_tokens: u64,
-        cost_usd: NanoUsd,
+        /// Absent if the price is unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<NanoUsd>,
         /// Whether the judge made it.
         by_judge: bool,
     },

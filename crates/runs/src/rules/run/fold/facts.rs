@@ -10,6 +10,40 @@ use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{AssertionDecision, Event, ExtensionEvent, JudgeVote};
 use touchstone_openwop::summary::SafetyFinding;
 
+/// A sum of costs. It is unknown if the cost of any call is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// The sum of the known ones.
+    pub at_least: NanoUsd,
+    /// Number of calls whose cost is unknown.
+    pub unknown: u64,
+}
+
+impl Cost {
+    pub(super) fn count(&mut self, cost: Option<NanoUsd>) {
+        match cost {
+            Some(cost) => self.at_least = self.at_least + cost,
+            None => self.unknown = self.unknown.saturating_add(1),
+        }
+    }
+
+    /// The whole sum, if it is known.
+    pub fn known(self) -> Option<NanoUsd> {
+        (self.unknown == 0).then_some(self.at_least)
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            at_least: self.at_least + other.at_least,
+            unknown: self.unknown.saturating_add(other.unknown),
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskFacts {
     /// 0.0..=1.0; 0 until scored.
@@ -18,11 +52,11 @@ pub struct TaskFacts {
     /// Whether `eval.scored` is recorded. A scored task is never judged again.
     pub scored: bool,
     /// Sum of its `provider.usage`, including attempts that were cut off.
-    pub cost: NanoUsd,
+    pub cost: Cost,
     /// All its tokens, including attempts that were cut off.
     pub tokens: u64,
     /// Cost and tokens of the attempt that counts, without the judge's.
-    pub attempt_cost: NanoUsd,
+    pub attempt_cost: Cost,
     pub attempt_tokens: u64,
     /// Whether cost or tokens are partly estimated by size, because the endpoint reported no usage.
     pub usage_estimated: bool,
@@ -31,7 +65,7 @@ pub struct TaskFacts {
     /// Those that came from the cache of model answers.
     pub cached_answers: u64,
     /// What those would have cost.
-    pub cost_saved: NanoUsd,
+    pub cost_saved: Cost,
     /// All its tool calls, including attempts that were cut off.
     pub tool_calls: u64,
     /// All its retries, including attempts that were cut off.
@@ -60,7 +94,7 @@ pub struct TaskFacts {
     /// agent-evaluation, order of events).
     pub before_judge: bool,
     /// The judge's part of the cost.
-    pub judge_cost: NanoUsd,
+    pub judge_cost: Cost,
     /// Whether each of its assertions holds, in the order of the scoring document.
     pub assertions: Vec<bool>,
     /// The values of the named metrics of its assertions, 0.0..=1.0.
@@ -90,7 +124,7 @@ impl TaskFacts {
                 self.unjudged = None;
                 self.failed = None;
                 self.safety_findings = None;
-                self.attempt_cost = NanoUsd::default();
+                self.attempt_cost = Cost::default();
                 self.attempt_tokens = 0;
                 self.before_judge = false;
             }
@@ -115,7 +149,7 @@ impl TaskFacts {
             Event::UsageEstimated(_) => self.usage_estimated = true,
             Event::AnswerCached(cached) => {
                 self.cached_answers += 1;
-                self.cost_saved = self.cost_saved + cached.cost_saved_usd;
+                self.cost_saved.count(cached.cost_saved_usd);
             }
             _ => {}
         }
@@ -134,11 +168,11 @@ pub struct EvalFacts {
     /// Tasks with an `eval.scored`.
     pub scored_count: usize,
     /// Sum of all `provider.usage`.
-    pub total_cost: NanoUsd,
+    pub total_cost: Cost,
     /// Sum of all tokens.
     pub total_tokens: u64,
     /// The judge's part of the cost.
-    pub judge_cost: NanoUsd,
+    pub judge_cost: Cost,
     /// The events of the run's kind with their times, in order. The kind folds them.
     pub extension: Vec<(ExtensionEvent, Timestamp)>,
     /// Number of unreadable events in the log, without those that only the run's kind can read.
@@ -156,7 +190,7 @@ impl EvalFacts {
             .filter(|task| task.reused_from.is_none());
         own.fold(Spending::default(), |sum, task| Spending {
             tokens: sum.tokens.saturating_add(task.tokens),
-            cost: sum.cost + task.cost,
+            cost: sum.cost + task.cost.at_least,
             tool_calls: sum.tool_calls + task.tool_calls,
             retries: sum.retries + task.all_retries,
         })

@@ -5,7 +5,7 @@
 
 mod facts;
 
-pub use facts::{EvalFacts, TaskFacts};
+pub use facts::{Cost, EvalFacts, TaskFacts};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -332,23 +332,23 @@ impl RunState {
         );
         let cost = usage.cost_estimate_usd;
         let eval = &mut self.eval;
-        eval.total_cost = eval.total_cost + cost;
+        eval.total_cost.count(cost);
         eval.total_tokens = eval.total_tokens.saturating_add(usage.total_tokens);
         let mut of_judge = false;
         if let Some(task) = self.task(node) {
             of_judge = task.before_judge;
             task.answers += 1;
-            task.cost = task.cost + cost;
+            task.cost.count(cost);
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
             if of_judge {
-                task.judge_cost = task.judge_cost + cost;
+                task.judge_cost.count(cost);
             } else {
-                task.attempt_cost = task.attempt_cost + cost;
+                task.attempt_cost.count(cost);
                 task.attempt_tokens = task.attempt_tokens.saturating_add(usage.total_tokens);
             }
         }
         if of_judge {
-            self.eval.judge_cost = self.eval.judge_cost + cost;
+            self.eval.judge_cost.count(cost);
         } else if self
             .model
             .as_ref()
@@ -397,7 +397,7 @@ mod tests {
             input_tokens: u64::MAX,
             output_tokens: u64::MAX,
             total_tokens: u64::MAX,
-            cost_estimate_usd: NanoUsd(u64::MAX),
+            cost_estimate_usd: Some(NanoUsd(u64::MAX)),
             currency: "USD".to_owned(),
             cache_read_tokens: None,
             node_id: None,
@@ -410,5 +410,30 @@ mod tests {
         assert_eq!((spent.tokens, spent.cost), (u64::MAX, NanoUsd(u64::MAX)));
         assert_eq!(state.eval.total_tokens, u64::MAX);
         assert_eq!(state.tokens, (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn a_sum_with_an_unknown_cost_is_unknown() {
+        let usage = |cost: Option<u64>| {
+            Event::ProviderUsage(ProviderUsage {
+                provider: "probe".to_owned(),
+                model: "probe".to_owned(),
+                input_tokens: 1,
+                output_tokens: 1,
+                total_tokens: 2,
+                cost_estimate_usd: cost.map(NanoUsd),
+                currency: "USD".to_owned(),
+                cache_read_tokens: None,
+                node_id: None,
+            })
+        };
+        let mut state = RunState::default();
+        for (n, cost, task) in [(1, Some(3), "a"), (2, Some(0), "a"), (3, None, "b")] {
+            state.record(n, &usage(cost), Some(&task.into()), Timestamp::UNIX_EPOCH);
+        }
+        let cost = |task: &str| state.eval.tasks[&TaskId::from(task)].cost.known();
+        assert_eq!((cost("a"), cost("b")), (Some(NanoUsd(3)), None));
+        assert_eq!(state.eval.total_cost.known(), None);
+        assert_eq!(state.eval.own_spending().cost, NanoUsd(3));
     }
 }

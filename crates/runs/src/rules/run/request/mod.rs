@@ -7,6 +7,7 @@ mod budget;
 mod options;
 mod parse;
 mod plan;
+pub mod prices;
 pub mod selection;
 #[cfg(test)]
 mod tests;

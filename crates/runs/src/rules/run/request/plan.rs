@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::parse::CreateRun;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::kind::{KindPlan, PlanKind};
+use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, PinnedJudge, RunSpec, Work,
 };
@@ -44,6 +45,9 @@ pub struct HostLimits {
     pub max_tasks_per_suite: usize,
     /// Maximum cost of one run.
     pub max_cost_per_suite: Option<NanoUsd>,
+    /// Whether the operator set it. Such a limit refuses runs whose cost is unknown; the default
+    /// does not, so that models without a price work.
+    pub is_max_cost_set: bool,
     /// Longest duration of a run.
     pub max_run_duration_ms: u64,
     /// Maximum number of node executions of a workflow run.
@@ -183,6 +187,7 @@ pub fn plan(
         // The host's ceiling stops the run; the suite's `maxCostUsd` is a pass criterion and does
         // not.
         cost_ceiling: limits.max_cost_per_suite,
+        prices: None,
         budget: BudgetSpec {
             advisory: limits.advisory_budgets && !request.budget.is_empty(),
             ..request.budget
@@ -192,6 +197,7 @@ pub fn plan(
         facts_recorded_at: None,
         partial_rerun: None,
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
+        deciders: Deciders::default(),
         execution: ExecutionPin::default(),
     };
     Ok(request

@@ -152,6 +152,7 @@ fn limits() -> HostLimits {
     HostLimits {
         max_tasks_per_suite: 2,
         max_cost_per_suite: NanoUsd::from_usd(25.0),
+        is_max_cost_set: false,
         max_run_duration_ms: 60_000,
         default_concurrency: 4,
         max_concurrency: 8,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tracing::error;
 
 use crate::rules::eval::scoring_document::{Check, EffectiveScoring, ScoringDocument};
+use crate::rules::run::deciders::{Decider, Deciders};
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::service::executor::WorkEnd;
 use crate::service::executor::control::Stop;
@@ -18,6 +19,7 @@ use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::library;
 use crate::service::library::LoadedAgent;
 use crate::service::run_writer::RunWriter;
+use touchstone_agents::ports::assertions::AssertionProgram;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_host::service::fault::chain;
@@ -37,6 +39,10 @@ pub struct RunContext {
     pub(super) judge: Option<RunJudge>,
     /// The answers of the baseline, if assertions compare with them.
     pub(super) baseline: Option<BaselineAnswers>,
+    /// The embedding model of `similar`, if the run needs one.
+    pub(super) embeddings: Option<ModelBinding>,
+    /// The program of `command`, if the run needs one.
+    pub(super) program: Option<Arc<dyn AssertionProgram>>,
     pub(super) live: Option<Arc<dyn LiveTools>>,
     pub meter: RunMeter,
 }
@@ -76,6 +82,7 @@ impl EvalExecutor {
         let judge = self
             .judge_of(spec, &suite, scoring.as_deref())
             .map_err(failed)?;
+        self.check_deciders(spec).map_err(failed)?;
         let live = self.live_tools_of(spec).map_err(failed)?;
         let tasks = suite
             .tasks
@@ -94,6 +101,8 @@ impl EvalExecutor {
             judge,
             baseline: self.baseline_answers(run, spec, &scoring).await?,
             scoring,
+            embeddings: self.models.embeddings(),
+            program: self.models.assertion_program(),
             live,
             meter: RunMeter::new(spec, writer),
         })
@@ -190,6 +199,29 @@ impl EvalExecutor {
              a new run"
         );
         Err(RunError::new("model_changed", message))
+    }
+
+    /// Whether the run's assertions are decided by what it was created for.
+    fn check_deciders(&self, spec: &EvalSpec) -> Result<(), RunError> {
+        let program = self.models.assertion_program();
+        let now = Deciders {
+            embeddings: self.models.embeddings().map(|it| it.identity().into()),
+            command: program.map(|it| it.digest().to_owned()),
+        };
+        let Some(decider) = spec.deciders.changed(&now) else {
+            return Ok(());
+        };
+        let message = match decider {
+            Decider::Embeddings => {
+                "the run was created with an embedding model that is not configured now; start a \
+                 new run"
+            }
+            Decider::Command => {
+                "the run was created with a command for assertions that is not allowed now; start \
+                 a new run"
+            }
+        };
+        Err(RunError::new(decider.changed(), message))
     }
 
     /// The live tools, if the run uses them.

@@ -14,6 +14,7 @@ use crate::rules::eval::scoring_document::{Assertion, Check, EffectiveScoring};
 use crate::service::examination::Examination;
 use crate::service::executor::eval::baseline::BaselineAnswers;
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::deciding::{self, Attempt};
 use crate::service::executor::eval::judging::JUDGE_MISSING;
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::ports::agent::EventSink;
@@ -88,6 +89,7 @@ pub(super) async fn decide(
     task: &Task,
     scoring: Option<&EffectiveScoring<'_>>,
     output: &Value,
+    attempt: Attempt<'_>,
     sink: &TranscriptSink<impl EventSink>,
 ) -> Result<External, String> {
     let mut needed = scoring.map(EffectiveScoring::external).unwrap_or_default();
@@ -97,6 +99,7 @@ pub(super) async fn decide(
         context,
         task,
         output,
+        attempt,
         sink,
     };
     let answers = needed.iter().map(|(place, assertion)| async move {
@@ -125,6 +128,7 @@ struct Asking<'a, S> {
     context: &'a RunContext,
     task: &'a Task,
     output: &'a Value,
+    attempt: Attempt<'a>,
     sink: &'a TranscriptSink<S>,
 }
 
@@ -145,6 +149,17 @@ impl<S: EventSink> Asking<'_, S> {
     ) -> Result<Vec<(String, Decided)>, String> {
         match &assertion.check {
             check if check.is_judged() => self.judged(place, check).await,
+            Check::Similar(it) => {
+                let asked = (place, it);
+                let (task, output) = (self.task, self.output);
+                let decided = deciding::similar(self.context, task, output, asked, self.sink).await;
+                Ok(vec![decided?])
+            }
+            Check::Command(it) => {
+                let (task, output) = (self.task, self.output);
+                let decided = deciding::command(self.context, task, output, it, self.attempt).await;
+                Ok(vec![decided?])
+            }
             // Every other type is decided by this host.
             _ => Err(JUDGE_MISSING.to_owned()),
         }

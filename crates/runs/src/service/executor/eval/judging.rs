@@ -14,9 +14,11 @@ use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, PinnedJudge};
+use crate::rules::run::request::prices::PRICE_UNKNOWN;
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::deciding::Attempt;
 use crate::service::executor::eval::external::{self, External};
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::judge::judge as judge_output;
@@ -213,7 +215,13 @@ pub(super) async fn judge_result(
         reasons,
         votes,
     } = tally(votes);
-    let external = match external::decide(context, task, scoring.as_ref(), &output, sink).await {
+    let calls = sink.calls();
+    let attempt = Attempt {
+        calls: &calls,
+        latency_ms: result.latency_ms,
+    };
+    let external = external::decide(context, task, scoring.as_ref(), &output, attempt, sink);
+    let external = match external.await {
         Ok(external) => external,
         Err(reason) => return unjudged(context, reason),
     };
@@ -225,7 +233,7 @@ pub(super) async fn judge_result(
         complied,
         external,
     };
-    score_output(context, task, result, sink.calls(), judged)
+    score_output(context, task, result, calls, judged)
 }
 
 /// The decisions of every judge about a rubric. The first judge also gets the questions beyond the
@@ -324,11 +332,16 @@ fn score_output(
         let facts = state.eval.tasks.get(&task.task_id);
         facts.map_or_else(Default::default, |it| (it.attempt_cost, it.attempt_tokens))
     });
+    // The run was refused if the price was unknown then, but a resumed run may have other prices.
+    if cost.known().is_none() && scoring.has(|check| matches!(check, Check::Cost(_))) {
+        let reason = PRICE_UNKNOWN.to_owned();
+        return TaskOutcome::Unjudged { reason };
+    }
     let observed = Observed {
         answer: output,
         calls: &calls,
         latency_ms: Some(result.latency_ms),
-        cost,
+        cost: cost.known(),
         tokens,
         expected: Some(expected),
         external: external.observed(),

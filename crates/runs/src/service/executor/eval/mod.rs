@@ -7,6 +7,7 @@ pub mod baseline;
 pub mod budget;
 pub mod conclusion;
 pub mod context;
+pub mod deciding;
 pub mod external;
 pub mod judging;
 pub mod kind;

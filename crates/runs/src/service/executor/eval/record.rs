@@ -166,7 +166,7 @@ pub(super) fn record_score(
         task_id: id.clone(),
         score,
         passed,
-        cost_usd: Some(cost),
+        cost_usd: cost.known(),
         latency_ms: Some(measurements.latency_ms),
         schema_valid: measurements.schema_valid,
         safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),

@@ -9,10 +9,12 @@ use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likel
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::suite_rules::SuiteRef;
-use crate::rules::run::record::JudgePin;
+use crate::rules::run::record::{JudgePin, ModelPin};
+use crate::rules::run::request::prices::PRICE_UNKNOWN;
 use crate::service::runs::Runs;
 use crate::service::runs::calibrations::work::{LEASE, Work};
 use crate::store;
+use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
@@ -69,11 +71,18 @@ impl Runs {
             Problem::validation("suite", "the suite has no rubrics and no judged assertions")
         })?;
         let bound = bound(request.max_cost, self.limits.max_cost_per_suite)?;
-        let costs = models.iter().map(|model| {
-            let price = model.model.info().price;
-            likely_cost(&paired, scoring.as_deref(), price)
-        });
-        check_cost(costs.fold(NanoUsd::ZERO, |sum, cost| sum + cost), bound)?;
+        let mut likely = Some(NanoUsd::ZERO);
+        for model in &models {
+            let price = model.model.info().price.as_ref().map(ModelPrice::tokens);
+            if price.is_none() && request.max_cost.is_some() {
+                return Err(unpriced(&judge.model));
+            }
+            let cost = price.map(|price| likely_cost(&paired, scoring.as_deref(), price));
+            likely = likely.zip(cost).map(|(sum, cost)| sum + cost);
+        }
+        if let Some(likely) = likely {
+            check_cost(likely, bound)?;
+        }
         if paired.len() < MIN_SAMPLES {
             self.check_replacement(caller, &judge).await?;
         }
@@ -84,7 +93,7 @@ impl Runs {
             suite: document.reference(),
             samples: paired.len(),
             judged: 0,
-            cost_usd: NanoUsd::ZERO,
+            cost_usd: likely.map(|_| NanoUsd::ZERO),
             max_cost_usd: bound,
             started_at: self.clock.now(),
             ended_at: None,
@@ -234,6 +243,18 @@ fn check_cost(likely: NanoUsd, bound: NanoUsd) -> Result<(), Problem> {
             bound.usd()
         ),
     ))
+}
+
+fn unpriced(judge: &ModelPin) -> Problem {
+    Problem::validation(
+        "maxCostUsd",
+        format!(
+            "`maxCostUsd` cannot be enforced, because the price of the judge `{}` is unknown; set \
+             `input_usd_per_mtok` and `output_usd_per_mtok` of `[judge]`, or leave `maxCostUsd` out",
+            judge.model
+        ),
+    )
+    .with("reason", PRICE_UNKNOWN)
 }
 
 fn unusable(fault: Unusable) -> Problem {

@@ -354,13 +354,17 @@ impl Work {
                 (Outcome::Refused, format!("{code}{reason}"))
             }
         };
+        let cost = attempt.cost_usd.map_or_else(
+            || "cost unknown".to_owned(),
+            |cost| format!("cost {:.6} USD", cost.usd()),
+        );
         Decision {
             at: attempt.ended_at.unwrap_or(attempt.started_at),
             principal: self.caller.principal.clone(),
             action: "judge:calibrate".to_owned(),
             resource: attempt.judge.identity.clone(),
             outcome,
-            reasons: vec![found, format!("cost {:.6} USD", attempt.cost_usd.usd())],
+            reasons: vec![found, cost],
             decided_on: None,
             run_id: None,
         }
@@ -378,6 +382,7 @@ pub(super) fn interrupted() -> Problem {
 /// Costs outside of any run. No events are recorded: samples are content.
 struct Account {
     budget: Mutex<Budget>,
+    is_priced: bool,
     settled: Notify,
     judged: AtomicUsize,
     store: Arc<Database>,
@@ -394,6 +399,7 @@ impl Account {
         let term = LeaseTerm::new(work.leased_at, LEASE);
         Self {
             budget: Mutex::new(Budget::new(limits, Spending::default())),
+            is_priced: work.models.iter().all(|it| it.model.info().price.is_some()),
             settled: Notify::new(),
             judged: AtomicUsize::new(0),
             store: work.store.clone(),
@@ -406,8 +412,9 @@ impl Account {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spent(&self) -> NanoUsd {
-        self.budget().spent().cost
+    /// `None` if the price is unknown.
+    fn spent(&self) -> Option<NanoUsd> {
+        self.is_priced.then(|| self.budget().spent().cost)
     }
 
     fn copy_to(&self, attempt: &mut Attempt) {

@@ -135,6 +135,20 @@ fn deterministic(
         }
         "rouge-n" => json!({"type": kind, "value": text(value)?, "min": share(threshold, 0.75)?}),
         "bleu" => json!({"type": kind, "value": text(value)?, "min": share(threshold, 0.5)?}),
+        "similar" => {
+            let min = share(threshold, 0.75)?;
+            match value {
+                Some(Value::Array(items)) => {
+                    let texts: Option<Vec<String>> = items.iter().map(scalar).collect();
+                    let texts =
+                        texts.filter(|it| !it.is_empty() && it.iter().all(|it| !it.is_empty()));
+                    let texts = texts
+                        .ok_or_else(|| " has a value that is not a list of texts".to_owned())?;
+                    json!({"type": kind, "anyOf": texts, "min": min})
+                }
+                value => json!({"type": kind, "value": text(value)?, "min": min}),
+            }
+        }
         "latency" => match threshold.and_then(at_least_zero) {
             Some(milliseconds) => json!({"type": kind, "maxMs": milliseconds}),
             None => return Err(" without a threshold in milliseconds".to_owned()),

@@ -40,10 +40,7 @@ tests:
     assert_eq!(it.agents.len(), 2);
     assert_lost(
         &it,
-        &[
-            "type \"similar\"",
-            "`providers` (openai:gpt-4o-mini, anthropic:messages:claude-haiku)",
-        ],
+        &["`providers` (openai:gpt-4o-mini, anthropic:messages:claude-haiku)"],
     );
 }
 

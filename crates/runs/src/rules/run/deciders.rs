@@ -1,0 +1,242 @@
+//! What decides assertions besides this host and the judge: an embedding model, and a command of the
+//! operator. Both are pinned when a run is created, so that one run never has decisions of two.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
+use crate::rules::run::record::{EvalSpec, ModelPin};
+use touchstone_agents::rules::EndpointPin;
+use touchstone_agents::rules::ModelIdentity;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::TaskId;
+use touchstone_kit::integrity;
+use touchstone_kit::json::canonical_text;
+
+/// The pins of a run; empty if it has no such assertions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deciders {
+    /// The embedding model of `similar`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<EmbeddingsPin>,
+    /// `sha256-<base64>` of the command line of `command`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// An embedding model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EmbeddingsPin {
+    #[serde(flatten)]
+    pub model: ModelPin,
+    /// Its endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+}
+
+impl From<ModelIdentity> for EmbeddingsPin {
+    fn from(identity: ModelIdentity) -> Self {
+        Self {
+            model: identity.model,
+            endpoint: identity.endpoint,
+        }
+    }
+}
+
+/// Separates these digests from all others.
+const EMBEDDINGS_RECIPE: &str = "touchstone:embeddings:v1";
+
+impl EmbeddingsPin {
+    /// `sha256-<base64>` over everything that determines a similarity. As with judges, the endpoint
+    /// is pinned beside it.
+    pub fn identity(&self) -> String {
+        let document = json!({"recipe": EMBEDDINGS_RECIPE, "model": self.model});
+        integrity::of(canonical_text(&document).as_bytes())
+    }
+}
+
+/// A kind of decider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decider {
+    Embeddings,
+    Command,
+}
+
+impl Decider {
+    const fn of(check: &Check) -> Option<Self> {
+        match check {
+            Check::Similar(_) => Some(Self::Embeddings),
+            Check::Command(_) => Some(Self::Command),
+            _ => None,
+        }
+    }
+
+    /// The label of a run that needs it and has none.
+    pub const fn missing(self) -> &'static str {
+        match self {
+            Self::Embeddings => "embeddings_missing",
+            Self::Command => "assert_command_missing",
+        }
+    }
+
+    /// The label of a run that was created with another one.
+    pub const fn changed(self) -> &'static str {
+        match self {
+            Self::Embeddings => "embeddings_changed",
+            Self::Command => "assert_command_changed",
+        }
+    }
+}
+
+impl Deciders {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn has(&self, decider: Decider) -> bool {
+        match decider {
+            Decider::Embeddings => self.embeddings.is_some(),
+            Decider::Command => self.command.is_some(),
+        }
+    }
+
+    /// The pins of a run of these tasks, out of what is available now.
+    ///
+    /// # Errors
+    /// `validation_error` if something is needed and not available.
+    pub fn needed(
+        self,
+        scoring: Option<&ScoringDocument>,
+        tasks: &[TaskId],
+    ) -> Result<Self, Problem> {
+        let mut pinned = Self::default();
+        for task in tasks {
+            let Some(entry) = scoring.and_then(|it| it.of_task(task)) else {
+                continue;
+            };
+            for decider in [Decider::Embeddings, Decider::Command] {
+                if !entry.has(|check| Decider::of(check) == Some(decider)) {
+                    continue;
+                }
+                if !self.has(decider) {
+                    return Err(missing(decider, task));
+                }
+                match decider {
+                    Decider::Embeddings => pinned.embeddings.clone_from(&self.embeddings),
+                    Decider::Command => pinned.command.clone_from(&self.command),
+                }
+            }
+        }
+        Ok(pinned)
+    }
+
+    /// The first one that is pinned and differs from what is available now.
+    pub fn changed(&self, now: &Self) -> Option<Decider> {
+        if self.embeddings.is_some() && self.embeddings != now.embeddings {
+            return Some(Decider::Embeddings);
+        }
+        let is_other = self.command.is_some() && self.command != now.command;
+        is_other.then_some(Decider::Command)
+    }
+}
+
+fn missing(decider: Decider, task: &TaskId) -> Problem {
+    let message = match decider {
+        Decider::Embeddings => format!(
+            "task `{task}` has the assertion `similar`, and no embedding model is configured; \
+             configure one (`[embeddings]`, --embeddings-url), or leave such tasks out"
+        ),
+        Decider::Command => format!(
+            "task `{task}` has the assertion `command`, and no command is allowed to decide it; \
+             the operator can allow one (`[assertions] command`, --assert-command), or leave such \
+             tasks out"
+        ),
+    };
+    Problem::validation("evalSuiteRef", message).with("reason", decider.missing())
+}
+
+/// Whether the decisions about a task of two runs have different deciders.
+pub fn decided_differently(
+    scoring: Option<&ScoringDocument>,
+    task: &TaskId,
+    one: &EvalSpec,
+    other: &EvalSpec,
+) -> bool {
+    let Some(entry) = scoring.and_then(|it| it.of_task(task)) else {
+        return false;
+    };
+    let identity = |spec: &EvalSpec| {
+        spec.deciders
+            .embeddings
+            .as_ref()
+            .map(EmbeddingsPin::identity)
+    };
+    entry.has(|check| match Decider::of(check) {
+        Some(Decider::Embeddings) => identity(one) != identity(other),
+        Some(Decider::Command) => one.deciders.command != other.deciders.command,
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn scoring(assertions: &Value) -> ScoringDocument {
+        serde_json::from_value(json!({"scoringVersion": 1, "suiteId": "a.evals.b",
+            "tasks": {"t": {"assertions": assertions}}}))
+        .unwrap()
+    }
+
+    fn available() -> Deciders {
+        Deciders {
+            embeddings: Some(EmbeddingsPin {
+                model: ModelPin {
+                    provider: "openai".to_owned(),
+                    model: "embed-1".to_owned(),
+                },
+                endpoint: None,
+            }),
+            command: Some("sha256-c".to_owned()),
+        }
+    }
+
+    #[rstest]
+    #[case::similar(json!([{"type": "similar", "value": "x"}]), true, false)]
+    #[case::command(json!([{"type": "command", "name": "x"}]), false, true)]
+    #[case::nested(json!([{"type": "any", "assertions": [
+        {"type": "command", "name": "x"}, {"type": "similar", "value": "x"}]}]), true, true)]
+    #[case::neither(json!([{"type": "refusal"}]), false, false)]
+    fn only_what_is_needed_is_pinned_and_what_is_missing_is_refused(
+        #[case] assertions: Value,
+        #[case] embeddings: bool,
+        #[case] command: bool,
+    ) {
+        let (document, tasks) = (scoring(&assertions), ["t".into()]);
+        let pinned = available().needed(Some(&document), &tasks).unwrap();
+        assert_eq!(pinned.embeddings.is_some(), embeddings);
+        assert_eq!(pinned.command.is_some(), command);
+        let refused = Deciders::default().needed(Some(&document), &tasks);
+        assert_eq!(refused.is_err(), embeddings || command);
+        // Other tasks need nothing.
+        let others = Deciders::default().needed(Some(&document), &["u".into()]);
+        assert!(others.unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_pinned_decider_must_not_change() {
+        let pinned = available();
+        assert_eq!(pinned.changed(&available()), None);
+        assert_eq!(Deciders::default().changed(&available()), None);
+        let mut now = available();
+        now.command = Some("sha256-d".to_owned());
+        assert_eq!(pinned.changed(&now), Some(Decider::Command));
+        now.embeddings = None;
+        assert_eq!(pinned.changed(&now), Some(Decider::Embeddings));
+    }
+}
