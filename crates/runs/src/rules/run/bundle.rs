@@ -197,7 +197,13 @@ pub fn has_task_content(kind: &str) -> bool {
         // A type that this version does not know.
         None => true,
         Some(members) => {
-            let of_task = ["agent.", "ai.", "touchstone.judge."];
+            let of_task = [
+                "agent.",
+                "ai.",
+                "touchstone.judge.",
+                "touchstone.turn.",
+                "touchstone.user.",
+            ];
             !members.is_empty() && of_task.iter().any(|family| kind.starts_with(family))
         }
     }
@@ -242,6 +248,9 @@ fn content(kind: &str, is_eval: bool) -> Option<&'static [&'static str]> {
         "agent.decided" => &["decision"],
         "agent.handoff" => &["reason"],
         "touchstone.judge.reasoned" => &["reasons"],
+        "touchstone.turn.answered" => &["answer"],
+        "touchstone.user.said" => &["text"],
+        "touchstone.user.stopped" => &["note"],
         "run.failed"
         | "run.resumed"
         | "node.started"
@@ -322,6 +331,11 @@ mod tests {
         json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
     #[case("touchstone.judge.reasoned", json!({"taskId": "t1", "reasons": ["canary"]}),
         json!({"taskId": "t1", "reasons": [REDACTED]}))]
+    #[case("touchstone.turn.answered", json!({"turn": 1, "answer": "canary"}),
+        json!({"turn": 1, "answer": REDACTED}))]
+    #[case("touchstone.user.said", json!({"turn": 2, "text": "canary"}), json!({"turn": 2, "text": REDACTED}))]
+    #[case("touchstone.user.stopped", json!({"turn": 2, "reason": "done", "note": "canary"}),
+        json!({"turn": 2, "reason": "done", "note": REDACTED}))]
     #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
     #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
         json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]

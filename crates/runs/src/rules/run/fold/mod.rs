@@ -243,7 +243,10 @@ impl RunState {
             | Event::FixtureMissing(_)
             | Event::ModelRetried(_)
             | Event::UsageEstimated(_)
-            | Event::AnswerCached(_) => {
+            | Event::AnswerCached(_)
+            | Event::TurnAnswered(_)
+            | Event::UserSaid(_)
+            | Event::UserStopped(_) => {
                 if let Some(task) = self.task(node) {
                     task.fold(event);
                 }
@@ -264,6 +267,7 @@ impl RunState {
             | Event::AgentHandoff(_)
             | Event::JudgeReasoned(_)
             | Event::RunOrchestratorDecided(_)
+            | Event::TaskAttached(_)
             | Event::AgentDecided(_) => {}
         }
     }
@@ -332,14 +336,17 @@ impl RunState {
         let eval = &mut self.eval;
         eval.total_cost = eval.total_cost + cost;
         eval.total_tokens = eval.total_tokens.saturating_add(usage.total_tokens);
-        let mut of_judge = false;
+        let (mut of_judge, mut of_user) = (false, false);
         if let Some(task) = self.task(node) {
             of_judge = task.before_judge;
+            of_user = task.before_user && !of_judge;
             task.answers += 1;
             task.cost = task.cost + cost;
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
             if of_judge {
                 task.judge_cost = task.judge_cost + cost;
+            } else if of_user {
+                task.user_cost = task.user_cost + cost;
             } else {
                 task.attempt_cost = task.attempt_cost + cost;
                 task.attempt_tokens = task.attempt_tokens.saturating_add(usage.total_tokens);
@@ -347,6 +354,8 @@ impl RunState {
         }
         if of_judge {
             self.eval.judge_cost = self.eval.judge_cost + cost;
+        } else if of_user {
+            self.eval.user_cost = self.eval.user_cost + cost;
         } else if self
             .model
             .as_ref()
