@@ -80,6 +80,7 @@ impl Question<'_> {
             task: Some(TaskHint {
                 id: judged.task,
                 input: judged.input,
+                turn: 0,
             }),
             activity: None,
         };

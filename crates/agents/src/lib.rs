@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod calls;
 pub mod cli;
+pub mod dialogue;
 pub mod judge;
 pub mod model;
 pub mod ports;
