@@ -40,6 +40,9 @@ pub struct Config {
     /// The model endpoint that judges rubrics. If unset, the mode `rubric` is not offered.
     #[serde(deserialize_with = "model::judge")]
     pub judge: Option<ModelConfig>,
+    /// The model endpoint that plays simulated users. If unset, tasks with one are refused.
+    #[serde(deserialize_with = "model::simulated_user")]
+    pub simulated_user: Option<ModelConfig>,
     /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
     pub worker: WorkerConfig,
@@ -196,6 +199,7 @@ impl Default for Config {
             packs: PackSettings::default(),
             models: Vec::new(),
             judge: None,
+            simulated_user: None,
             tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
@@ -273,6 +277,7 @@ impl Config {
                 .models
                 .iter_mut()
                 .chain(&mut config.judge)
+                .chain(&mut config.simulated_user)
                 .filter_map(|model| model.file.as_mut())
             {
                 *script = folder.join(&script);

@@ -135,19 +135,20 @@ fn models(
     clock: &Arc<dyn Clock>,
 ) -> Result<ModelCatalog, model::Error> {
     let environment = |name: &str| std::env::var(name).ok();
-    let judge = config.judge.as_ref();
+    let (judge, user) = (config.judge.as_ref(), config.simulated_user.as_ref());
     let models = match (&own.cassette, &own.agent_command) {
         // A replay needs no model endpoints or keys.
         (Some(Cassette::Replay(_)), _) => ModelCatalog::default(),
         (_, Some(command)) => {
             let model = CommandModel::new(command);
             let endpoint = model.endpoint();
-            ModelCatalog::build(&[], judge, &environment, clock)?
+            ModelCatalog::build(&[], judge, user, &environment, clock)?
                 .answered_by(Arc::new(model), endpoint)
         }
         _ => {
             let elsewhere = ExternalAgents::new(elsewhere, clock.clone());
-            ModelCatalog::build(&config.models, judge, &environment, clock)?.reaching(elsewhere)
+            ModelCatalog::build(&config.models, judge, user, &environment, clock)?
+                .reaching(elsewhere)
         }
     };
     Ok(match (&own.cassette, &own.answers) {

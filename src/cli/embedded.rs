@@ -45,6 +45,7 @@ impl EmbeddedHost for AppHost {
         settings.insert(ConfiguredModels {
             models: config.models,
             judge: config.judge,
+            user: config.simulated_user,
         });
         settings.insert(config.packs);
         settings.insert(config.agent_cards);
@@ -132,6 +133,9 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     }
     if let Some(judge) = endpoints.judge {
         config.judge = Some(judge);
+    }
+    if let Some(user) = endpoints.user {
+        config.simulated_user = Some(user);
     }
     if let Some(packs) = overrides.remove::<PackSettings>() {
         config.packs = packs;

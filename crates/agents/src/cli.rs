@@ -16,6 +16,8 @@ const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 
 const JUDGE_KEY: &str = "TOUCHSTONE_JUDGE_API_KEY";
 
+const USER_KEY: &str = "TOUCHSTONE_USER_API_KEY";
+
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
     /// Endpoint that serves all model classes, instead of the configured ones. Its API key comes
@@ -33,6 +35,9 @@ pub struct ModelEndpoint {
 
     #[command(flatten)]
     pub judge: JudgeEndpoint,
+
+    #[command(flatten)]
+    pub user: UserEndpoint,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -49,6 +54,22 @@ pub struct JudgeEndpoint {
     /// Protocol of --judge-url: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "judge_url", value_parser = provider)]
     pub judge_provider: Option<Provider>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct UserEndpoint {
+    /// Endpoint of the model that plays simulated users, instead of the configured one. Its API key
+    /// comes from TOUCHSTONE_USER_API_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY
+    #[arg(long, value_name = "URL", requires = "user_model", value_parser = address)]
+    pub user_url: Option<Url>,
+
+    /// Model name at --user-url
+    #[arg(long, value_name = "NAME", requires = "user_url")]
+    pub user_model: Option<String>,
+
+    /// Protocol of --user-url: openai or anthropic [default: openai]
+    #[arg(long, value_name = "PROVIDER", requires = "user_url", value_parser = provider)]
+    pub user_provider: Option<Provider>,
 }
 
 /// Parses the name of a provider of models.
@@ -69,6 +90,7 @@ impl ModelEndpoint {
         Endpoints {
             model: named.map(|(url, model)| endpoint(provider, url, model)),
             judge: self.judge.config(),
+            user: self.user.config(),
         }
     }
 }
@@ -81,11 +103,21 @@ impl JudgeEndpoint {
     }
 }
 
+impl UserEndpoint {
+    pub fn config(&self) -> Option<ModelConfig> {
+        let (url, model) = self.user_url.as_ref().zip(self.user_model.as_ref())?;
+        let provider = self.user_provider.unwrap_or(Provider::Openai);
+        Some(keyed(USER_KEY, provider, url, model))
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Endpoints {
     /// Serves all model classes.
     pub model: Option<ModelConfig>,
     pub judge: Option<ModelConfig>,
+    /// Plays simulated users.
+    pub user: Option<ModelConfig>,
 }
 
 impl Endpoints {
@@ -109,7 +141,8 @@ impl Endpoints {
         };
         let model = named(&self.model, ["--model-url", "--model", "--model-provider"]);
         let judge = ["--judge-url", "--judge-model", "--judge-provider"];
-        model + &named(&self.judge, judge)
+        let user = ["--user-url", "--user-model", "--user-provider"];
+        model + &named(&self.judge, judge) + &named(&self.user, user)
     }
 }
 
@@ -118,6 +151,15 @@ impl Endpoints {
 pub struct ConfiguredModels {
     pub models: Vec<ModelConfig>,
     pub judge: Option<ModelConfig>,
+    pub user: Option<ModelConfig>,
+}
+
+/// What a model does in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Agent,
+    Judge,
+    User,
 }
 
 /// A model endpoint that answered 401.
@@ -126,17 +168,17 @@ pub struct RejectedKey<'a> {
     pub provider: &'a str,
     pub model: &'a str,
     pub url: Option<&'a str>,
-    /// Whether it is the judge's.
-    pub of_judge: bool,
+    pub role: Role,
 }
 
 impl RejectedKey<'_> {
     /// Says which endpoint refused the key, and where the key comes from. `flags` are those of the
     /// command that selected the model.
     pub fn explained(self, flags: &str, configured: &ConfiguredModels) -> String {
-        let (flag, own) = match self.of_judge {
-            true => ("--judge-url", JUDGE_KEY),
-            false => ("--model-url", MODEL_KEY),
+        let (flag, own) = match self.role {
+            Role::Agent => ("--model-url", MODEL_KEY),
+            Role::Judge => ("--judge-url", JUDGE_KEY),
+            Role::User => ("--user-url", USER_KEY),
         };
         let remedy = if flags.contains(flag) {
             let usual = match self.provider {
@@ -148,9 +190,10 @@ impl RejectedKey<'_> {
                 None => format!("set its API key in {own} or {usual}"),
             }
         } else {
-            let entry = match self.of_judge {
-                true => configured.judge.as_ref(),
-                false => configured.models.iter().find(|it| self.is_of(it)),
+            let entry = match self.role {
+                Role::Agent => configured.models.iter().find(|it| self.is_of(it)),
+                Role::Judge => configured.judge.as_ref(),
+                Role::User => configured.user.as_ref(),
             };
             match entry.and_then(|it| it.api_key_env.as_deref()) {
                 Some(variable) if is_set(&variable) => {
@@ -207,6 +250,7 @@ pub async fn work_with(
         for (named, flag, setting) in [
             (&endpoints.model, "--model-url", "[[models]]"),
             (&endpoints.judge, "--judge-url", "[judge]"),
+            (&endpoints.user, "--user-url", "[simulated_user]"),
         ] {
             if named.is_some() {
                 return Err(Failure::usage(format!(

@@ -34,7 +34,8 @@ fn build(entries: Value) -> Result<ModelCatalog, String> {
         "EMPTY_KEY" => Some(String::new()),
         _ => None,
     };
-    ModelCatalog::build(&entries, None, &environment, &clock).map_err(|e| format!("{e} {e:?}"))
+    ModelCatalog::build(&entries, None, None, &environment, &clock)
+        .map_err(|e| format!("{e} {e:?}"))
 }
 
 fn entry(class: &str, model: &str, base_url: &str) -> Value {
@@ -95,7 +96,8 @@ fn the_documented_example_configuration_is_accepted() {
         .unwrap();
     let entries: Vec<ModelConfig> = config.get("models").unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let catalog = ModelCatalog::build(&entries, None, &|_| Some("k".to_owned()), &clock).unwrap();
+    let catalog =
+        ModelCatalog::build(&entries, None, None, &|_| Some("k".to_owned()), &clock).unwrap();
     let binding = catalog.resolve(ModelClass::Classification).unwrap();
     let info = binding.model.info();
     assert_eq!((info.max_concurrency, info.timeout.as_secs()), (64, 60));
@@ -177,7 +179,7 @@ fn a_remote_agent_cannot_be_configured_as_judge(#[values("a2a", "openwop")] prov
     judge["provider"] = provider.into();
     let judge: ModelConfig = serde_json::from_value(judge).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let error = ModelCatalog::build(&[], Some(&judge), &|_| None, &clock)
+    let error = ModelCatalog::build(&[], Some(&judge), None, &|_| None, &clock)
         .err()
         .unwrap();
     assert!(

@@ -41,7 +41,9 @@ use crate::model::answer_cache::AnswerCache;
 use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
-pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
+pub use crate::model::config::{
+    ClassSelector, ModelConfig, Provider, judge, optional_url, simulated_user,
+};
 pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
 use crate::model::endpoint::{EndpointProtocol, HttpModel};
@@ -103,6 +105,8 @@ pub struct OwnModels {
 
 /// The judge's section in the configuration, and its role on a cassette.
 const JUDGE: &str = "judge";
+/// The simulated user's section in the configuration, and its role on a cassette.
+const USER: &str = "simulated_user";
 
 /// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +114,7 @@ pub enum ConfigEntry {
     /// Index in `[[models]]`, from 0.
     Models(usize),
     Judge,
+    User,
 }
 
 impl std::fmt::Display for ConfigEntry {
@@ -117,16 +122,18 @@ impl std::fmt::Display for ConfigEntry {
         match self {
             Self::Models(index) => write!(f, "models[{index}]"),
             Self::Judge => f.write_str(JUDGE),
+            Self::User => f.write_str(USER),
         }
     }
 }
 
-/// The endpoint of each class, and the judge's endpoint.
+/// The endpoint of each class, of the judge and of simulated users.
 #[derive(Clone, Default)]
 pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
+    user: Option<ModelBinding>,
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
@@ -139,6 +146,10 @@ impl Models for ModelCatalog {
 
     fn judge(&self) -> Option<ModelBinding> {
         self.judge.clone()
+    }
+
+    fn simulated_user(&self) -> Option<ModelBinding> {
+        self.user.clone()
     }
 
     fn replayed_from(&self) -> Option<ReplaySource> {
@@ -185,12 +196,13 @@ impl ModelCatalog {
         }
     }
 
-    /// Uses one model at this endpoint for every class of agents; the judge stays.
+    /// Uses one model at this endpoint for every class of agents; judge and simulated user stay.
     #[must_use]
     pub fn answered_by(self, model: Arc<dyn Model>, endpoint: EndpointPin) -> Self {
         let answering = Self::of(model);
         Self {
             judge: self.judge,
+            user: self.user,
             default: answering.default.map(|binding| ModelBinding {
                 endpoint: Some(endpoint),
                 ..binding
@@ -199,12 +211,13 @@ impl ModelCatalog {
         }
     }
 
-    /// Answers calls of model endpoints from the cache where it can, the judge's included. Agents
-    /// behind other protocols keep a state of their own, so their answers are not cached.
+    /// Answers calls of model endpoints from the cache where it can, those of the judge and of
+    /// simulated users included. Agents behind other protocols keep a state of their own, so their answers are not cached.
     #[must_use]
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();
         let bindings = bindings.chain(&mut self.default).chain(&mut self.judge);
+        let bindings = bindings.chain(&mut self.user);
         for binding in bindings {
             let info = binding.model.info();
             let is_model = [Provider::Anthropic, Provider::Openai]
@@ -237,6 +250,7 @@ impl ModelCatalog {
                         .collect(),
                     default: self.default.map(|binding| listen(ANY, binding)),
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
+                    user: self.user.map(|binding| listen(USER, binding)),
                     replayed_from: None,
                     answer_cache: self.answer_cache,
                     // Their calls would not be on the cassette.
@@ -265,6 +279,7 @@ impl ModelCatalog {
                         }
                         None if role == ANY => played.default = Some(binding),
                         None if role == JUDGE => played.judge = Some(binding),
+                        None if role == USER => played.user = Some(binding),
                         // A role of a later version, which this version never calls.
                         None => {}
                     }
@@ -274,7 +289,7 @@ impl ModelCatalog {
         }
     }
 
-    /// Sets up every configured endpoint, including the judge's. Reads keys from the environment
+    /// Sets up every configured endpoint, including those of the judge and of simulated users. Reads keys from the environment
     /// through `environment` once, during this call.
     ///
     /// # Errors
@@ -282,6 +297,7 @@ impl ModelCatalog {
     pub fn build(
         configs: &[ModelConfig],
         judge: Option<&ModelConfig>,
+        user: Option<&ModelConfig>,
         environment: &dyn Fn(&str) -> Option<String>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Error> {
@@ -291,9 +307,10 @@ impl ModelCatalog {
             .iter()
             .enumerate()
             .map(|(index, config)| (ConfigEntry::Models(index), config));
-        for (place, config) in models.chain(judge.map(|judge| (ConfigEntry::Judge, judge))) {
+        let models = models.chain(judge.map(|judge| (ConfigEntry::Judge, judge)));
+        for (place, config) in models.chain(user.map(|user| (ConfigEntry::User, user))) {
             check(place, config)?;
-            let config = &bounded(config, configs.iter().chain(judge));
+            let config = &bounded(config, configs.iter().chain(judge).chain(user));
             let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
@@ -324,6 +341,7 @@ impl ModelCatalog {
             };
             let earlier = match (place, config.class) {
                 (ConfigEntry::Judge, _) => catalog.judge.replace(binding),
+                (ConfigEntry::User, _) => catalog.user.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
@@ -389,12 +407,19 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
     if !(1..=10).contains(&config.max_attempts) {
         return invalid("max_attempts", "must be between 1 and 10");
     }
-    if place == ConfigEntry::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
-        return invalid(
-            "provider",
-            "is a remote agent, which cannot be a judge; use \"anthropic\", \"openai\" or \
-            \"scripted\"",
+    let role = match place {
+        ConfigEntry::Models(_) => None,
+        ConfigEntry::Judge => Some("a judge"),
+        ConfigEntry::User => Some("a simulated user"),
+    };
+    if let Some(role) = role
+        && matches!(config.provider, Provider::A2a | Provider::Openwop)
+    {
+        let problem = format!(
+            "is a remote agent, which cannot be {role}; use \"anthropic\", \"openai\" or \
+            \"scripted\""
         );
+        return invalid("provider", &problem);
     }
     match config.provider {
         Provider::A2a | Provider::Anthropic | Provider::Openai | Provider::Openwop

@@ -187,6 +187,10 @@ pub trait Models: Send + Sync {
     fn judge(&self) -> Option<ModelBinding> {
         None
     }
+    /// The endpoint that plays simulated users, if one is configured.
+    fn simulated_user(&self) -> Option<ModelBinding> {
+        None
+    }
     /// The cassette in use, if any.
     fn replayed_from(&self) -> Option<ReplaySource> {
         None

@@ -15,7 +15,7 @@ use crate::render;
 use crate::rules::eval::matrix::{Variant, matrix};
 use crate::rules::eval::report::EvalReport;
 use crate::rules::run::fold::RunStatus;
-use touchstone_agents::cli::{JudgeEndpoint, ModelEndpoint, provider};
+use touchstone_agents::cli::{JudgeEndpoint, ModelEndpoint, UserEndpoint, provider};
 use touchstone_agents::model::Provider;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -80,6 +80,9 @@ pub struct Matrix {
 
     #[command(flatten)]
     judge: JudgeEndpoint,
+
+    #[command(flatten)]
+    user: UserEndpoint,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -196,6 +199,7 @@ impl Matrix {
                 model: model.map(|model| model.name.clone()),
                 model_provider: self.model_provider,
                 judge: self.judge.clone(),
+                user: self.user.clone(),
             },
             selection: self.selection.clone(),
             concurrency: self.concurrency,

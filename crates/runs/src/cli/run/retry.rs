@@ -162,6 +162,10 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
             "use the run's --judge-url and --judge-model, or its [judge] in the configuration"
                 .to_owned()
         }
+        Some("user_changed") => {
+            "use the run's --user-url and --user-model, or its [simulated_user] in the configuration"
+                .to_owned()
+        }
         _ => return failure,
     };
     failure.or_try(remedy)
