@@ -127,6 +127,7 @@ fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
     a.suite_digest == b.suite_digest
         && a.scoring_digest == b.scoring_digest
         && judge(a) == judge(b)
+        && a.simulated_user == b.simulated_user
         && adversarial(a) == adversarial(b)
         && a.is_live() == b.is_live()
 }

@@ -1,4 +1,4 @@
-//! The models and judges that a run would get now.
+//! The models, judges and simulated users that a run would get now.
 
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use crate::rules::run::retry::ConfiguredModels;
@@ -20,7 +20,7 @@ impl Runs {
         }
     }
 
-    /// The currently configured model and judge for this run.
+    /// The currently configured model, judge and simulated user for this run.
     pub(super) async fn configured(
         &self,
         tenant: &TenantId,
@@ -34,6 +34,7 @@ impl Runs {
         };
         let has_safety_judge = eval.safety_judge.is_some();
         let model = self.agent_model(tenant, eval);
+        let (user, user_pin) = self.playing_model();
         Ok(ConfiguredModels {
             model: model.as_ref().map(ModelBinding::identity),
             judge: judge.as_ref().map(ModelBinding::identity),
@@ -42,6 +43,8 @@ impl Runs {
                 .filter(|_| has_safety_judge)
                 .as_ref()
                 .map(JudgePin::of_safety),
+            user: user.as_ref().map(ModelBinding::identity),
+            user_pin,
         })
     }
 
@@ -53,6 +56,9 @@ impl Runs {
         let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
+        let user = self.models.simulated_user();
+        let user = user.filter(|_| eval.simulated_user.is_some());
+        eval.execution.user_endpoint = endpoint(user);
         eval.execution.endpoint = endpoint(self.agent_model(tenant, eval));
         eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
         eval.execution.cassette_signed_by =

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::rules::eval::assertions::{Observed, ToolCall, evaluate};
+use crate::rules::eval::assertions::turns::TurnLog;
+use crate::rules::eval::assertions::{Observed, ToolCall, evaluate_turns};
 use crate::rules::eval::rubric;
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
@@ -144,10 +145,17 @@ pub(super) async fn judge_result(
     let rubric = rubric::rubric(task)
         .filter(|_| needs_expectation)
         .unwrap_or_default();
+    let turns = sink.turns();
+    let is_refusal = || {
+        turns
+            .earlier_answers()
+            .chain([&*output])
+            .all(is_plain_refusal)
+    };
     let asks_about_compliance = context
         .judge
         .as_ref()
-        .is_some_and(|judge| judge.checks_compliance && !is_plain_refusal(&output));
+        .is_some_and(|judge| judge.checks_compliance && !is_refusal());
     let questions = match asks_about_compliance {
         true => Cow::Owned(criteria(rubric)),
         false => Cow::Borrowed(rubric),
@@ -160,12 +168,13 @@ pub(super) async fn judge_result(
                 return TaskOutcome::Unjudged { reason };
             }
             (false, Some(judge)) => {
+                let shown = Shown::of(task, &output, &turns, asks_about_compliance);
                 let exhibition = JudgeRequest {
                     tenant: &context.run.tenant,
                     run: &context.run.run_id,
                     task: &task.task_id,
-                    input: &task.input,
-                    output: &output,
+                    input: &shown.input,
+                    output: &shown.output,
                     rubric: &questions,
                     model: &judge.model,
                 };
@@ -187,7 +196,34 @@ pub(super) async fn judge_result(
         reasons,
         complied,
     };
-    score_output(context, task, result, sink.calls(), judged)
+    score_output(context, task, result, (sink.calls(), turns), judged)
+}
+
+/// What the judge sees of a task.
+struct Shown<'a> {
+    input: Cow<'a, Value>,
+    output: Cow<'a, Value>,
+}
+
+impl<'a> Shown<'a> {
+    /// The input and the answer. In a conversation, the input is all messages before the last answer.
+    /// The question about compliance is about every answer, so the judge then gets all of them.
+    fn of(task: &'a Task, output: &'a Value, turns: &TurnLog, all_answers: bool) -> Self {
+        if !turns.is_conversation() {
+            return Self {
+                input: Cow::Borrowed(&task.input),
+                output: Cow::Borrowed(output),
+            };
+        }
+        let answers = turns.earlier_answers().chain([output]).cloned();
+        Self {
+            input: Cow::Owned(Value::Array(turns.messages(&task.input))),
+            output: match all_answers {
+                true => Cow::Owned(Value::Array(answers.collect())),
+                false => Cow::Borrowed(output),
+            },
+        }
+    }
 }
 
 /// An output and the judge's decisions about it.
@@ -204,7 +240,7 @@ fn score_output(
     context: &RunContext,
     task: &Task,
     result: &InvocationResult,
-    calls: Vec<ToolCall>,
+    (calls, turns): (Vec<ToolCall>, TurnLog),
     judged: JudgedOutput<'_>,
 ) -> TaskOutcome {
     let (output, met) = (judged.output, judged.met);
@@ -244,7 +280,7 @@ fn score_output(
         tokens,
         expected: Some(expected),
     };
-    let evaluation = evaluate(&scoring, &observed);
+    let evaluation = evaluate_turns(&scoring, &observed, &task.input, &turns);
     if evaluation.gave_up {
         let reason = TOO_LARGE.to_owned();
         return TaskOutcome::Failed { reason };

@@ -39,10 +39,11 @@ impl WorkUnit for SuiteTask {
             .may_call()
             .await
             .map_err(|Closed| Stop::Lost)?;
-        let sink = TranscriptSink::new(TaskSink {
+        let task_sink = TaskSink {
             writer: &context.writer,
             task: id,
-        });
+        };
+        let sink = TranscriptSink::new(task_sink, context.conversation(id));
         let runtime = &self.executor.runtime;
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = match context.spec.task_timeout_ms {
@@ -105,6 +106,7 @@ impl SuiteTask {
             agent_channel: spec.agent_channel.as_ref().map(|pin| pin.channel.as_str()),
             model: &context.model,
             input: &task.input,
+            dialogue: context.dialogue(&self.id),
             fixtures: task.fixtures.as_ref(),
             live: context.live.as_deref(),
             temperature: spec.temperature,
