@@ -16,7 +16,7 @@ use crate::rules::run::fold::{EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
-    is_zero,
+    UserPin, is_zero,
 };
 use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
@@ -230,6 +230,12 @@ pub struct EvalReport {
     /// The judge's cost; part of the summary's `totalCostUsd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
+    /// The model that plays the users of its tasks, if any is simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_user: Option<UserPin>,
+    /// The cost of simulated users; part of the summary's `totalCostUsd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_cost_usd: Option<NanoUsd>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
     /// Tags of the run.
@@ -305,13 +311,14 @@ impl EvalReport {
         [pinned, self.agent.provider.as_deref()].contains(&Some(COMMAND_PROVIDER))
     }
 
-    /// Whether scores vary between runs of the same answers: a judge gave them, or tools were live
-    /// (RFC 0081 §D).
+    /// Whether scores vary between runs of the same answers: a judge gave them, tools were live, or
+    /// users were simulated (RFC 0081 §D).
     pub fn is_measured(&self) -> bool {
         self.modes
             .iter()
             .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
             || self.safety_judge.is_some()
+            || self.simulated_user.is_some()
     }
 }
 
@@ -395,6 +402,8 @@ pub fn report(
             .as_ref()
             .or(spec.safety_judge.as_ref())
             .map(|_| state.eval.judge_cost),
+        simulated_user: spec.simulated_user.clone(),
+        user_cost_usd: spec.simulated_user.as_ref().map(|_| state.eval.user_cost),
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),
