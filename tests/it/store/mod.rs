@@ -291,6 +291,8 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 },
                 judge: None,
                 safety_judge: None,
+                simulated_user: None,
+                attachments_pack: None,
                 modes: vec![EvalMode::Golden],
                 modes_left_out: Vec::new(),
                 tasks: tasks.collect(),

@@ -1,5 +1,7 @@
 mod assertions;
+mod attachments;
 mod compare;
+mod conversations;
 mod described;
 mod eval;
 mod folder;
