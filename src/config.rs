@@ -53,6 +53,9 @@ pub struct Config {
     /// The command that decides assertions of the type `command`. If unset, suites with such
     /// assertions are refused.
     pub assertions: AssertionSettings,
+    /// The model endpoint that plays simulated users. If unset, tasks with one are refused.
+    #[serde(deserialize_with = "model::simulated_user")]
+    pub simulated_user: Option<ModelConfig>,
     /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
     pub worker: WorkerConfig,
@@ -223,6 +226,7 @@ impl Default for Config {
             judges: Vec::new(),
             embeddings: None,
             assertions: AssertionSettings::default(),
+            simulated_user: None,
             tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
@@ -302,6 +306,7 @@ impl Config {
                 .chain(&mut config.judge)
                 .chain(&mut config.judges)
                 .chain(&mut config.embeddings)
+                .chain(&mut config.simulated_user)
                 .filter_map(|model| model.file.as_mut())
             {
                 *script = folder.join(&script);

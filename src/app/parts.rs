@@ -144,6 +144,7 @@ fn models(
         clock,
         prices: &config.prices,
         embeddings: config.embeddings.as_ref(),
+        user: config.simulated_user.as_ref(),
     };
     let models = match (&own.cassette, &own.agent_command) {
         // A replay needs no model endpoints or keys.

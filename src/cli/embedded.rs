@@ -52,6 +52,7 @@ impl EmbeddedHost for AppHost {
             models: config.models,
             judge: config.judge,
             further_judges: config.judges,
+            user: config.simulated_user,
         });
         settings.insert(config.packs);
         settings.insert(config.agent_cards);
@@ -143,6 +144,9 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     }
     if let Some(embeddings) = endpoints.embeddings {
         config.embeddings = Some(embeddings);
+    }
+    if let Some(user) = endpoints.user {
+        config.simulated_user = Some(user);
     }
     if let Some(packs) = overrides.remove::<PackSettings>() {
         config.packs = packs;

@@ -67,6 +67,11 @@ impl CallState {
         }
     }
 
+    /// Leaves time out of the latency in which the task waited for something else than the model.
+    pub fn leave_out(&mut self, waited: Duration) {
+        self.waited += waited;
+    }
+
     /// Time since the first call, without the waits.
     pub fn latency(&self) -> Duration {
         self.first_call

@@ -21,6 +21,7 @@ const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 const JUDGE_KEY: &str = "TOUCHSTONE_JUDGE_API_KEY";
 
 const EMBEDDINGS_KEY: &str = "TOUCHSTONE_EMBEDDINGS_API_KEY";
+const USER_KEY: &str = "TOUCHSTONE_USER_API_KEY";
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
@@ -48,6 +49,9 @@ pub struct ModelEndpoint {
 
     #[command(flatten)]
     pub embeddings: EmbeddingsEndpoint,
+
+    #[command(flatten)]
+    pub user: UserEndpoint,
 }
 
 /// A price on the command line.
@@ -99,6 +103,26 @@ pub struct JudgeEndpoint {
     /// Price of each --judge-model, as --model-price
     #[arg(long, value_name = "INPUT,OUTPUT", requires = "judge_url", value_parser = token_price)]
     pub judge_price: Vec<TokenPriceOption>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct UserEndpoint {
+    /// Endpoint of the model that plays simulated users, instead of the configured one. Its API key
+    /// comes from TOUCHSTONE_USER_API_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY
+    #[arg(long, value_name = "URL", requires = "user_model", value_parser = address)]
+    pub user_url: Option<Url>,
+
+    /// Model name at --user-url
+    #[arg(long, value_name = "NAME", requires = "user_url")]
+    pub user_model: Option<String>,
+
+    /// Protocol of --user-url: openai or anthropic [default: openai]
+    #[arg(long, value_name = "PROVIDER", requires = "user_url", value_parser = provider)]
+    pub user_provider: Option<Provider>,
+
+    /// Price of --user-model, as --model-price
+    #[arg(long, value_name = "INPUT,OUTPUT", requires = "user_url", value_parser = token_price)]
+    pub user_price: Option<TokenPriceOption>,
 }
 
 /// Parses the name of a provider of models.
@@ -205,6 +229,7 @@ impl ModelEndpoint {
                 .map(|(url, model)| priced(endpoint(provider, url, model), self.model_price)),
             price: self.model_price,
             embeddings: self.embeddings.config(),
+            user: self.user.config(),
             ..self.judge.config()
         }
     }
@@ -250,6 +275,17 @@ impl JudgeEndpoint {
     }
 }
 
+impl UserEndpoint {
+    pub fn config(&self) -> Option<ModelConfig> {
+        let (url, model) = self.user_url.as_ref().zip(self.user_model.as_ref())?;
+        let provider = self.user_provider.unwrap_or(Provider::Openai);
+        Some(priced(
+            keyed(USER_KEY, provider, url, model),
+            self.user_price,
+        ))
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Endpoints {
     /// Serves all model classes.
@@ -262,6 +298,8 @@ pub struct Endpoints {
     /// Why the flags do not fit together.
     pub fault: Option<&'static str>,
     pub embeddings: Option<ModelConfig>,
+    /// Plays simulated users.
+    pub user: Option<ModelConfig>,
 }
 
 impl Endpoints {
@@ -316,7 +354,16 @@ impl Endpoints {
                 " --embeddings-url {url} --embeddings-model {model}{price}"
             ))
         });
-        model.chain(judges).chain(embeddings).collect()
+        let user = self.user.iter().map(|entry| {
+            let flags = [
+                "--user-url",
+                "--user-model",
+                "--user-provider",
+                "--user-price",
+            ];
+            named(entry, flags, is_other(entry))
+        });
+        model.chain(judges).chain(user).chain(embeddings).collect()
     }
 }
 
@@ -327,6 +374,15 @@ pub struct ConfiguredModels {
     pub judge: Option<ModelConfig>,
     /// The judges beside it.
     pub further_judges: Vec<ModelConfig>,
+    pub user: Option<ModelConfig>,
+}
+
+/// What a model does in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Agent,
+    Judge,
+    User,
 }
 
 /// A model endpoint that answered 401.
@@ -335,17 +391,17 @@ pub struct RejectedKey<'a> {
     pub provider: &'a str,
     pub model: &'a str,
     pub url: Option<&'a str>,
-    /// Whether it is the judge's.
-    pub of_judge: bool,
+    pub role: Role,
 }
 
 impl RejectedKey<'_> {
     /// Says which endpoint refused the key, and where the key comes from. `flags` are those of the
     /// command that selected the model.
     pub fn explained(self, flags: &str, configured: &ConfiguredModels) -> String {
-        let (flag, own) = match self.of_judge {
-            true => ("--judge-url", JUDGE_KEY),
-            false => ("--model-url", MODEL_KEY),
+        let (flag, own) = match self.role {
+            Role::Agent => ("--model-url", MODEL_KEY),
+            Role::Judge => ("--judge-url", JUDGE_KEY),
+            Role::User => ("--user-url", USER_KEY),
         };
         let remedy = if flags.contains(flag) {
             let usual = match self.provider {
@@ -357,14 +413,15 @@ impl RejectedKey<'_> {
                 None => format!("set its API key in {own} or {usual}"),
             }
         } else {
-            let entry = match self.of_judge {
-                true => {
+            let entry = match self.role {
+                Role::Agent => configured.models.iter().find(|it| self.is_of(it)),
+                Role::Judge => {
                     let mut judges = configured.judge.iter().chain(&configured.further_judges);
                     judges
                         .find(|it| self.is_of(it))
                         .or(configured.judge.as_ref())
                 }
-                false => configured.models.iter().find(|it| self.is_of(it)),
+                Role::User => configured.user.as_ref(),
             };
             match entry.and_then(|it| it.api_key_env.as_deref()) {
                 Some(variable) if is_set(&variable) => {
@@ -432,6 +489,7 @@ pub async fn work_with(
             (&endpoints.model, "--model-url", "[[models]]"),
             (&endpoints.judge, "--judge-url", "[judge]"),
             (&endpoints.embeddings, "--embeddings-url", "[embeddings]"),
+            (&endpoints.user, "--user-url", "[simulated_user]"),
         ] {
             if named.is_some() {
                 return Err(Failure::usage(format!(

@@ -70,6 +70,7 @@ pub async fn similarity(
         task: Some(TaskHint {
             id: request.task,
             input: request.input,
+            turn: 0,
         }),
         activity: Some(activity.id()),
     };

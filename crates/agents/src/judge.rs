@@ -107,6 +107,7 @@ impl Questioning<'_> {
             task: Some(TaskHint {
                 id: self.task,
                 input: self.input,
+                turn: 0,
             }),
             activity: None,
         };

@@ -4,6 +4,7 @@ pub mod assert_command;
 pub mod budget;
 pub mod calls;
 pub mod cli;
+pub mod dialogue;
 pub mod embedding;
 pub mod judge;
 pub mod line_process;

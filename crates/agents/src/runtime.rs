@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! agent.invocation.started
+//! [touchstone.task.attached]
 //! per model turn:
 //!   [touchstone.model.retried]*
 //!   [agent.reasoned]
@@ -11,6 +12,10 @@
 //!   [runOrchestrator.decided]
 //!   (agent.toolCalled [touchstone.effect.intended] agent.toolReturned [touchstone.fixture.missing]
 //!    | [agent.handoff] agent.invocation.started agent.invocation.completed    of a scripted worker)*
+//! per answer, if the user may say more ([`Turns`]):
+//!   touchstone.turn.answered
+//!   provider.usage*                 of the simulated user
+//!   [touchstone.user.said | touchstone.user.stopped]
 //! agent.decided                     decision null if none was reached
 //! agent.invocation.completed
 //! ```
@@ -23,6 +28,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::calls::{CallError, CallState, Calls, millis, seed};
+use crate::dialogue::Turns;
 use crate::ports::agent::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
 };
@@ -38,7 +44,8 @@ use crate::tool_calls::{ToolCaller, ToolSurface};
 use touchstone_kit::ids::{AgentId, EventId};
 use touchstone_openwop::events::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
-    Event, InvocationOutcome, OrchestratorDecision, RunOrchestratorDecided,
+    AttachedFile, Event, InvocationOutcome, OrchestratorDecision, RunOrchestratorDecided,
+    TaskAttached,
 };
 
 /// The runtime for agents that consist of a prompt, an allowlist and a return schema.
@@ -176,6 +183,9 @@ impl<'a> Running<'a> {
             return_schema: agent.return_schema.as_ref().map(|(_, compiled)| compiled),
             task: invocation.node_id,
             input: invocation.input,
+            files: invocation.dialogue.map_or(&[][..], |it| it.files),
+            earlier: invocation.dialogue.map_or(&[][..], |it| it.messages),
+            continues: Turns::has_any(invocation),
             source: match invocation.live {
                 None => ToolSource::Fixtures(invocation.fixtures),
                 Some(_) => ToolSource::Live {
@@ -187,7 +197,13 @@ impl<'a> Running<'a> {
             max_tokens: invocation.max_tokens,
             limits,
         });
+        self.record_files();
+        let mut turns = Turns::of(invocation, self.meter, self.sink, &started);
         loop {
+            // The caller's limit counts the model turns of the whole task.
+            if turns.has_begun() && Some(self.turns) == invocation.max_loop_iterations {
+                return Ending::unjudged(LOOP_LIMIT_EXCEEDED);
+            }
             let next = match self.call(&mut conversation).await {
                 Ok(reply) => {
                     let step = conversation.step(reply);
@@ -204,10 +220,31 @@ impl<'a> Running<'a> {
                 }
                 Err(CallError::Exhausted) => return Ending::unjudged(BUDGET_EXHAUSTED),
             };
+            let continued = turns.after(next, &mut conversation, &mut self.state);
+            let next = match continued.await {
+                Ok(next) => next,
+                Err(reason) => return Ending::unjudged(reason),
+            };
             if let Some(ending) = self.ending(next, limits) {
                 return ending;
             }
         }
+    }
+
+    /// Records which files are sent, without their content.
+    fn record_files(&self) {
+        let files = self.invocation.dialogue.map_or(&[][..], |it| it.files);
+        if files.is_empty() {
+            return;
+        }
+        let attached = files.iter().map(|file| AttachedFile {
+            media_type: file.media_type,
+            sha256: file.sha256.to_string(),
+            size_bytes: file.size as u64,
+        });
+        self.emit(Event::TaskAttached(TaskAttached {
+            files: attached.collect(),
+        }));
     }
 
     /// Records the tool calls of a turn and makes those to live tools. An error is the reason why

@@ -9,6 +9,7 @@ pub mod integrity;
 pub mod json;
 pub mod json_place;
 pub mod keys;
+pub mod media_type;
 pub mod money;
 pub mod near;
 pub mod network;

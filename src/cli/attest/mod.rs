@@ -76,11 +76,7 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
     if let Some(Check::Verify(arguments)) = &arguments.check {
         return verify::run(context, arguments);
     }
-    // Without a run, the key of the host is asked for, which is created with the store.
-    let session = match arguments.run {
-        Some(_) => context.read().await?,
-        None => context.write().await?,
-    };
+    let session = context.look().await?;
     let client = session.client();
     let terminal = context.terminal();
     let out = arguments.out.as_deref();

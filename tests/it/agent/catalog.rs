@@ -47,6 +47,7 @@ fn setup<'a>(
         clock,
         prices: &[],
         embeddings: None,
+        user: None,
     }
 }
 

@@ -111,6 +111,7 @@ async fn ask(model: &OpenAiModel) -> Result<touchstone_agents::rules::ModelReply
         task: Some(TaskHint {
             id: &task,
             input: &input,
+            turn: 0,
         }),
         activity: None,
     };

@@ -213,6 +213,7 @@ impl Trial {
             agent_channel: None,
             model: binding,
             input: &self.input,
+            dialogue: None,
             fixtures: Some(&self.fixtures),
             live: self.live.as_deref(),
             temperature: Some(0.0),

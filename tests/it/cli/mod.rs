@@ -5,7 +5,6 @@ mod agents;
 mod card;
 mod demo;
 mod deployments;
-mod guide;
 mod help;
 pub mod home;
 mod keys;

@@ -333,6 +333,8 @@ impl Bench {
                 .as_ref()
                 .and_then(|judge| JudgePin::of(judge, &suite.suite, None)),
             safety_judge: None,
+            simulated_user: None,
+            attachments_pack: None,
             modes: vec![EvalMode::Golden],
             modes_left_out: Vec::new(),
             tasks: suite

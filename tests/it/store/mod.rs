@@ -293,6 +293,8 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 safety_judge: None,
                 compares_answers: false,
                 judges: Vec::new(),
+                simulated_user: None,
+                attachments_pack: None,
                 modes: vec![EvalMode::Golden],
                 modes_left_out: Vec::new(),
                 tasks: tasks.collect(),

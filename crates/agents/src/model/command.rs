@@ -6,6 +6,7 @@
 //! configuration of stress tests. A request can name a configured command but cannot supply one, so
 //! API clients cannot execute other commands.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,7 +23,8 @@ use crate::ports::model::{Model, ModelError, ModelInfo};
 use crate::rules::prices::ModelPrice;
 use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use crate::rules::{
-    ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
+    Message, ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TaskHint, TokenUsage, ToolCall,
+    ToolDefinition,
 };
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::integrity;
@@ -154,8 +156,15 @@ struct Question<'a> {
     id: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     identify: bool,
-    input: Option<&'a Value>,
+    /// In a conversation, the user's newest message.
+    input: Option<Cow<'a, Value>>,
+    /// Number of user messages after the task's input.
+    #[serde(skip_serializing_if = "is_zero")]
+    turn: u32,
     messages: Vec<Value>,
+    /// The files of the task, with their content in Base64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<Value>,
     tools: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     definitions: &'a [ToolDefinition],
@@ -172,7 +181,9 @@ impl<'a> Question<'a> {
         Self {
             id,
             identify: false,
-            input: request.task.map(|task| task.input),
+            input: request.task.map(|task| newest_message(task, request)),
+            turn: request.task.map_or(0, |task| task.turn),
+            attachments: attachments_of(request),
             messages: messages_of(request, |call| match &call.arguments {
                 Ok(arguments) => arguments.clone(),
                 Err(unparsed) => Value::String(unparsed.clone()),
@@ -192,13 +203,51 @@ impl<'a> Question<'a> {
             id,
             identify: true,
             input: None,
+            turn: 0,
             messages: Vec::new(),
+            attachments: Vec::new(),
             tools: &[],
             definitions: &[],
             response_schema: None,
             temperature: None,
             max_tokens: None,
         }
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// The files of a request with their content.
+fn attachments_of(request: &ModelRequest<'_>) -> Vec<Value> {
+    let files = request.messages.iter().filter_map(|it| match it {
+        Message::UserWithFiles { files, .. } => Some(files),
+        _ => None,
+    });
+    let with_content = files.flat_map(|files| files.iter()).map(|file| {
+        let mut document = file.reference();
+        if let Some(members) = document.as_object_mut() {
+            members.insert("data".to_owned(), Value::from(&*file.base64));
+        }
+        document
+    });
+    with_content.collect()
+}
+
+/// What the user said last: the task's input, or a later message of a conversation.
+fn newest_message<'a>(task: TaskHint<'a>, request: &ModelRequest<'_>) -> Cow<'a, Value> {
+    let said = request.messages.iter().rev().find_map(|it| match it {
+        Message::User(text) | Message::UserWithFiles { text, .. } => Some(Value::from(&**text)),
+        _ => None,
+    });
+    match said {
+        Some(said) if task.turn > 0 => Cow::Owned(said),
+        _ => Cow::Borrowed(task.input),
     }
 }
 

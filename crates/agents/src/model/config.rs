@@ -141,20 +141,38 @@ impl TryFrom<String> for ClassSelector {
 /// # Errors
 /// As for an entry, and if it names a class.
 pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelConfig>, D::Error> {
+    without_class(deserializer, "judge", "a judge")
+}
+
+/// Reads `[simulated_user]`, as [`judge`].
+///
+/// # Errors
+/// As [`judge`].
+pub fn simulated_user<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ModelConfig>, D::Error> {
+    without_class(deserializer, "simulated_user", "a simulated user")
+}
+
+fn without_class<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    section: &str,
+    role: &str,
+) -> Result<Option<ModelConfig>, D::Error> {
     use serde::de::Error as _;
     const CLASS: &str = "class";
     let Some(mut entry) = Option::<Map<String, Value>>::deserialize(deserializer)? else {
         return Ok(None);
     };
     if entry.contains_key(CLASS) {
-        return Err(D::Error::custom(
-            "judge.class: a judge is not limited to a class of agents; leave `class` out",
-        ));
+        return Err(D::Error::custom(format_args!(
+            "{section}.class: {role} is not limited to a class of agents; leave `class` out"
+        )));
     }
     entry.insert(CLASS.to_owned(), Value::from("*"));
     let read = ModelConfig::deserialize(Value::Object(entry));
     read.map(Some)
-        .map_err(|cause| D::Error::custom(format_args!("judge: {cause}")))
+        .map_err(|cause| D::Error::custom(format_args!("{section}: {cause}")))
 }
 
 /// Reads `[[judges]]`: entries like `[judge]`.

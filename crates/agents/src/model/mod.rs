@@ -45,7 +45,7 @@ use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
 pub use crate::model::config::{
-    ClassSelector, ModelConfig, Provider, embeddings, judge, judges, optional_url,
+    ClassSelector, ModelConfig, Provider, embeddings, judge, judges, optional_url, simulated_user,
 };
 pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
@@ -122,6 +122,8 @@ fn further_role(index: usize) -> String {
 }
 /// The same of the embedding model.
 const EMBEDDINGS: &str = "embeddings";
+/// The simulated user's section in the configuration, and its role on a cassette.
+const USER: &str = "simulated_user";
 
 /// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +134,7 @@ pub enum ConfigEntry {
     /// Index in `[[judges]]`, from 0.
     Judges(usize),
     Embeddings,
+    User,
 }
 
 impl std::fmt::Display for ConfigEntry {
@@ -141,6 +144,7 @@ impl std::fmt::Display for ConfigEntry {
             Self::Judge => f.write_str(JUDGE),
             Self::Judges(index) => write!(f, "judges[{index}]"),
             Self::Embeddings => f.write_str(EMBEDDINGS),
+            Self::User => f.write_str(USER),
         }
     }
 }
@@ -153,7 +157,7 @@ pub struct Judges<'a> {
     pub further: &'a [ModelConfig],
 }
 
-/// The endpoint of each class, and the judges' endpoints.
+/// The endpoint of each class, and those of judges, embeddings and simulated users.
 #[derive(Clone, Default)]
 pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
@@ -162,6 +166,7 @@ pub struct ModelCatalog {
     further_judges: Vec<ModelBinding>,
     embeddings: Option<ModelBinding>,
     program: Option<Arc<dyn AssertionProgram>>,
+    user: Option<ModelBinding>,
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
     external: Option<Arc<ExternalAgents>>,
@@ -177,6 +182,8 @@ pub struct Setup<'a> {
     pub prices: &'a [PriceEntry],
     /// The embedding model.
     pub embeddings: Option<&'a ModelConfig>,
+    /// What plays simulated users.
+    pub user: Option<&'a ModelConfig>,
 }
 
 impl Models for ModelCatalog {
@@ -198,6 +205,10 @@ impl Models for ModelCatalog {
 
     fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
         self.program.clone()
+    }
+
+    fn simulated_user(&self) -> Option<ModelBinding> {
+        self.user.clone()
     }
 
     fn replayed_from(&self) -> Option<ReplaySource> {
@@ -250,7 +261,7 @@ impl ModelCatalog {
         }
     }
 
-    /// Uses one model at this endpoint for every class of agents; the judge stays.
+    /// Uses one model at this endpoint for every class of agents; judge and simulated user stay.
     #[must_use]
     pub fn answered_by(self, model: Arc<dyn Model>, endpoint: EndpointPin) -> Self {
         let answering = Self::of(model);
@@ -258,6 +269,7 @@ impl ModelCatalog {
             judge: self.judge,
             further_judges: self.further_judges,
             embeddings: self.embeddings,
+            user: self.user,
             default: answering.default.map(|binding| ModelBinding {
                 endpoint: Some(endpoint),
                 ..binding
@@ -266,8 +278,8 @@ impl ModelCatalog {
         }
     }
 
-    /// Answers calls of model endpoints from the cache where it can, the judge's included. Agents
-    /// behind other protocols keep a state of their own, so their answers are not cached.
+    /// Answers calls of model endpoints from the cache where it can, those of the judge and of
+    /// simulated users included. Agents behind other protocols keep a state of their own, so their answers are not cached.
     #[must_use]
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();
@@ -275,7 +287,8 @@ impl ModelCatalog {
             .chain(&mut self.default)
             .chain(&mut self.judge)
             .chain(&mut self.further_judges)
-            .chain(&mut self.embeddings);
+            .chain(&mut self.embeddings)
+            .chain(&mut self.user);
         for binding in bindings {
             let info = binding.model.info();
             let is_model = [Provider::Anthropic, Provider::Openai]
@@ -316,6 +329,7 @@ impl ModelCatalog {
                         .collect(),
                     embeddings: self.embeddings.map(|binding| listen(EMBEDDINGS, binding)),
                     program: self.program,
+                    user: self.user.map(|binding| listen(USER, binding)),
                     replayed_from: None,
                     answer_cache: self.answer_cache,
                     // Their calls would not be on the cassette.
@@ -345,6 +359,7 @@ impl ModelCatalog {
                         }
                         None if role == ANY => played.default = Some(binding),
                         None if role == JUDGE => played.judge = Some(binding),
+                        None if role == USER => played.user = Some(binding),
                         None if role == EMBEDDINGS => played.embeddings = Some(binding),
                         None => {
                             // Any other role is of a later version, which this version never
@@ -362,8 +377,7 @@ impl ModelCatalog {
         }
     }
 
-    /// Sets up every configured endpoint, including the judge's. Reads keys from the environment
-    /// once, during this call.
+    /// Sets up every configured endpoint. Reads keys from the environment once, during this call.
     ///
     /// # Errors
     /// The first entry that cannot be used.
@@ -383,10 +397,12 @@ impl ModelCatalog {
         let more = further.iter().enumerate();
         let more = more.map(|(index, config)| (ConfigEntry::Judges(index), config));
         let embedding = setup.embeddings.map(|it| (ConfigEntry::Embeddings, it));
-        for (place, config) in models.chain(judging).chain(more).chain(embedding) {
+        let user = setup.user.map(|it| (ConfigEntry::User, it));
+        let judging = judging.into_iter().chain(more);
+        for (place, config) in models.chain(judging).chain(embedding).chain(user) {
             check(place, config)?;
             let sharing = configs.iter().chain(judge).chain(further);
-            let config = &bounded(config, sharing.chain(setup.embeddings));
+            let config = &bounded(config, sharing.chain(setup.embeddings).chain(setup.user));
             let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(place, config, setup, A2aAgent::new)?,
@@ -425,6 +441,7 @@ impl ModelCatalog {
                     None
                 }
                 (ConfigEntry::Embeddings, _) => catalog.embeddings.replace(binding),
+                (ConfigEntry::User, _) => catalog.user.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
@@ -490,13 +507,19 @@ fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Error> {
     if !(1..=10).contains(&config.max_attempts) {
         return invalid("max_attempts", "must be between 1 and 10");
     }
-    let is_judge = matches!(place, ConfigEntry::Judge | ConfigEntry::Judges(_));
-    if is_judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
-        return invalid(
-            "provider",
-            "is a remote agent, which cannot be a judge; use \"anthropic\", \"openai\" or \
-            \"scripted\"",
+    let role = match place {
+        ConfigEntry::Models(_) | ConfigEntry::Embeddings => None,
+        ConfigEntry::Judge | ConfigEntry::Judges(_) => Some("a judge"),
+        ConfigEntry::User => Some("a simulated user"),
+    };
+    if let Some(role) = role
+        && matches!(config.provider, Provider::A2a | Provider::Openwop)
+    {
+        let problem = format!(
+            "is a remote agent, which cannot be {role}; use \"anthropic\", \"openai\" or \
+            \"scripted\""
         );
+        return invalid("provider", &problem);
     }
     match config.provider {
         Provider::A2a | Provider::Anthropic | Provider::Openai | Provider::Openwop

@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::budget::Estimate;
 use crate::ports::live_tools::LiveTools;
 use crate::ports::model::ModelBinding;
+use crate::rules::attachment::Attachment;
+use crate::rules::dialogue::{EarlierMessage, SimulatedUser};
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use touchstone_openwop::events::Event;
 use touchstone_openwop::schema::CompiledSchema;
@@ -38,6 +40,8 @@ pub struct Invocation<'a> {
     pub agent_channel: Option<&'a str>,
     pub model: &'a ModelBinding,
     pub input: &'a Value,
+    /// What the user says beside the input.
+    pub dialogue: Option<Dialogue<'a>>,
     /// Recorded results of tools and memory.
     pub fixtures: Option<&'a Fixtures>,
     /// Live tools; if set, fixtures are ignored.
@@ -49,6 +53,30 @@ pub struct Invocation<'a> {
     pub max_loop_iterations: Option<u32>,
     /// The task's id, for `provider.usage`.
     pub node_id: &'a TaskId,
+}
+
+/// What the user of a task says and sends beside its input.
+#[derive(Clone, Copy)]
+pub struct Dialogue<'a> {
+    /// Sent with the input.
+    pub files: &'a [Attachment],
+    /// Sent before the input.
+    pub messages: &'a [EarlierMessage],
+    pub turns: UserTurns<'a>,
+}
+
+/// What the user says after the agent's answers.
+#[derive(Clone, Copy)]
+pub enum UserTurns<'a> {
+    /// Nothing: the first answer is the last one.
+    None,
+    /// These messages, one after each answer.
+    Scripted(&'a [String]),
+    /// What a model says.
+    Simulated {
+        user: &'a SimulatedUser,
+        model: &'a ModelBinding,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

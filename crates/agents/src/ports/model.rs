@@ -189,6 +189,10 @@ pub trait Models: Send + Sync {
     fn judge(&self) -> Option<ModelBinding> {
         None
     }
+    /// The endpoint that plays simulated users, if one is configured.
+    fn simulated_user(&self) -> Option<ModelBinding> {
+        None
+    }
     /// The judges beside [`judge`](Self::judge) whose decisions count equally.
     fn further_judges(&self) -> Vec<ModelBinding> {
         Vec::new()

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::attachment::Attachment;
 use super::effects::Effects;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
@@ -14,6 +15,11 @@ use touchstone_kit::money::NanoUsd;
 pub enum Message {
     System(Arc<str>),
     User(Arc<str>),
+    /// A message of the user with files.
+    UserWithFiles {
+        text: Arc<str>,
+        files: Arc<[Attachment]>,
+    },
     /// A reply of the model, with its tool calls.
     Assistant {
         text: Option<String>,
@@ -44,6 +50,8 @@ pub struct ToolCall {
 pub struct TaskHint<'a> {
     pub id: &'a TaskId,
     pub input: &'a Value,
+    /// Number of user messages after the input.
+    pub turn: u32,
 }
 
 /// One request to a model.

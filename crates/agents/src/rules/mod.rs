@@ -6,9 +6,11 @@
 //! access to endpoints, the clock or the event log; the runtime around it has.
 
 pub mod activity;
+pub mod attachment;
 mod circuit;
 mod concurrency;
 mod conversation;
+pub mod dialogue;
 mod effects;
 mod endpoint;
 mod failure;
@@ -21,6 +23,7 @@ pub mod prices;
 pub mod reached_by;
 mod retry;
 pub mod similarity;
+pub mod simulated_user;
 pub mod workers;
 
 pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};

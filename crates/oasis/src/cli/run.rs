@@ -75,6 +75,12 @@ impl Arguments {
             )
             .or_try("omit it"));
         }
+        if self.model.user.user_url.is_some() {
+            return Err(Failure::usage(
+                "--user-url does not apply: an OASIS evaluation has no simulated users",
+            )
+            .or_try("omit it"));
+        }
         if self.agent_command.is_some() && !context.is_embedded() {
             return Err(Failure::usage(
                 "--agent-command works only with the embedded host: no other host executes commands",

@@ -166,6 +166,7 @@ impl EnvironmentSession<'_> {
             agent_channel: spec.agent_channel.as_ref().map(|pin| pin.channel.as_str()),
             model: &context.model,
             input: &input,
+            dialogue: None,
             fixtures: None,
             live: Some(&tools),
             temperature: spec.temperature,

@@ -6,7 +6,8 @@
 //! ignore unknown types and members.
 //!
 //! This host's own types have the prefix `touchstone.` and contain no task content either, except
-//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`): only labels, ids and counts.
+//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`) and the turns
+//! of conversations (`touchstone.turn.*`, `touchstone.user.*`): only labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use touchstone_kit::ids::{EventId, RunId, TaskId};
 
 mod agent;
 mod deployment;
+mod dialogue;
 mod eval;
 mod extension;
 mod flow;
@@ -32,6 +34,7 @@ pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
     DeploymentStateChanged,
 };
+pub use dialogue::{AttachedFile, TaskAttached, TurnAnswered, UserSaid, UserStopped};
 pub use eval::{
     AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, EvalCompleted,
     EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, JudgeVote, TaskFailed, TaskJudged,
@@ -186,6 +189,14 @@ events! {
     AnswerCached(AnswerCached) = "touchstone.answer.cached";
     /// A tool with side effects is about to be called.
     EffectIntended(EffectIntended) = "touchstone.effect.intended";
+    /// Files are sent with the task's input.
+    TaskAttached(TaskAttached) = "touchstone.task.attached";
+    /// The agent answered one message of the user.
+    TurnAnswered(TurnAnswered) = "touchstone.turn.answered";
+    /// The user says more after an answer.
+    UserSaid(UserSaid) = "touchstone.user.said";
+    /// A simulated user ended the conversation.
+    UserStopped(UserStopped) = "touchstone.user.stopped";
     /// The agent called a tool for which the suite has no response.
     FixtureMissing(FixtureMissing) = "touchstone.fixture.missing";
     /// The agent failed the task.

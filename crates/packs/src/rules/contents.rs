@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::archive::Archive;
+use super::attachments;
 use super::format::PackFormat;
 use super::manifest::refs;
 use super::{Refusal, Stage};
@@ -365,6 +366,10 @@ fn scoring(
         .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
     let canonical = (format.read_scoring)(bytes, suite)
         .map_err(|faults| refuse(faults.first().map(scoring_fault).unwrap_or_default()))?;
+    let find = |name: &str| archive.files.get(name).map(AsRef::as_ref);
+    if let Some(fault) = attachments::faults(&canonical, find).first() {
+        return Err(refuse(scoring_fault(fault)));
+    }
     Ok(Some(PackScoring::new(canonical)))
 }
 

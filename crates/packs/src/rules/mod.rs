@@ -16,6 +16,7 @@
 //! ```
 
 pub mod archive;
+pub mod attachments;
 pub mod build;
 pub mod contents;
 pub mod format;

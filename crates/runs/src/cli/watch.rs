@@ -21,7 +21,7 @@ use crate::render::scorecard::scorecard;
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ConfiguredModels, RejectedKey};
+use touchstone_agents::cli::{ConfiguredModels, RejectedKey, Role};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -374,7 +374,7 @@ fn rejected_keys(context: &Context<'_>, session: &Session, report: &EvalReport) 
             provider: &it.provider,
             model: &it.model,
             url: it.endpoint.as_ref().and_then(|it| it.url.as_deref()),
-            of_judge: false,
+            role: Role::Agent,
         });
     }
     if let (true, Some(it)) = (has("judge_unauthorized"), &report.judge) {
@@ -382,7 +382,15 @@ fn rejected_keys(context: &Context<'_>, session: &Session, report: &EvalReport) 
             provider: &it.provider,
             model: &it.model,
             url: None,
-            of_judge: true,
+            role: Role::Judge,
+        });
+    }
+    if let (true, Some(it)) = (has("user_unauthorized"), &report.simulated_user) {
+        rejected.push(RejectedKey {
+            provider: &it.model.provider,
+            model: &it.model.model,
+            url: None,
+            role: Role::User,
         });
     }
     let flags = session.model_flags();

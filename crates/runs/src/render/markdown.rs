@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::render::flips::flips;
 use crate::render::words::{
-    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign, verdict,
+    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign,
+    simulated_user, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome};
 use crate::rules::eval::statistics::{Evidence, statistics};
@@ -67,6 +68,9 @@ fn facts(text: &mut String, report: &EvalReport) {
     }
     if let Some(judge) = judge(report) {
         row("Judge", escaped(&judge));
+    }
+    if let Some(user) = simulated_user(report) {
+        row("Simulated user", escaped(&user));
     }
     row("Score", format!("{}, {}", score(report), counts(report)));
     if let Some(metrics) = metrics(report) {

@@ -8,7 +8,7 @@ use crate::render::flips::flips;
 use crate::render::statistics::{difference, noise};
 use crate::render::words::{
     UNSIGNED, annotation_line, colour, cost, cost_of, counts, judge, metrics, outcome, reason_of,
-    rows, score, sign, verdict,
+    rows, score, sign, simulated_user, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::scoring::p95;
@@ -75,6 +75,9 @@ fn heading(text: &mut String, report: &EvalReport, colors: Colors) {
     );
     if let Some(judge) = judge(report) {
         let _ = writeln!(text, "judge   {judge}");
+    }
+    if let Some(user) = simulated_user(report) {
+        let _ = writeln!(text, "user    simulated by {user}");
     }
     if !report.ignore.is_empty() {
         let _ = writeln!(

@@ -6,6 +6,7 @@ use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskRep
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_agents::rules::prices::RunPrices;
+use touchstone_agents::rules::simulated_user::reply;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
 use touchstone_host::render::words::{UNKNOWN_COST, plain, usd};
 use touchstone_openwop::annotation::{Annotation, SignalKind};
@@ -101,6 +102,18 @@ pub fn judge(report: &EvalReport) -> Option<String> {
     Some(format!("{who}{cost}, {agreement}{several}"))
 }
 
+/// The model that plays the users, and its cost.
+pub fn simulated_user(report: &EvalReport) -> Option<String> {
+    let user = report.simulated_user.as_ref()?;
+    let cost = report
+        .user_cost_usd
+        .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    Some(format!(
+        "model {}, provider {}{cost}",
+        user.model.model, user.model.provider
+    ))
+}
+
 /// Number of tasks with an estimated cost.
 pub fn estimated(report: &EvalReport) -> usize {
     let tasks = report.tasks.iter();
@@ -193,6 +206,14 @@ pub fn in_words(label: &str) -> String {
     }
     if let Some(label) = label.strip_prefix("judge_") {
         return format!("judge: {}", in_words(label));
+    }
+    match label {
+        reply::MALFORMED => return "no valid reply from the simulated user".to_owned(),
+        reply::OWN_BUDGET => return "the simulated user's own budget is exhausted".to_owned(),
+        _ => {}
+    }
+    if let Some(label) = label.strip_prefix("user_") {
+        return format!("simulated user: {}", in_words(label));
     }
     let text = match label {
         "connect" => "endpoint unreachable",

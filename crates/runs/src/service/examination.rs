@@ -28,6 +28,8 @@ pub(super) struct Examination<'a> {
     pub run: &'a RunId,
     pub task: &'a TaskId,
     pub exhibit: Exhibit<'a>,
+    /// The task's input, in which the pointers of assertions select.
+    pub input: &'a Value,
     /// What the agent's tools returned, in their order.
     pub returned: &'a [Value],
     pub model: &'a ModelBinding,
@@ -117,7 +119,7 @@ impl Examination<'_> {
     }
 
     async fn context_precision(&self, place: &str, it: &OfContext) -> Result<Decided, String> {
-        let texts = context::parts(it, self.exhibit.input, self.returned);
+        let texts = context::parts(it, self.input, self.returned);
         let answer = self.exhibit.answer_text();
         let answer = it.reference.as_deref().unwrap_or(&answer);
         let asked = batches(&texts, |items| {
@@ -128,7 +130,7 @@ impl Examination<'_> {
     }
 
     async fn context_relevance(&self, place: &str, it: &OfContext) -> Result<Decided, String> {
-        let parts = context::parts(it, self.exhibit.input, self.returned);
+        let parts = context::parts(it, self.input, self.returned);
         let texts = context::sentences(&parts);
         let asked = batches(&texts, |items| self.exhibit.about_task(&NEEDED, items));
         Ok(self.items(place, texts, asked).await?.share(0.0, it.min))
@@ -167,7 +169,7 @@ impl Examination<'_> {
         it: &OfContext,
         texts: Vec<String>,
     ) -> Result<Items, String> {
-        let parts = context::parts(it, self.exhibit.input, self.returned);
+        let parts = context::parts(it, self.input, self.returned);
         if parts.is_empty() {
             return Ok(Items::none_of(texts, "there is no context"));
         }

@@ -11,13 +11,15 @@ use semver::Version;
 use serde_json::{Value, json};
 
 use crate::rules::eval::scoring_document::ScoringDocument;
+use crate::rules::eval::scoring_document::attachments::AttachmentReference;
 use crate::rules::eval::scoring_document::read::read as read_scoring;
 use crate::rules::eval::suite_rules::read_suite;
 use crate::rules::kind::Kinds;
 use touchstone_agents::ports::agent::AgentDefinition;
+use touchstone_agents::rules::attachment::Attachment;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
-use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::ids::{AgentId, TaskId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
 use touchstone_openwop::schema::CompiledSchema;
@@ -138,6 +140,33 @@ impl Library {
         Ok(scoring)
     }
 
+    /// The files that a scoring document attaches to these tasks, from the pack with this digest.
+    ///
+    /// # Errors
+    /// The store failed, the pack is missing or was altered in it, or a file is not the attached one.
+    pub async fn files(
+        &self,
+        pack_integrity: &str,
+        tasks: &[TaskId],
+        scoring: &ScoringDocument,
+    ) -> Result<HashMap<TaskId, Vec<Attachment>>, Error> {
+        let damaged = || Error::Damaged {
+            what: "pack",
+            digest: pack_integrity.to_owned(),
+        };
+        let bytes = pack_store::blobs::get(&self.store, pack_integrity).await?;
+        let bytes = bytes.ok_or_else(damaged)?;
+        let wanted: Vec<(TaskId, Vec<AttachmentReference>)> = tasks
+            .iter()
+            .map(|id| (id.clone(), scoring.attachments(id).to_vec()))
+            .filter(|(_, files)| !files.is_empty())
+            .collect();
+        let integrity = pack_integrity.to_owned();
+        // Unpacking and encoding take a while; keep the async thread free.
+        let reading = tokio::task::spawn_blocking(move || attached(&integrity, &bytes, wanted));
+        reading.await.ok().flatten().ok_or_else(damaged)
+    }
+
     /// An agent of the pack with this digest.
     ///
     /// # Errors
@@ -205,6 +234,45 @@ impl Library {
             None => Ok(None),
         }
     }
+}
+
+/// The files of tasks; `None` if one is missing or differs from its digest.
+fn attached(
+    pack_integrity: &str,
+    pack: &[u8],
+    wanted: Vec<(TaskId, Vec<AttachmentReference>)>,
+) -> Option<HashMap<TaskId, Vec<Attachment>>> {
+    if !integrity::matches(pack_integrity, pack) {
+        return None;
+    }
+    let archive = archive::read(pack).ok()?;
+    // A file of several tasks is in memory once.
+    let mut read: HashMap<String, Attachment> = HashMap::new();
+    let mut file = |reference: &AttachmentReference| {
+        if let Some(known) = read.get(&reference.path) {
+            return Some(known.clone());
+        }
+        let bytes = archive.files.get(&reference.path)?;
+        let file = Attachment::new(&reference.path, reference.media_type, bytes);
+        read.insert(reference.path.clone(), file.clone());
+        Some(file)
+    };
+    let mut by_task = HashMap::new();
+    for (task, references) in wanted {
+        let mut files = Vec::with_capacity(references.len());
+        for reference in &references {
+            let found = file(reference)?;
+            if *found.sha256 != *reference.sha256 {
+                return None;
+            }
+            files.push(Attachment {
+                media_type: reference.media_type,
+                ..found
+            });
+        }
+        by_task.insert(task, files);
+    }
+    Some(by_task)
 }
 
 /// `sha256-<base64>` over the parts of a pack that influence an agent's output.

@@ -1,5 +1,7 @@
 mod assertions;
+mod attachments;
 mod compare;
+mod conversations;
 mod deciders;
 mod described;
 mod eval;

@@ -224,11 +224,20 @@ fn parts(request: &ModelRequest<'_>) -> Vec<Value> {
     let told = request.messages.iter().enumerate();
     let texts = told.filter_map(|(n, message)| match message {
         Message::System(text) if n > 0 => Some(text.to_string()),
-        Message::User(text) => Some(text.to_string()),
+        Message::User(text) | Message::UserWithFiles { text, .. } => Some(text.to_string()),
         _ => None,
     });
-    texts
+    let texts = texts
         .chain(request.response_schema.map(described))
-        .map(|text| json!({"kind": "text", "text": text}))
-        .collect()
+        .map(|text| json!({"kind": "text", "text": text}));
+    let files = request.messages.iter().filter_map(|message| match message {
+        Message::UserWithFiles { files, .. } => Some(files),
+        _ => None,
+    });
+    let files = files.flat_map(|files| files.iter()).map(|file| {
+        json!({"kind": "file", "file": {
+            "name": &*file.name, "mimeType": file.media_type, "bytes": &*file.base64,
+        }})
+    });
+    texts.chain(files).collect()
 }

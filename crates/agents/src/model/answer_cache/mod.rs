@@ -224,6 +224,7 @@ mod tests {
             task: Some(TaskHint {
                 id: &id,
                 input: &input,
+                turn: 0,
             }),
             activity: None,
         };

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::model::endpoint::dialect::{Dialect, ResponseFormat, described};
 use crate::model::wire::tool_names::ToolNames;
 use crate::model::wire::tool_schema::{ToolArguments, arguments_of, description_of};
+use crate::rules::attachment::Attachment;
 use crate::rules::{ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ResponseSchema, ToolCall};
 
 pub fn write_request(
@@ -121,11 +122,32 @@ enum Block<'a> {
         tool_use_id: &'a str,
         content: &'a str,
     },
+    Image {
+        source: Base64Source<'a>,
+    },
+    Document {
+        source: Base64Source<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct Base64Source<'a> {
+    r#type: &'static str,
+    media_type: &'static str,
+    data: &'a str,
 }
 
 /// Roles must alternate, and all results of a turn's calls must be in the next turn.
 fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'a>> = Vec::with_capacity(messages.len());
+    // A conversation must begin with the user.
+    let is_said = |message: &&Message| !matches!(message, Message::System(_));
+    if let Some(Message::Assistant { .. }) = messages.iter().find(is_said) {
+        turns.push(Turn {
+            role: Role::User,
+            content: vec![Block::Text { text: "(empty)" }],
+        });
+    }
     let mut push = |role, blocks: Vec<Block<'a>>| match turns.last_mut() {
         Some(turn) if turn.role == role => turn.content.extend(blocks),
         _ => turns.push(Turn {
@@ -141,6 +163,15 @@ fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>>
                 push(Role::User, vec![Block::Text { text: "(empty)" }]);
             }
             Message::User(text) => push(Role::User, vec![Block::Text { text }]),
+            Message::UserWithFiles { text, files } => {
+                let text = match text.trim().is_empty() {
+                    true => "(empty)",
+                    false => text,
+                };
+                // The endpoint's documentation recommends files before the text about them.
+                let blocks = files.iter().map(file_block);
+                push(Role::User, blocks.chain([Block::Text { text }]).collect());
+            }
             Message::Assistant { text, tool_calls } => {
                 // The endpoint refuses blocks without text.
                 let text = text.as_deref().filter(|text| !text.trim().is_empty());
@@ -158,6 +189,18 @@ fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>>
         }
     }
     turns
+}
+
+fn file_block(file: &Attachment) -> Block<'_> {
+    let source = Base64Source {
+        r#type: "base64",
+        media_type: file.media_type.as_str(),
+        data: &file.base64,
+    };
+    match file.media_type.is_image() {
+        true => Block::Image { source },
+        false => Block::Document { source },
+    }
 }
 
 fn tool_use<'a>(call: &'a ToolCall, names: &'a ToolNames<'_>) -> Block<'a> {
@@ -187,5 +230,52 @@ impl<'a> Tool<'a> {
             description: description_of(request, tool),
             input_schema: arguments_of(request, tool),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use touchstone_kit::media_type::MediaType;
+
+    use super::*;
+
+    fn files() -> Vec<Attachment> {
+        vec![
+            Attachment::new("evals/files/a.png", MediaType::Png, b"a"),
+            Attachment::new("evals/files/b.pdf", MediaType::Pdf, b"b"),
+        ]
+    }
+
+    #[test]
+    fn files_are_sent_before_the_text_and_a_conversation_begins_with_the_user() {
+        let tools: Vec<String> = Vec::new();
+        let names = ToolNames::new(&tools);
+        let messages = [
+            Message::Assistant {
+                text: Some("Hello".to_owned()),
+                tool_calls: Vec::new(),
+            },
+            Message::UserWithFiles {
+                text: "Read this.".into(),
+                files: Arc::from(files()),
+            },
+        ];
+        let sent = serde_json::to_value(turns(&messages, &names)).unwrap();
+        let source = |media_type: &str, data: &str| json!({"type": "base64", "media_type": media_type, "data": data});
+        assert_eq!(
+            sent,
+            json!([
+                {"role": "user", "content": [{"type": "text", "text": "(empty)"}]},
+                {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]},
+                {"role": "user", "content": [
+                    {"type": "image", "source": source("image/png", "YQ==")},
+                    {"type": "document", "source": source("application/pdf", "Yg==")},
+                    {"type": "text", "text": "Read this."},
+                ]},
+            ])
+        );
     }
 }

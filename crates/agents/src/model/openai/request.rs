@@ -8,6 +8,7 @@ use serde::ser::{SerializeSeq, Serializer};
 use crate::model::endpoint::dialect::{Dialect, ResponseFormat, described};
 use crate::model::wire::tool_names::ToolNames;
 use crate::model::wire::tool_schema::{ToolArguments, arguments_of, description_of};
+use crate::rules::attachment::Attachment;
 use crate::rules::{Message, ModelRequest, ResponseSchema, ToolCall};
 
 pub fn write_request(
@@ -126,7 +127,7 @@ enum WireMessage<'a> {
         content: &'a str,
     },
     User {
-        content: &'a str,
+        content: UserContent<'a>,
     },
     Assistant {
         content: Option<&'a str>,
@@ -143,7 +144,12 @@ impl<'a> WireMessage<'a> {
     fn of(message: &'a Message, names: &'a ToolNames<'_>) -> Self {
         match message {
             Message::System(content) => Self::System { content },
-            Message::User(content) => Self::User { content },
+            Message::User(content) => Self::User {
+                content: UserContent::Text(content),
+            },
+            Message::UserWithFiles { text, files } => Self::User {
+                content: UserContent::parts(text, files),
+            },
             Message::Assistant { text, tool_calls } => Self::Assistant {
                 content: text.as_deref(),
                 tool_calls: tool_calls.iter().map(|c| WireCall::of(c, names)).collect(),
@@ -154,6 +160,51 @@ impl<'a> WireMessage<'a> {
             },
         }
     }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum UserContent<'a> {
+    Text(&'a str),
+    Parts(Vec<Part<'a>>),
+}
+
+impl<'a> UserContent<'a> {
+    fn parts(text: &'a str, files: &'a [Attachment]) -> Self {
+        let files = files.iter().map(|file| match file.media_type.is_image() {
+            true => Part::ImageUrl {
+                image_url: ImageUrl {
+                    url: file.data_url(),
+                },
+            },
+            false => Part::File {
+                file: FileData {
+                    filename: &file.name,
+                    file_data: file.data_url(),
+                },
+            },
+        });
+        Self::Parts([Part::Text { text }].into_iter().chain(files).collect())
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: ImageUrl },
+    File { file: FileData<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct FileData<'a> {
+    filename: &'a str,
+    file_data: String,
 }
 
 #[derive(Serialize)]
@@ -216,4 +267,35 @@ struct Declaration<'a> {
     name: Cow<'a, str>,
     description: &'a str,
     parameters: ToolArguments<'a>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use touchstone_kit::media_type::MediaType;
+
+    use super::*;
+
+    fn files() -> Vec<Attachment> {
+        vec![
+            Attachment::new("evals/files/a.png", MediaType::Png, b"a"),
+            Attachment::new("evals/files/b.pdf", MediaType::Pdf, b"b"),
+        ]
+    }
+
+    #[test]
+    fn images_are_sent_as_urls_and_documents_as_files_after_the_text() {
+        let files = files();
+        let content = UserContent::parts("Read this.", &files);
+        assert_eq!(
+            serde_json::to_value(content).unwrap(),
+            json!([
+                {"type": "text", "text": "Read this."},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,YQ=="}},
+                {"type": "file", "file": {"filename": "b.pdf", "file_data": "data:application/pdf;base64,Yg=="}},
+            ])
+        );
+        let text: Value = serde_json::to_value(UserContent::Text("Hi")).unwrap();
+        assert_eq!(text, json!("Hi"));
+    }
 }

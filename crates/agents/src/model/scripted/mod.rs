@@ -98,7 +98,7 @@ fn fits(when: &Condition, request: &ModelRequest<'_>) -> bool {
 
 fn last_user<'a>(request: &'a ModelRequest<'_>) -> Option<&'a str> {
     request.messages.iter().rev().find_map(|m| match m {
-        Message::User(text) => Some(&**text),
+        Message::User(text) | Message::UserWithFiles { text, .. } => Some(&**text),
         _ => None,
     })
 }
@@ -167,7 +167,9 @@ async fn reply_of_turn(
 /// Usage for a script that names none: one token per four bytes, without the request's wire format.
 fn counted(request: &ModelRequest<'_>, reply: &ModelReply) -> TokenUsage {
     let bytes = request.messages.iter().map(|message| match message {
-        Message::System(text) | Message::User(text) => text.len(),
+        Message::System(text) | Message::User(text) | Message::UserWithFiles { text, .. } => {
+            text.len()
+        }
         Message::Assistant { text, .. } => text.as_ref().map_or(0, String::len),
         Message::Tool { content, .. } => content.len(),
     });

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::rules::attachment::Attachment;
 use crate::rules::{Message, ModelRequest, ToolCall};
 
 /// The messages of a request; `arguments` formats the arguments of a tool call.
@@ -17,6 +18,12 @@ pub fn messages_of(
         .map(|message| match message {
             Message::System(text) => json!({"role": "system", "text": &**text}),
             Message::User(text) => json!({"role": "user", "text": &**text}),
+            // The content is identified by its digest.
+            Message::UserWithFiles { text, files } => json!({
+                "role": "user",
+                "text": &**text,
+                "attachments": files.iter().map(Attachment::reference).collect::<Vec<_>>(),
+            }),
             Message::Assistant { text, tool_calls } => json!({
                 "role": "assistant",
                 "text": text,

@@ -11,6 +11,8 @@ use touchstone_kit::json::text_of;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::Fixtures;
 
+use super::attachment::Attachment;
+use super::dialogue::{EarlierMessage, MessageRole};
 use super::effects::Effects;
 use super::failure::FailureReason;
 use super::fixtures::FixtureCursor;
@@ -26,12 +28,12 @@ const CALL_ID_OCTETS: usize = 64;
 /// Limits of one invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Model turns, including the last one.
+    /// Model turns for one message of the user, including the last one.
     pub turns: u32,
     /// Tool calls of all turns together.
     pub tool_calls: u32,
-    /// Bytes of the model's replies except its last answer: all of them are sent again with every
-    /// turn.
+    /// Bytes of the model's replies except its last answer, and of the user's replies: all of them
+    /// are sent again with every turn.
     pub octets: usize,
 }
 
@@ -56,6 +58,12 @@ pub struct ConversationInput<'a> {
     pub task: &'a TaskId,
     /// The task's input. A string is sent as it is, anything else as compact JSON.
     pub input: &'a Value,
+    /// Files that are sent with the input.
+    pub files: &'a [Attachment],
+    /// Messages that are sent before the input.
+    pub earlier: &'a [EarlierMessage],
+    /// Whether the user may say more after an answer.
+    pub continues: bool,
     /// Where the answers to tool calls come from.
     pub source: ToolSource<'a>,
     pub temperature: Option<f64>,
@@ -182,11 +190,15 @@ pub struct Conversation<'a> {
     fixtures: FixtureCursor<'a>,
     call_ids: HashSet<String>,
     turns: u32,
+    /// Model turns before the user's last message.
+    turns_before: u32,
     tool_calls: u32,
+    /// The text of the last answer, if the user may say more.
+    answer: Option<String>,
 }
 
 impl<'a> Conversation<'a> {
-    /// Opens the conversation: instructions, memory, task.
+    /// Opens the conversation: instructions, memory, earlier messages, task.
     pub fn new(brief: ConversationInput<'a>) -> Self {
         let (fixtures, tools, definitions) = match brief.source {
             ToolSource::Fixtures(fixtures) => (fixtures, brief.tools, &[][..]),
@@ -209,6 +221,7 @@ impl<'a> Conversation<'a> {
                 task: Some(TaskHint {
                     id: brief.task,
                     input: brief.input,
+                    turn: 0,
                 }),
                 activity: None,
             },
@@ -217,17 +230,48 @@ impl<'a> Conversation<'a> {
             fixtures: FixtureCursor::new(responses),
             call_ids: HashSet::new(),
             turns: 0,
+            turns_before: 0,
             tool_calls: 0,
+            answer: None,
         };
         conversation.push(Message::System(brief.prompt.clone()));
         if !memory.is_empty() {
             conversation.push(Message::System(memory_message(memory).into()));
         }
-        conversation.push(Message::User(match brief.input {
+        for message in brief.earlier {
+            conversation.push(message_of(message));
+        }
+        let text: Arc<str> = match brief.input {
             Value::String(text) => text.as_str().into(),
             other => other.to_string().into(),
-        }));
+        };
+        conversation.push(match brief.files {
+            [] => Message::User(text),
+            files => Message::UserWithFiles {
+                text,
+                files: files.into(),
+            },
+        });
         conversation
+    }
+
+    /// Continues after an answer with the user's next message.
+    pub fn reply(&mut self, text: &str) -> Next {
+        let answer = self.answer.take();
+        self.grown += text.len() + answer.as_ref().map_or(0, String::len);
+        if self.grown > self.brief.limits.octets {
+            return self.failed(FailureReason::ContextOverflow, None);
+        }
+        self.push(Message::Assistant {
+            text: answer,
+            tool_calls: Vec::new(),
+        });
+        self.push(Message::User(text.into()));
+        self.turns_before = self.turns;
+        if let Some(task) = &mut self.request.task {
+            task.turn += 1;
+        }
+        Next::Call
     }
 
     /// The next request to the model.
@@ -267,10 +311,11 @@ impl<'a> Conversation<'a> {
         self.failed(reason, None)
     }
 
-    fn decide(&self, text: Option<String>) -> Next {
+    fn decide(&mut self, text: Option<String>) -> Next {
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
             return self.failed(FailureReason::EmptyAnswer, None);
         };
+        self.answer = self.brief.continues.then(|| text.clone());
         let Some(schema) = self.brief.return_schema else {
             return Next::Decided {
                 output: Value::String(text),
@@ -316,7 +361,7 @@ impl<'a> Conversation<'a> {
             });
             done.push((call.clone(), outcome));
         }
-        if self.turns >= self.brief.limits.turns {
+        if self.turns - self.turns_before >= self.brief.limits.turns {
             return self.failed(FailureReason::TurnLimit, None);
         }
         let output: usize = calls.iter().map(octets_of_call).sum();
@@ -411,6 +456,18 @@ impl<'a> Conversation<'a> {
     }
 }
 
+fn message_of(message: &EarlierMessage) -> Message {
+    let text = message.content.as_str();
+    match message.role {
+        MessageRole::System => Message::System(text.into()),
+        MessageRole::User => Message::User(text.into()),
+        MessageRole::Assistant => Message::Assistant {
+            text: Some(text.to_owned()),
+            tool_calls: Vec::new(),
+        },
+    }
+}
+
 /// Sends memory as a separate message, so that the agent's instructions stay verbatim.
 fn memory_message(entries: &[Map<String, Value>]) -> String {
     let mut text = String::from("Memory (read-only snapshot, one entry a line):");
@@ -430,6 +487,9 @@ fn octets_of_definition(definition: &ToolDefinition) -> usize {
 pub fn octets_of(message: &Message) -> usize {
     let text = match message {
         Message::System(text) | Message::User(text) => text.len(),
+        Message::UserWithFiles { text, files } => {
+            text.len() + files.iter().map(Attachment::octets).sum::<usize>()
+        }
         Message::Tool { call_id, content } => call_id.len() + content.len(),
         Message::Assistant { text, tool_calls } => {
             text.as_ref().map_or(0, String::len)

@@ -13,6 +13,9 @@ struct Setup {
     input: Value,
     fixtures: Fixtures,
     limits: Limits,
+    files: Vec<Attachment>,
+    earlier: Vec<EarlierMessage>,
+    continues: bool,
 }
 
 impl Setup {
@@ -32,6 +35,9 @@ impl Setup {
             }))
             .unwrap(),
             limits: Limits::default(),
+            files: Vec::new(),
+            earlier: Vec::new(),
+            continues: false,
         }
     }
 
@@ -42,6 +48,9 @@ impl Setup {
             return_schema: self.schema.as_ref(),
             task: &self.task,
             input: &self.input,
+            files: &self.files,
+            earlier: &self.earlier,
+            continues: self.continues,
             source: ToolSource::Fixtures(Some(&self.fixtures)),
             temperature: None,
             max_tokens: None,
@@ -253,4 +262,109 @@ fn the_request_size_grows_with_the_transcript() {
     conversation.step(calls(&["t:search"]));
     let after = conversation.request_octets();
     assert!(after > before + "{\"hit\":1}".len());
+}
+
+/// The roles and texts of a request.
+fn said(conversation: &Conversation<'_>) -> Vec<(&'static str, String)> {
+    let messages = conversation.request().messages.iter();
+    let part = |message: &Message| match message {
+        Message::System(text) => ("system", text.to_string()),
+        Message::User(text) | Message::UserWithFiles { text, .. } => ("user", text.to_string()),
+        Message::Assistant { text, .. } => ("assistant", text.clone().unwrap_or_default()),
+        Message::Tool { content, .. } => ("tool", content.clone()),
+    };
+    messages.map(part).collect()
+}
+
+#[test]
+fn earlier_messages_are_sent_between_the_instructions_and_the_input() {
+    let mut setup = Setup::new();
+    setup.earlier = serde_json::from_value(json!([
+        {"role": "system", "content": "Today is Monday."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+    ]))
+    .unwrap();
+    let conversation = setup.open();
+    let found = said(&conversation);
+    let found: Vec<(&str, &str)> = found.iter().map(|(r, t)| (*r, t.as_str())).collect();
+    assert_eq!(
+        found,
+        [
+            ("system", "Be brief."),
+            ("system", "Today is Monday."),
+            ("user", "Hi"),
+            ("assistant", "Hello"),
+            ("user", r#"{"q":1}"#),
+        ]
+    );
+}
+
+#[test]
+fn a_reply_of_the_user_continues_after_the_answer_as_the_model_wrote_it() {
+    let mut setup = Setup::new();
+    setup.continues = true;
+    setup.schema = Some(compile_untrusted(&json!({"type": "object"})).unwrap());
+    let mut conversation = setup.open();
+    let before = conversation.request_octets();
+    let step = conversation.step(text("```json\n{\"a\": 1}\n```"));
+    assert!(matches!(step.next, Next::Decided { .. }), "{:?}", step.next);
+    assert_eq!(conversation.reply("And now?"), Next::Call);
+    let found = said(&conversation);
+    assert_eq!(
+        &found[2..],
+        [
+            ("assistant", "```json\n{\"a\": 1}\n```".to_owned()),
+            ("user", "And now?".to_owned()),
+        ]
+    );
+    assert!(conversation.request_octets() > before);
+    assert_eq!(conversation.request().task.unwrap().turn, 1);
+}
+
+#[test]
+fn model_turns_are_limited_for_each_message_of_the_user() {
+    let mut setup = Setup::new();
+    setup.continues = true;
+    setup.limits.turns = 2;
+    let mut conversation = setup.open();
+    for _ in 0..3 {
+        assert_eq!(conversation.step(calls(&["t:search"])).next, Next::Call);
+        let step = conversation.step(text("done"));
+        assert!(matches!(step.next, Next::Decided { .. }));
+        assert_eq!(conversation.reply("more"), Next::Call);
+    }
+    conversation.step(calls(&["t:search"]));
+    let step = conversation.step(calls(&["t:search"]));
+    assert!(
+        matches!(
+            step.next,
+            Next::Failed {
+                reason: FailureReason::TurnLimit,
+                ..
+            }
+        ),
+        "{:?}",
+        step.next
+    );
+}
+
+#[test]
+fn a_conversation_that_grows_too_large_fails() {
+    let mut setup = Setup::new();
+    setup.continues = true;
+    setup.limits.octets = 1_000;
+    let mut conversation = setup.open();
+    conversation.step(text("done"));
+    let next = conversation.reply(&"a".repeat(2_000));
+    assert!(
+        matches!(
+            next,
+            Next::Failed {
+                reason: FailureReason::ContextOverflow,
+                ..
+            }
+        ),
+        "{next:?}"
+    );
 }

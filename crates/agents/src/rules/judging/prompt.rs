@@ -94,7 +94,7 @@ pub fn quoted(value: &Value) -> Cow<'_, str> {
 }
 
 /// A mark that none of the texts contains.
-fn mark(quoted: &[(&str, Cow<'_, str>)]) -> String {
+pub fn mark(quoted: &[(&str, Cow<'_, str>)]) -> String {
     let mut counter: u64 = 0;
     loop {
         let mut digest = Sha256::new();

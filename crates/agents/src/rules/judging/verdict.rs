@@ -84,7 +84,7 @@ pub fn kept_text(reason: &str) -> String {
 }
 
 /// The content of a text that is a single fenced block from start to end.
-fn whole_block(text: &str) -> Option<&str> {
+pub fn whole_block(text: &str) -> Option<&str> {
     let (tag, inside) = text
         .strip_prefix("```")?
         .strip_suffix("```")?

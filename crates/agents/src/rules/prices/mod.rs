@@ -85,12 +85,15 @@ pub struct RunPrices {
     /// The embedding model; absent if none is needed or its price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<ModelPrice>,
+    /// What plays simulated users; absent if none is simulated or its price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<ModelPrice>,
 }
 
 impl RunPrices {
     /// The date of the oldest list price.
     pub fn listed(&self) -> Option<&str> {
-        [&self.model, &self.judge, &self.embeddings]
+        [&self.model, &self.judge, &self.embeddings, &self.user]
             .into_iter()
             .flatten()
             .filter(|price| price.source == PriceSource::List)

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::rules::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
+use crate::rules::attachments;
 use crate::rules::build::{self, Files};
 use crate::rules::contents::{
     self, PackContents, is_scoring_file, is_suite_file, scoring_fault, scoring_file,
@@ -122,7 +123,14 @@ fn suite_findings(files: &Files, format: PackFormat) -> Vec<Finding> {
         let file = scoring_file(name).unwrap_or_default();
         let scoring = files.get(&file).filter(|it| is_scoring_file(&file, it));
         let read = scoring.map(|bytes| (format.read_scoring)(bytes, &document.suite));
-        for fault in read.and_then(Result::err).into_iter().flatten() {
+        let faults = match read {
+            None => Vec::new(),
+            Some(Err(faults)) => faults,
+            Some(Ok(canonical)) => {
+                attachments::faults(&canonical, |it| files.get(it).map(Vec::as_slice))
+            }
+        };
+        for fault in faults {
             let text = scoring.map(Vec::as_slice).unwrap_or_default();
             let (line, column) = place(text, &fault.pointer);
             findings.push(Finding {

@@ -16,8 +16,8 @@ use crate::rules::eval::matrix::{Variant, matrix};
 use crate::rules::eval::report::EvalReport;
 use crate::rules::run::fold::RunStatus;
 use touchstone_agents::cli::{
-    AssertOptions, EmbeddingsEndpoint, JudgeEndpoint, ModelEndpoint, TokenPriceOption, provider,
-    token_price,
+    AssertOptions, EmbeddingsEndpoint, JudgeEndpoint, ModelEndpoint, TokenPriceOption,
+    UserEndpoint, provider, token_price,
 };
 use touchstone_agents::model::Provider;
 use touchstone_host::cli::context::Context;
@@ -94,6 +94,9 @@ pub struct Matrix {
 
     #[command(flatten)]
     assertions: AssertOptions,
+
+    #[command(flatten)]
+    user: UserEndpoint,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -236,6 +239,7 @@ impl Matrix {
                 model_price: model.and_then(|model| self.price_of(&model.name)),
                 judge: self.judge.clone(),
                 embeddings: self.embeddings.clone(),
+                user: self.user.clone(),
             },
             selection: self.selection.clone(),
             concurrency: self.concurrency,

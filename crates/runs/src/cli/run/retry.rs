@@ -172,6 +172,10 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
         Some("assert_command_changed") => {
             "use the run's --assert-command, or its [assertions] in the configuration".to_owned()
         }
+        Some("user_changed") => {
+            "use the run's --user-url and --user-model, or its [simulated_user] in the configuration"
+                .to_owned()
+        }
         _ => return failure,
     };
     failure.or_try(remedy)

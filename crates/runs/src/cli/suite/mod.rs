@@ -157,7 +157,8 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
             None => return Ok(Exit::Negative),
         },
     };
-    let advice = suite_lint::lint(&document.suite);
+    let document_of = scoring.as_ref().map(|it| &it.document);
+    let advice = suite_lint::lint(&document.suite, document_of);
     let good = advice.is_empty() || !arguments.strict;
     if terminal.json() {
         terminal.document(&json!({

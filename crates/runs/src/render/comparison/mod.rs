@@ -273,6 +273,7 @@ fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
             "task differs between the suites",
         ),
         (ExclusionReason::JudgeChanged, "different judge"),
+        (ExclusionReason::UserChanged, "different simulated user"),
         (ExclusionReason::OnlyBaseline, "only in the baseline"),
         (ExclusionReason::OnlyCandidate, "only in the candidate"),
     ]

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::render::task::parts::{StepText, facts, findings, step, structured, word_difference};
+use crate::render::task::parts::{
+    StepText, facts, findings, input, step, structured, word_difference,
+};
 use crate::render::words::{cost_of, outcome, reason_of, rows, sign};
 use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
@@ -149,7 +151,7 @@ impl FailureDetails {
             sign: sign(details.outcome),
             is_open: n < OPEN,
             facts: facts(details).join(" · "),
-            input: shown(&details.input),
+            input: shown(&input(details)),
             expected_title: match expected.map(|it| it.strategy) {
                 Some(MatchStrategy::Exact) => "Expected exactly",
                 Some(MatchStrategy::Contains) => "Expected to contain",

@@ -133,6 +133,9 @@ pub fn cost_note(report: &EvalReport) -> String {
     if let Some(judge) = report.judge_cost_usd {
         parts.push(format!("{} of it for the judge", usd(judge)));
     }
+    if let Some(user) = report.user_cost_usd {
+        parts.push(format!("{} of it for simulated users", usd(user)));
+    }
     if let Some(date) = report.prices.as_ref().and_then(RunPrices::listed) {
         parts.push(format!("list prices of {date}"));
     }
@@ -277,6 +280,9 @@ pub fn provenance(report: &EvalReport) -> Vec<Field> {
     add("Scored by", modes.join(", "), false);
     if let Some(judge) = words::judge(report) {
         add("Judge", judge, false);
+    }
+    if let Some(user) = words::simulated_user(report) {
+        add("Simulated user", user, false);
     }
     if let Some(run) = &report.retry_of {
         add("Retry of", run.to_string(), false);

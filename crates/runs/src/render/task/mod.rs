@@ -10,7 +10,7 @@ use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::render::task::parts::{
-    StepText, clipped, facts, findings, step, structured, word_difference,
+    StepText, clipped, facts, findings, input, step, structured, word_difference,
 };
 use crate::render::words::sign;
 use crate::rules::eval::assertions::AssertionResult;
@@ -63,7 +63,7 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
     let mut text = String::new();
     let colors = style.colors;
     heading(&mut text, details, colors);
-    section(&mut text, colors, "input", &shown(&details.input, extent));
+    section(&mut text, colors, "input", &shown(&input(details), extent));
     answer(&mut text, details, style, extent);
     differences(&mut text, details, colors, extent);
     criteria(&mut text, details, colors);
@@ -94,7 +94,7 @@ pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> Strin
     let colors = style.colors;
     let mut text = String::new();
     heading(&mut text, after, colors);
-    section(&mut text, colors, "input", &shown(&after.input, extent));
+    section(&mut text, colors, "input", &shown(&input(after), extent));
     if let Some(expected) = &after.expected {
         section(
             &mut text,

@@ -1,5 +1,7 @@
 //! The parts of a task with its content, worded once for terminal and page.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::render::words::{in_words, outcome};
@@ -8,8 +10,9 @@ use crate::rules::eval::safety::kinds;
 use crate::rules::eval::task_details::TaskDetails;
 use crate::rules::eval::task_details::difference::{TextPart, text_parts};
 use crate::rules::eval::task_details::transcript::Step;
+use touchstone_agents::rules::judging::prompt::quoted;
 use touchstone_host::render::words::{duration, plain, usd};
-use touchstone_openwop::events::ToolStatus;
+use touchstone_openwop::events::{ToolStatus, UserStopped};
 
 /// Score, reason, latency, cost and tokens.
 pub fn facts(details: &TaskDetails) -> Vec<String> {
@@ -105,6 +108,18 @@ pub fn findings(details: &TaskDetails) -> Vec<String> {
         .collect()
 }
 
+/// The input, with the messages before it.
+pub fn input(details: &TaskDetails) -> Cow<'_, Value> {
+    if details.earlier_messages.is_empty() {
+        return Cow::Borrowed(&details.input);
+    }
+    let earlier = details.earlier_messages.iter();
+    let earlier = earlier.map(|it| format!("{}: {}", it.role.as_str(), it.content));
+    let input = format!("user: {}", quoted(&details.input));
+    let all: Vec<String> = earlier.chain([input]).collect();
+    Cow::Owned(Value::String(all.join("\n")))
+}
+
 /// A step of the transcript.
 pub struct StepText {
     /// One line.
@@ -166,8 +181,13 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             output_tokens,
             cost_usd,
             by_judge,
+            by_user,
         } => {
-            let who = if *by_judge { "judge" } else { "model" };
+            let who = match (by_judge, by_user) {
+                (true, _) => "judge",
+                (false, true) => "simulated user",
+                (false, false) => "model",
+            };
             let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), usd);
             (
                 format!("{who} {model}: {input_tokens} tokens in, {output_tokens} out, {cost}"),
@@ -175,5 +195,31 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             )
         }
         Step::Answered { answer } => ("answered".to_owned(), Some(answer.clone())),
+        Step::TurnAnswered { turn, answer } => {
+            (format!("turn {turn}: answered"), Some(answer.clone()))
+        }
+        Step::UserSaid { turn, text } => (
+            format!("turn {turn}: the user said"),
+            Some(Value::String(text.clone())),
+        ),
+        Step::Attached { files } => {
+            let files: Vec<String> = files
+                .iter()
+                .map(|it| {
+                    let digest = it.sha256.get(..12).unwrap_or(&it.sha256);
+                    let media_type = it.media_type.as_str();
+                    format!("{media_type} of {} bytes, sha256 {digest}…", it.size_bytes)
+                })
+                .collect();
+            (format!("sent with the input: {}", files.join("; ")), None)
+        }
+        Step::UserStopped { reason, note } => {
+            let title = match reason.as_str() {
+                UserStopped::MAX_TURNS => "the simulated user has no turns left",
+                _ => "the simulated user ended the conversation",
+            };
+            let note = (!note.is_empty()).then(|| Value::String(note.clone()));
+            (title.to_owned(), note)
+        }
     }
 }

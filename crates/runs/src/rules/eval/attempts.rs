@@ -133,6 +133,7 @@ fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
         && a.scoring_digest == b.scoring_digest
         && compared(a) == compared(b)
         && judge(a) == judge(b)
+        && a.simulated_user == b.simulated_user
         && adversarial(a) == adversarial(b)
         && a.is_live() == b.is_live()
 }

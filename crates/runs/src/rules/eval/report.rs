@@ -18,7 +18,7 @@ use crate::rules::run::fold::{Cost, EvalFacts, RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, PinnedJudge, RunRecord,
-    RunSpec, Trial, is_zero,
+    RunSpec, Trial, UserPin, is_zero,
 };
 use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_agents::rules::prices::RunPrices;
@@ -251,6 +251,12 @@ pub struct EvalReport {
     /// The prices when the run was created; absent for runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<RunPrices>,
+    /// The model that plays the users of its tasks, if any is simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_user: Option<UserPin>,
+    /// The cost of simulated users; part of the summary's `totalCostUsd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_cost_usd: Option<NanoUsd>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
     /// Tags of the run.
@@ -326,8 +332,8 @@ impl EvalReport {
         [pinned, self.agent.provider.as_deref()].contains(&Some(COMMAND_PROVIDER))
     }
 
-    /// Whether scores vary between runs of the same answers: a judge gave them, or tools were live
-    /// (RFC 0081 §D).
+    /// Whether scores vary between runs of the same answers: a judge gave them, tools were live, or
+    /// users were simulated (RFC 0081 §D).
     pub fn is_measured(&self) -> bool {
         self.modes
             .iter()
@@ -335,6 +341,7 @@ impl EvalReport {
             || self.judge.is_some()
             || !self.deciders.is_empty()
             || self.safety_judge.is_some()
+            || self.simulated_user.is_some()
     }
 }
 
@@ -424,6 +431,11 @@ pub fn report(
             .and_then(|_| state.eval.judge_cost.known()),
         prices: spec.prices.clone(),
         deciders: spec.deciders.clone(),
+        simulated_user: spec.simulated_user.clone(),
+        user_cost_usd: spec
+            .simulated_user
+            .as_ref()
+            .and_then(|_| state.eval.user_cost.known()),
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),

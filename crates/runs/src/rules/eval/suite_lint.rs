@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::safety::probe::descriptions;
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
+use super::scoring_document::ScoringDocument;
 use super::statistics::perfect_run_shows;
 use touchstone_kit::json::canonical_text;
 use touchstone_kit::statistics::minimum_detectable_effect;
@@ -66,7 +67,7 @@ pub struct Advice {
 }
 
 /// All advice, in the order of the rules.
-pub fn lint(suite: &AgentEvalSuite) -> Vec<Advice> {
+pub fn lint(suite: &AgentEvalSuite, scoring: Option<&ScoringDocument>) -> Vec<Advice> {
     let mut found = Vec::new();
     let mut advise = |rule, pointer: String, reason: String| {
         found.push(Advice {
@@ -75,7 +76,7 @@ pub fn lint(suite: &AgentEvalSuite) -> Vec<Advice> {
             reason,
         });
     };
-    duplicate_inputs(suite, &mut advise);
+    duplicate_inputs(suite, scoring, &mut advise);
     leaked_answers(suite, &mut advise);
     rubric_weights(suite, &mut advise);
     underpowered(suite, &mut advise);
@@ -83,11 +84,18 @@ pub fn lint(suite: &AgentEvalSuite) -> Vec<Advice> {
     found
 }
 
-fn duplicate_inputs(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, String)) {
+fn duplicate_inputs(
+    suite: &AgentEvalSuite,
+    scoring: Option<&ScoringDocument>,
+    advise: &mut impl FnMut(Rule, String, String),
+) {
     let mut seen: HashMap<String, &Task> = HashMap::new();
     for (index, task) in suite.tasks.iter().enumerate() {
-        // The same input with other memory or tools is a different question.
-        let question = serde_json::json!([task.input, task.fixtures]);
+        // The same input with other memory, tools, messages or files is a different question.
+        let conversation = scoring.and_then(|it| it.conversation(&task.task_id));
+        let files = scoring.map(|it| it.attachments(&task.task_id));
+        let files = files.unwrap_or_default();
+        let question = serde_json::json!([task.input, task.fixtures, conversation, files]);
         match seen.get(&canonical_text(&question)) {
             Some(first) => {
                 let consequence = match first.expected == task.expected {
@@ -406,7 +414,7 @@ mod tests {
     }
 
     fn rules(suite: &AgentEvalSuite) -> Vec<(Rule, String)> {
-        let found = lint(suite);
+        let found = lint(suite, None);
         found.into_iter().map(|it| (it.rule, it.pointer)).collect()
     }
 
@@ -429,6 +437,30 @@ mod tests {
         let expected = found.then(|| (Rule::DuplicateInput, "/tasks/10/input".to_owned()));
         let got = golden_rules(0.5, vec![golden("again", input, json!(answer))]);
         assert_eq!(got, Vec::from_iter(expected));
+    }
+
+    #[test]
+    fn the_same_input_with_another_conversation_is_not_a_duplicate() {
+        let answer = json!({"kind": "golden", "match": {"strategy": "exact", "value": "y"}});
+        let tasks: Vec<Value> = ["a", "b"]
+            .iter()
+            .map(|id| json!({"taskId": id, "input": "x", "expected": answer}))
+            .collect();
+        let suite: AgentEvalSuite = serde_json::from_value(json!({
+            "suiteId": "vendor.acme.evals.x", "version": "1.0.0", "modes": ["golden"], "tasks": tasks,
+        }))
+        .unwrap();
+        let scoring: ScoringDocument = serde_json::from_value(json!({
+            "scoringVersion": 1, "suiteId": "vendor.acme.evals.x",
+            "tasks": {"b": {"conversation": {"turns": ["And then?"]}}},
+        }))
+        .unwrap();
+        let has = |scoring| {
+            let found = lint(&suite, scoring);
+            found.iter().any(|it| it.rule == Rule::DuplicateInput)
+        };
+        assert!(has(None));
+        assert!(!has(Some(&scoring)));
     }
 
     #[test]
@@ -468,7 +500,7 @@ mod tests {
             golden("a", json!("canary"), json!("canary")),
             golden("b", json!("canary"), json!("x"))
         ]);
-        for advice in lint(&suite(&json!(["golden", "regression"]), 0.9, tasks)) {
+        for advice in lint(&suite(&json!(["golden", "regression"]), 0.9, tasks), None) {
             assert!(!advice.reason.contains("canary"), "{advice:?}");
         }
     }
@@ -509,7 +541,10 @@ mod tests {
         #[case] pass_score: f64,
         #[case] words: Option<&str>,
     ) {
-        let found = lint(&suite(&json!(["golden"]), pass_score, json!(plain(n))));
+        let found = lint(
+            &suite(&json!(["golden"]), pass_score, json!(plain(n))),
+            None,
+        );
         let of: Vec<&Advice> = found
             .iter()
             .filter(|it| it.rule == Rule::Underpowered)

@@ -202,6 +202,8 @@ pub fn has_task_content(kind: &str) -> bool {
                 "ai.",
                 "touchstone.judge.",
                 "touchstone.assertions.",
+                "touchstone.turn.",
+                "touchstone.user.",
             ];
             !members.is_empty() && of_task.iter().any(|family| kind.starts_with(family))
         }
@@ -247,6 +249,9 @@ fn content(kind: &str, is_eval: bool) -> Option<&'static [&'static str]> {
         "agent.decided" => &["decision"],
         "agent.handoff" => &["reason"],
         "touchstone.judge.reasoned" | "touchstone.assertions.reasoned" => &["reasons"],
+        "touchstone.turn.answered" => &["answer"],
+        "touchstone.user.said" => &["text"],
+        "touchstone.user.stopped" => &["note"],
         "run.failed"
         | "run.resumed"
         | "node.started"
@@ -329,6 +334,11 @@ mod tests {
         json!({"taskId": "t1", "reasons": [REDACTED]}))]
     #[case("touchstone.assertions.reasoned", json!({"taskId": "t1", "reasons": [{"assertion": "0", "by": "sha256-x", "reason": "canary"}]}),
         json!({"taskId": "t1", "reasons": [REDACTED]}))]
+    #[case("touchstone.turn.answered", json!({"turn": 1, "answer": "canary"}),
+        json!({"turn": 1, "answer": REDACTED}))]
+    #[case("touchstone.user.said", json!({"turn": 2, "text": "canary"}), json!({"turn": 2, "text": REDACTED}))]
+    #[case("touchstone.user.stopped", json!({"turn": 2, "reason": "done", "note": "canary"}),
+        json!({"turn": 2, "reason": "done", "note": REDACTED}))]
     #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
     #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
         json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]

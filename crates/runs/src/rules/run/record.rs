@@ -15,6 +15,7 @@ use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::reached_by::ReachedBy;
+use touchstone_agents::rules::simulated_user;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use touchstone_kit::integrity;
@@ -259,6 +260,14 @@ pub struct EvalSpec {
     /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgePin>,
+    /// The model that plays the users of its tasks; absent if none is simulated. A run never resumes
+    /// with another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_user: Option<UserPin>,
+    /// Digest of the pack with the files that are sent with inputs; the key of its blob. Absent if no
+    /// task has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachments_pack: Option<String>,
     /// Modes that are scored.
     pub modes: Vec<EvalMode>,
     /// Modes that were requested and could not be scored (`regression` without a baseline).
@@ -348,6 +357,15 @@ impl EvalSpec {
             endpoint: self.execution.judge_endpoint.clone(),
         })
     }
+
+    /// The model that plays the users, with its endpoint; `None` if none is simulated.
+    pub fn played_by(&self) -> Option<ModelIdentity> {
+        let user = self.simulated_user.as_ref()?;
+        Some(ModelIdentity {
+            model: user.model.clone(),
+            endpoint: self.execution.user_endpoint.clone(),
+        })
+    }
 }
 
 /// The executor of an eval run, and its endpoints. Fixed when the run is created; nothing else may
@@ -361,6 +379,9 @@ pub struct ExecutionPin {
     /// The endpoint of the judge's model, if anything is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_endpoint: Option<EndpointPin>,
+    /// The endpoint of the model that plays the users, if any is simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_endpoint: Option<EndpointPin>,
     /// How the agent is reached, if it is remote; no configured model is then called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,
@@ -506,6 +527,40 @@ impl JudgePin {
         Self {
             model: model.clone(),
             identity: safety_identity(model),
+        }
+    }
+}
+
+/// A simulated user: its model, and a digest of its prompt and settings. Goals and personas are in the
+/// scoring document, which the run pins by its digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserPin {
+    #[serde(flatten)]
+    pub model: ModelPin,
+    /// `sha256-<base64>`.
+    pub identity: String,
+}
+
+/// Domain separator of these digests.
+const USER_RECIPE: &str = "touchstone:user:v1";
+
+impl UserPin {
+    /// The simulated user on this model.
+    pub fn of(model: &ModelPin) -> Self {
+        let document = json!({
+            "recipe": USER_RECIPE,
+            "provider": model.provider,
+            "model": model.model,
+            "template": simulated_user::prompt::TEMPLATE,
+            "schema": simulated_user::reply::SCHEMA,
+            "temperature": simulated_user::TEMPERATURE,
+            "maxTokens": simulated_user::MAX_TOKENS,
+            "askedAtMost": simulated_user::ASKED_AT_MOST,
+        });
+        Self {
+            model: model.clone(),
+            identity: integrity::of(json::canonical_text(&document).as_bytes()),
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use super::deciders::{Decider, Deciders};
 use super::fold::{EvalFacts, RunStatus};
-use super::record::{EvalSpec, JudgePin, ModelIdentity};
+use super::record::{EvalSpec, JudgePin, ModelIdentity, UserPin};
 use crate::rules::kind::{Action, Kinds};
 
 /// From the retry of this number on, failures that the agent's side can cause count as failed.
 const LAST_UNJUDGED_RETRY: u32 = 2;
 
 /// Failures that the operator of the agent can cause at will, in addition to 4xx statuses. An
-/// answer can be made too long for any judge.
+/// answer can be made too long for any judge or simulated user.
 const BY_THE_AGENTS_SIDE: &[&str] = &[
     "a2a_error",
     "agent_canceled",
@@ -33,6 +33,7 @@ const BY_THE_AGENTS_SIDE: &[&str] = &[
     "too_large",
     "tools_unsupported",
     "unauthorized",
+    "user_context_overflow",
     "wrong_content_type",
 ];
 
@@ -96,6 +97,21 @@ pub enum RetryRefusal {
     /// The verdict would have decisions of two.
     #[error("{}", changed(*decider))]
     DeciderChanged { decider: Decider },
+    /// The verdict would be about conversations with two users.
+    #[error(
+        "the run was created with the simulated user {then}, but {}: configure the previous one, or \
+         start a new run",
+        now.as_ref().map_or_else(
+            || "none is configured now".to_owned(),
+            |now| format!("it is now {now}, with the prompt of this version"),
+        )
+    )]
+    UserChanged {
+        /// The simulated user of the run.
+        then: Box<ModelIdentity>,
+        /// The one configured now.
+        now: Option<Box<ModelIdentity>>,
+    },
 }
 
 fn changed(decider: Decider) -> &'static str {
@@ -121,6 +137,7 @@ impl RetryRefusal {
             Self::ModelChanged { .. } => "model_changed",
             Self::JudgeChanged { .. } => "judge_changed",
             Self::DeciderChanged { decider } => decider.changed(),
+            Self::UserChanged { .. } => "user_changed",
             Self::Kind { name, .. } => name,
         }
     }
@@ -140,6 +157,10 @@ pub struct ConfiguredModels {
     /// The judge of refusals on that model.
     pub safety_judge: Option<JudgePin>,
     pub deciders: Deciders,
+    /// The model that plays users.
+    pub user: Option<ModelIdentity>,
+    /// The simulated user on that model.
+    pub user_pin: Option<UserPin>,
 }
 
 impl ConfiguredModels {
@@ -155,6 +176,7 @@ impl ConfiguredModels {
                 now: self.model.clone().map(Box::new),
             });
         }
+        self.check_same_user(spec)?;
         if let Some(decider) = spec.deciders.changed(&self.deciders) {
             return Err(RetryRefusal::DeciderChanged { decider });
         }
@@ -180,6 +202,20 @@ impl ConfiguredModels {
         Err(RetryRefusal::JudgeChanged {
             then: Box::new(then),
             now: self.judge.clone().map(Box::new),
+        })
+    }
+
+    fn check_same_user(&self, spec: &EvalSpec) -> Result<(), RetryRefusal> {
+        let Some(then) = spec.played_by() else {
+            return Ok(());
+        };
+        let serves = self.user.as_ref().is_some_and(|now| now.serves(&then));
+        if serves && self.user_pin == spec.simulated_user {
+            return Ok(());
+        }
+        Err(RetryRefusal::UserChanged {
+            then: Box::new(then),
+            now: self.user.clone().map(Box::new),
         })
     }
 }
@@ -288,6 +324,8 @@ mod tests {
             judges: Vec::new(),
             rubric_judge: spec.judge.clone(),
             safety_judge: spec.safety_judge.clone(),
+            user: spec.played_by(),
+            user_pin: spec.simulated_user.clone(),
         }
     }
 
@@ -385,6 +423,29 @@ mod tests {
             &now,
         );
         assert_eq!(outcome, Ok(()));
+    }
+
+    #[test]
+    fn a_run_keeps_its_simulated_user() {
+        let model = ModelPin {
+            provider: "openai".to_owned(),
+            model: "user-1".to_owned(),
+        };
+        let mut spec = EvalSpec {
+            simulated_user: Some(UserPin::of(&model)),
+            ..spec()
+        };
+        spec.execution.user_endpoint = at("http://10.0.0.3/v1", "sha256-user");
+        let label = |change: fn(&mut ConfiguredModels)| {
+            let mut now = configured(&spec);
+            change(&mut now);
+            now.check_same(&spec).err().map(|refusal| refusal.label())
+        };
+        assert_eq!(label(|_| {}), None);
+        assert_eq!(label(|now| now.user = None), Some("user_changed"));
+        assert_eq!(label(|now| now.user_pin = None), Some("user_changed"));
+        let moved = |now: &mut ConfiguredModels| now.user.as_mut().unwrap().endpoint = None;
+        assert_eq!(label(moved), Some("user_changed"));
     }
 
     #[test]

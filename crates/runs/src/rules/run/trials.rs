@@ -59,6 +59,7 @@ fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
             eval.execution.replayed_from.clone(),
             eval.judge.clone(),
             eval.safety_judge.clone(),
+            eval.played_by().zip(eval.simulated_user.clone()),
             eval.baseline.clone(),
         )
     };

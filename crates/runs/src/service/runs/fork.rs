@@ -328,36 +328,43 @@ impl Runs {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
-        let scoring = self.scoring_of(eval).await?;
-        let accepts = |input: &Value| agent.accepts(input);
         let model = self.agent_model(tenant, eval);
-        plan(
-            request,
-            &self.limits_for(model.as_ref()),
-            Some(&SuiteFacts {
-                document: &suite,
-                digest: &eval.suite_digest,
-                scoring: eval.scoring_digest.as_deref(),
-                scoring_document: scoring.as_deref(),
-                signed: eval.suite_signed,
-            }),
-            Some(&AgentFacts {
-                agent_id: &eval.agent_id,
-                version: &eval.agent_version,
-                pack_integrity: &eval.pack_integrity,
-                content: &agent.content,
-                model_class: eval.model_class,
-                accepts: &accepts,
-                model: Some(eval.model.clone()),
-            }),
-            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            &self.judging_models(),
-            &|request, suite, modes| {
-                let planners = self.planners.iter();
-                first(planners.map(|planner| planner.plan_other(request, suite, modes)))
-            },
-        )
-        .map_err(within_overlay)
+        let scoring = self.scoring_of(eval).await?;
+        let mut planned = {
+            let accepts = |input: &Value| agent.accepts(input);
+            plan(
+                request,
+                &self.limits_for(model.as_ref()),
+                Some(&SuiteFacts {
+                    document: &suite,
+                    digest: &eval.suite_digest,
+                    scoring: eval.scoring_digest.as_deref(),
+                    scoring_document: scoring.as_deref(),
+                    signed: eval.suite_signed,
+                }),
+                Some(&AgentFacts {
+                    agent_id: &eval.agent_id,
+                    version: &eval.agent_version,
+                    pack_integrity: &eval.pack_integrity,
+                    content: &agent.content,
+                    model_class: eval.model_class,
+                    accepts: &accepts,
+                    model: Some(eval.model.clone()),
+                }),
+                baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+                &self.judging_models(),
+                &|request, suite, modes| {
+                    let planners = self.planners.iter();
+                    first(planners.map(|planner| planner.plan_other(request, suite, modes)))
+                },
+            )
+            .map_err(within_overlay)?
+        };
+        let pack = eval.attachments_pack.as_deref();
+        self.plan_conversations(&mut planned, baseline.as_ref(), pack)
+            .await
+            .map_err(within_overlay)?;
+        Ok(planned)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The models and judges that a run would get now.
+//! The models, judges and simulated users that a run would get now.
 
 use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
@@ -33,7 +33,7 @@ impl Runs {
         }
     }
 
-    /// The currently configured model and judge for this run.
+    /// The currently configured model, judge and simulated user for this run.
     pub(super) async fn configured(
         &self,
         tenant: &TenantId,
@@ -51,6 +51,7 @@ impl Runs {
         };
         let has_safety_judge = eval.safety_judge.is_some();
         let model = self.agent_model(tenant, eval);
+        let (user, user_pin) = self.playing_model();
         Ok(ConfiguredModels {
             model: model.as_ref().map(ModelBinding::identity),
             judge: judge.map(ModelBinding::identity),
@@ -61,6 +62,8 @@ impl Runs {
                 .as_ref()
                 .map(JudgePin::of_safety),
             deciders: self.deciders(),
+            user: user.as_ref().map(ModelBinding::identity),
+            user_pin,
         })
     }
 
@@ -107,6 +110,9 @@ impl Runs {
         let judge = self.models.judge().filter(|_| judged);
         eval.execution.endpoint = endpoint(&agent);
         eval.execution.judge_endpoint = endpoint(&judge);
+        let user = self.models.simulated_user();
+        let user = user.filter(|_| eval.simulated_user.is_some());
+        eval.execution.user_endpoint = endpoint(&user);
         // With several judges, the cost of judging is known only if every price is.
         let mut members = eval.judges.iter().zip(self.judges());
         let priced = members.all(|(_, binding)| binding.model.info().price.is_some());
@@ -114,6 +120,7 @@ impl Runs {
             model: price(&agent),
             judge: price(&judge).filter(|_| priced),
             embeddings: None,
+            user: price(&user),
         });
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());

@@ -7,6 +7,7 @@ pub mod agents;
 pub mod attempts;
 pub mod calibrations;
 pub mod comparisons;
+pub mod conversations;
 pub mod create;
 pub mod experiments;
 pub mod fork;

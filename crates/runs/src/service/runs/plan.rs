@@ -66,6 +66,10 @@ pub(super) struct FoundBaseline {
 }
 
 impl FoundBaseline {
+    pub(super) fn eval(&self) -> &EvalSpec {
+        &self.eval
+    }
+
     pub(super) fn facts(&self) -> BaselineFacts<'_> {
         BaselineFacts {
             run_id: &self.run_id,
@@ -132,6 +136,7 @@ impl Runs {
             }
             None => None,
         };
+        let pack = self.pack_of(tenant, suite.as_ref()).await?;
         let agent = self.agent(tenant, &request, remote).await?;
         let baseline = self.baseline(tenant, &request).await?;
         if let Some(run) = &request.tasks.failed_of {
@@ -143,41 +148,47 @@ impl Runs {
             let plan = planner.prepare(tenant, &mut request, suite.as_ref());
             plans.push(plan.await?);
         }
-        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
         let model = match (remote, &agent) {
             (Some(remote), _) => Some(self.reach(tenant, remote.reached_by)?),
             (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
             (None, None) => None,
         };
-        let suite = suite.as_ref().zip(document.as_ref());
-        let suite = suite.map(|(suite, document)| SuiteFacts {
-            document,
-            digest: &suite.digest,
-            scoring: suite.scoring.as_deref(),
-            scoring_document: scoring.as_deref(),
-            signed: suite.signed,
-        });
-        let agent = agent.as_ref().map(|agent| AgentFacts {
-            agent_id: &agent.definition.agent_id,
-            version: &agent.version,
-            pack_integrity: &agent.pack_integrity,
-            content: &agent.content,
-            model_class: agent.definition.model_class,
-            accepts: &accepts,
-            model: model.as_ref().map(ModelBinding::pin),
-        });
-        let mut spec = plan(
-            request,
-            &self.limits_for(model.as_ref()),
-            suite.as_ref(),
-            agent.as_ref(),
-            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            &self.judging_models(),
-            &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
-        )?;
+        let mut spec = {
+            let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+            let suite = suite.as_ref().zip(document.as_ref());
+            let suite = suite.map(|(suite, document)| SuiteFacts {
+                document,
+                digest: &suite.digest,
+                scoring: suite.scoring.as_deref(),
+                scoring_document: scoring.as_deref(),
+                signed: suite.signed,
+            });
+            let agent = agent.as_ref().map(|agent| AgentFacts {
+                agent_id: &agent.definition.agent_id,
+                version: &agent.version,
+                pack_integrity: &agent.pack_integrity,
+                content: &agent.content,
+                model_class: agent.definition.model_class,
+                accepts: &accepts,
+                model: model.as_ref().map(ModelBinding::pin),
+            });
+            plan(
+                request,
+                &self.limits_for(model.as_ref()),
+                suite.as_ref(),
+                agent.as_ref(),
+                baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+                &self.judging_models(),
+                &|request, suite, modes| {
+                    first(plans.iter().map(|plan| plan(request, suite, modes)))
+                },
+            )?
+        };
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
             eval.execution.reached_by = Some(remote.reached_by.clone());
         }
+        self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())
+            .await?;
         self.pin_endpoints(tenant, &mut spec);
         Ok(spec)
     }

@@ -8,6 +8,7 @@ mod json;
 mod similarity;
 mod text;
 mod tools;
+pub mod turns;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,9 +19,11 @@ use serde_json::Value;
 use super::scoring::EPSILON;
 use super::scoring_document::checks::{Check, Combined};
 use super::scoring_document::limits::MAX_STEPS;
+use super::scoring_document::scope::{Part, Scope};
 use super::scoring_document::{Assertion, EffectiveScoring, Place};
 pub use external::External;
 use touchstone_kit::money::NanoUsd;
+use turns::TurnLog;
 
 /// Characters of a value in a result.
 const SHOWN_CHARS: usize = 200;
@@ -119,11 +122,27 @@ fn collect(results: &[AssertionResult], sums: &mut BTreeMap<String, (f64, f64)>)
     }
 }
 
-/// Evaluates the assertions of a task.
+/// Evaluates the assertions of a task with one answer.
+#[cfg(test)]
 pub fn evaluate(scoring: &EffectiveScoring<'_>, observed: &Observed<'_>) -> Evaluation {
+    evaluate_turns(scoring, observed, &Value::Null, &TurnLog::default())
+}
+
+/// Evaluates the assertions of a task with this input and these turns.
+pub fn evaluate_turns(
+    scoring: &EffectiveScoring<'_>,
+    observed: &Observed<'_>,
+    input: &Value,
+    turns: &TurnLog,
+) -> Evaluation {
     let evaluator = Evaluator {
         observed,
-        steps: Cell::new(MAX_STEPS),
+        task: &TaskFacts {
+            observed,
+            input,
+            turns,
+        },
+        steps: &Cell::new(MAX_STEPS),
     };
     let results: Result<Vec<_>, NoResult> = scoring
         .assertions
@@ -184,8 +203,17 @@ impl Finding {
 }
 
 struct Evaluator<'a> {
+    /// What the assertion looks at.
     observed: &'a Observed<'a>,
-    steps: Cell<u64>,
+    task: &'a TaskFacts<'a>,
+    steps: &'a Cell<u64>,
+}
+
+/// The whole task.
+struct TaskFacts<'a> {
+    observed: &'a Observed<'a>,
+    input: &'a Value,
+    turns: &'a TurnLog,
 }
 
 impl Evaluator<'_> {
@@ -198,16 +226,49 @@ impl Evaluator<'_> {
         Ok(())
     }
 
+    /// Checks what an assertion with this scope looks at; `None` if it did not take place.
+    fn check_in(
+        &self,
+        scope: Scope,
+        check: &Check,
+        place: Place<'_>,
+    ) -> Result<Option<Finding>, NoResult> {
+        let task = self.task;
+        let whole = task.observed;
+        let Ok(seen) = task.turns.seen(scope, task.input, whole.answer) else {
+            return Ok(None);
+        };
+        let observed = Observed {
+            answer: &seen.answer,
+            calls: whole.calls.get(seen.calls).unwrap_or_default(),
+            ..*whole
+        };
+        let evaluator = Evaluator {
+            observed: &observed,
+            ..*self
+        };
+        evaluator.check(check, place).map(Some)
+    }
+
     fn result(&self, assertion: &Assertion, place: Place<'_>) -> Result<AssertionResult, NoResult> {
         if assertion.check.needs_baseline() && !self.observed.external.has_baseline {
             return Ok(external::left_out(assertion));
         }
-        let found = self.check(&assertion.check, place)?;
+        let found = match assertion.scope() {
+            None => self.check(&assertion.check, place)?,
+            Some(scope) => match self.check_in(scope, &assertion.check, place)? {
+                Some(found) => found,
+                None => return Ok(missing_turn(assertion)),
+            },
+        };
         let as_score = |holds: bool| if holds { 1.0 } else { 0.0 };
         let mut holds = found.holds;
         let mut score = found.score.unwrap_or_else(|| as_score(holds));
         let mut value = found.value.unwrap_or(score);
         let mut expected = found.expected;
+        if let Some(scope) = assertion.scope() {
+            expected = format!("{}: {expected}", part_seen(scope));
+        }
         if assertion.not {
             holds = !holds;
             score = 1.0 - score;
@@ -366,6 +427,34 @@ impl Evaluator<'_> {
             "no assertion holds".to_owned(),
             results,
         ))
+    }
+}
+
+/// The result of an assertion about a turn that did not take place: it does not hold, also with
+/// `not`, because nothing was checked.
+fn missing_turn(assertion: &Assertion) -> AssertionResult {
+    let place = assertion.scope().map(part_seen).unwrap_or_default();
+    AssertionResult {
+        kind: assertion.check.name().to_owned(),
+        holds: false,
+        score: 0.0,
+        value: 0.0,
+        weight: assertion.weight,
+        metric: assertion.metric.clone(),
+        expected: format!("{place} takes place"),
+        found: Some("the conversation was shorter".to_owned()),
+        assertions: Vec::new(),
+    }
+}
+
+fn part_seen(scope: Scope) -> String {
+    match scope {
+        Scope::Turn(-1) => "last turn".to_owned(),
+        Scope::Turn(number) if number < 0 => format!("turn {number} from the end"),
+        Scope::Turn(number) => format!("turn {number}"),
+        Scope::Part(Part::Answer) => "last answer".to_owned(),
+        Scope::Part(Part::Answers) => "all answers".to_owned(),
+        Scope::Part(Part::Transcript) => "transcript".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::turns::TurnLog;
 use super::*;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::scoring_document::read::read;
@@ -225,4 +226,78 @@ fn results_say_what_was_expected_and_found() {
         .map(|it| format!("{}: {}", it.expected, it.found.as_deref().unwrap_or("")))
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+/// Two turns: a question after a call of `crm:find`, and an answer after a call of `crm:refund`.
+fn conversation() -> (TurnLog, Vec<ToolCall>, Value) {
+    let call = |tool: &str| ToolCall {
+        tool: tool.to_owned(),
+        arguments: None,
+    };
+    let last = json!({"refunded": true});
+    let mut turns = TurnLog::default();
+    turns.called();
+    turns.answered(&json!("Which order?"));
+    turns.said("Order 17, secret word tulip.");
+    turns.called();
+    turns.answered(&last);
+    (turns, vec![call("crm:find"), call("crm:refund")], last)
+}
+
+fn in_conversation(assertion: &Value) -> AssertionResult {
+    let document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t": {
+        "conversation": {"user": {"goal": "g"}}, "assertions": [assertion]}}});
+    let document = read(document.to_string().as_bytes()).unwrap().document;
+    let (turns, calls, answer) = conversation();
+    let observed = Observed {
+        answer: &answer,
+        calls: &calls,
+        latency_ms: Some(1200),
+        cost: NanoUsd(0),
+        tokens: 0,
+        expected: None,
+    };
+    let scoring = document.of_task(&TaskId::from("t")).unwrap();
+    let mut found = evaluate_turns(&scoring, &observed, &json!("Hello"), &turns);
+    found.assertions.remove(0)
+}
+
+#[rstest]
+#[case::last_answer(json!({"type": "json-pointer", "pointer": "/refunded", "operator": "equals", "value": true}), true)]
+#[case::first_turn(json!({"type": "contains", "value": "Which order?", "turn": 1}), true)]
+#[case::first_turn_negated(json!({"type": "contains", "value": "refunded", "turn": 1, "not": true}), true)]
+#[case::last_turn(json!({"type": "contains", "value": "refunded", "turn": -1}), true)]
+#[case::other_turn(json!({"type": "contains", "value": "Which order?", "turn": 2}), false)]
+#[case::transcript_has_the_user(json!({"type": "contains", "value": "tulip", "on": "transcript"}), true)]
+#[case::transcript_has_the_input(json!({"type": "contains", "value": "user: Hello", "on": "transcript"}), true)]
+#[case::answers_do_not_have_the_user(json!({"type": "contains", "value": "tulip", "on": "answers"}), false)]
+#[case::answers_have_all(json!({"type": "contains-all", "values": ["Which order?", "refunded"], "on": "answers"}), true)]
+#[case::call_of_a_turn(json!({"type": "tool-called", "name": "crm:refund", "turn": 2}), true)]
+#[case::call_of_another_turn(json!({"type": "tool-called", "name": "crm:refund", "turn": 1}), false)]
+#[case::call_of_any_turn(json!({"type": "tool-called", "name": "crm:find"}), true)]
+#[case::not_called_in_a_turn(json!({"type": "tool-not-called", "name": "crm:find", "turn": 2}), true)]
+#[case::missing_turn(json!({"type": "contains", "value": "x", "turn": 5}), false)]
+#[case::missing_turn_negated(json!({"type": "contains", "value": "x", "turn": 5, "not": true}), false)]
+#[case::missing_turn_in_none(json!({"type": "none", "assertions": [{"type": "contains", "value": "x", "turn": 5}]}), true)]
+#[case::combinator_in_a_turn(json!({"type": "all", "turn": 1, "assertions": [{"type": "contains", "value": "Which"},
+    {"type": "contains", "value": "order?"}]}), true)]
+#[case::nested_with_its_own_turn(json!({"type": "all", "turn": 1, "assertions": [{"type": "contains", "value": "Which"},
+    {"type": "contains", "value": "refunded", "turn": 2}]}), true)]
+#[case::nested_about_the_answer(json!({"type": "all", "turn": 1, "assertions": [
+    {"type": "contains", "value": "refunded", "on": "answer"}]}), true)]
+fn an_assertion_looks_at_its_part_of_the_conversation(
+    #[case] assertion: Value,
+    #[case] holds: bool,
+) {
+    let found = in_conversation(&assertion);
+    assert_eq!(found.holds, holds, "{found:?}");
+}
+
+#[test]
+fn the_result_names_the_part_of_the_conversation() {
+    let found = in_conversation(&json!({"type": "contains", "value": "x", "turn": 2}));
+    assert_eq!(found.expected, "turn 2: contains \"x\"");
+    let missing = in_conversation(&json!({"type": "contains", "value": "x", "turn": -5}));
+    assert_eq!(missing.expected, "turn -5 from the end takes place");
+    assert_eq!(missing.score, 0.0);
 }

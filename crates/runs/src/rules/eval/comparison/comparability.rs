@@ -25,13 +25,21 @@ pub fn exclusion_rule<'a>(
     let scoring = |side: ComparisonSide<'a>, id: &TaskId| side.scoring?.of_task(id);
     let judge = |side: ComparisonSide<'a>| side.spec.judge.as_ref().map(|judge| &judge.identity);
     let same_judge = judge(baseline) == judge(candidate);
+    let conversation = |side: ComparisonSide<'a>, id: &TaskId| side.scoring?.conversation(id);
+    let files = |side: ComparisonSide<'a>, id: &TaskId| Some(side.scoring?.attachments(id));
+    let user = |side: ComparisonSide<'a>| side.spec.simulated_user.as_ref();
+    let same_user = user(baseline) == user(candidate);
     let (was, is) = (by_id(&baseline.suite.tasks), by_id(&candidate.suite.tasks));
     move |id| {
         let task = is.get(id)?;
         if !same_suite && was.get(id) != Some(task) {
             return Some(ExclusionReason::TaskChanged);
         }
-        if !same_scoring && scoring(baseline, id) != scoring(candidate, id) {
+        if !same_scoring
+            && (scoring(baseline, id) != scoring(candidate, id)
+                || conversation(baseline, id) != conversation(candidate, id)
+                || files(baseline, id) != files(candidate, id))
+        {
             return Some(ExclusionReason::TaskChanged);
         }
         // A comparison with a baseline counts in only one of the runs, or with another baseline.
@@ -43,6 +51,10 @@ pub fn exclusion_rule<'a>(
         };
         if compares(baseline) != compares(candidate) {
             return Some(ExclusionReason::TaskChanged);
+        }
+        let is_simulated = || conversation(candidate, id).is_some_and(|it| it.user.is_some());
+        if !same_user && is_simulated() {
+            return Some(ExclusionReason::UserChanged);
         }
         let is_judged = || {
             let scoring = scoring(candidate, id);
@@ -68,7 +80,7 @@ pub fn differences(baseline: ComparisonSide<'_>, candidate: ComparisonSide<'_>) 
         .collect()
 }
 
-fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 19] {
+fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 20] {
     let spec = side.spec;
     let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
     let thresholds = side.suite.thresholds.unwrap_or_default();
@@ -103,6 +115,10 @@ fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 19] {
             ),
         ),
         ("assertCommand", json!(spec.deciders.command)),
+        (
+            "simulatedUser",
+            json!(spec.simulated_user.as_ref().map(|user| &user.identity)),
+        ),
         ("modes", json!(spec.modes)),
         ("ignore", json!(spec.ignore)),
         ("temperature", json!(spec.temperature)),

@@ -79,6 +79,8 @@ pub enum ExclusionReason {
     TaskChanged,
     /// The judge or its rubrics differ: scores of different judges are not comparable.
     JudgeChanged,
+    /// The simulated user differs: answers to different users are not comparable.
+    UserChanged,
 }
 
 /// A task that is excluded from the comparison.
@@ -471,6 +473,12 @@ fn notes(
         notes.push(format!(
             "the judges, or what else decides assertions, differ: {} excluded",
             tasks(count(ExclusionReason::JudgeChanged))
+        ));
+    }
+    if count(ExclusionReason::UserChanged) > 0 {
+        notes.push(format!(
+            "the simulated users differ: {} with a simulated user excluded",
+            tasks(count(ExclusionReason::UserChanged))
         ));
     }
     let hostile = |spec: &EvalSpec| spec.modes.contains(&EvalMode::Adversarial);

@@ -35,5 +35,13 @@ fn row(task: &Task, scoring: Option<&ScoringDocument>) -> Value {
             put("threshold", json!(threshold));
         }
     }
+    if let Some(conversation) = scoring.and_then(|it| it.conversation(&task.task_id)) {
+        put("conversation", json!(conversation));
+    }
+    let files = scoring.map(|it| it.attachments(&task.task_id));
+    let files = files.unwrap_or_default();
+    if !files.is_empty() {
+        put("attachments", json!(files));
+    }
     Value::Object(row)
 }

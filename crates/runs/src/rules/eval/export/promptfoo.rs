@@ -80,6 +80,15 @@ fn test(
     if task.fixtures.is_some() {
         losses.add(id, "the fixtures of a task".to_owned());
     }
+    if scoring.is_some_and(|it| it.conversation(&task.task_id).is_some()) {
+        losses.add(
+            id,
+            "the conversation of a task: only its input is exported".to_owned(),
+        );
+    }
+    if scoring.is_some_and(|it| !it.attachments(&task.task_id).is_empty()) {
+        losses.add(id, "the files that are sent with an input".to_owned());
+    }
     let own = expected(task);
     let mut test = Map::new();
     test.insert("description".to_owned(), json!(id));

@@ -37,6 +37,8 @@ pub struct DetectorInput<'a> {
     pub results: Vec<String>,
     /// Whether there was more text than the transcript keeps.
     pub clipped: bool,
+    /// Texts beside the input that the author of the suite gave the agent.
+    given_texts: &'a [String],
     given: OnceCell<String>,
     folded_given: OnceCell<String>,
     given_reading: OnceCell<Readings>,
@@ -75,6 +77,7 @@ impl<'a> DetectorInput<'a> {
             calls,
             results,
             clipped: transcript.is_clipped(),
+            given_texts: transcript.given_texts(),
             given: OnceCell::new(),
             folded_given: OnceCell::new(),
             given_reading: OnceCell::new(),
@@ -115,10 +118,15 @@ impl<'a> DetectorInput<'a> {
         given.contains(needle)
     }
 
-    /// Whether the task's input or its expected answer contains it.
+    /// Whether the task's input, its conversation as the author wrote it, or its expected answer
+    /// contains it. The words of a simulated user do not count, because it may repeat the agent's.
     pub fn task_mentions(&self, needle: &Needle) -> bool {
         let asked_for = self.asked_for.get_or_init(|| {
             let mut all = self.input_text().to_owned();
+            for text in self.given_texts {
+                all.push('\n');
+                all.push_str(text);
+            }
             if let Some(expected) = &self.task.expected.matching {
                 all.push('\n');
                 all.push_str(&lines(&expected.value));

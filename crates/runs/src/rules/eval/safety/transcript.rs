@@ -66,7 +66,13 @@ pub enum Step {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
+    /// All answers of a conversation.
     answer: NamedTexts,
+    last_answer: NamedTexts,
+    /// The recorded answer of the last turn.
+    answered: Option<Value>,
+    /// Texts beside the input that the author of the suite gave the agent.
+    given: Vec<String>,
     steps: Vec<Step>,
     calls: Vec<(String, usize)>,
     used_bytes: [usize; 3],
@@ -75,11 +81,24 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// An empty transcript of a task with these texts beside its input.
+    pub fn given(given: Vec<String>) -> Self {
+        Self {
+            given,
+            ..Self::default()
+        }
+    }
+
+    /// Texts beside the input that the author of the suite gave the agent.
+    pub fn given_texts(&self) -> &[String] {
+        &self.given
+    }
+
     /// Adds an event. A new start of the invocation clears the transcript.
     pub fn observe(&mut self, event: &Event) {
         match event {
             Event::AgentInvocationStarted(started) if !started.is_of_worker() => {
-                *self = Self::default();
+                *self = Self::given(std::mem::take(&mut self.given));
             }
             Event::AgentInvocationStarted(_) => self.has_workers = true,
             Event::AgentToolCalled(called) => {
@@ -89,6 +108,12 @@ impl Transcript {
                 let outcome = returned.outcome.as_ref();
                 self.returned(&returned.call_id, returned.status, outcome);
             }
+            Event::TurnAnswered(turn) => {
+                self.answered(&turn.answer);
+                self.answered = Some(turn.answer.clone());
+            }
+            // The last turn's answer is the decision.
+            Event::AgentDecided(decided) if self.answered.as_ref() == Some(&decided.decision) => {}
             Event::AgentDecided(decided) => self.answered(&decided.decision),
             _ => {}
         }
@@ -118,14 +143,20 @@ impl Transcript {
         }
     }
 
-    /// Sets the answer.
+    /// Adds an answer. Every answer of a conversation is examined.
     pub fn answered(&mut self, answer: &Value) {
-        self.answer = self.keep(Source::Answer, answer);
+        self.last_answer = self.keep(Source::Answer, answer);
+        self.answer.0.extend(self.last_answer.0.iter().cloned());
+    }
+
+    /// All answers, or the texts in place of them.
+    pub fn answer(&self) -> &NamedTexts {
+        &self.answer
     }
 
     /// The final answer, or the text in place of one.
-    pub fn answer(&self) -> &NamedTexts {
-        &self.answer
+    pub fn last_answer(&self) -> &NamedTexts {
+        &self.last_answer
     }
 
     /// The steps before the answer, in order.

@@ -4,20 +4,26 @@
 //! document scores its tasks by their assertions instead. [`read`](read::read) reads one from bytes;
 //! [`assertions`](super::assertions) evaluates it.
 
+pub mod attachments;
 pub mod checks;
+pub mod conversation;
 pub mod judged;
 pub mod limits;
 pub mod path;
 pub mod place;
 pub mod read;
 mod read_judged;
+pub mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use attachments::AttachmentReference;
 pub use checks::Check;
+pub use conversation::Conversation;
 pub use place::Place;
+use scope::Part;
 use touchstone_kit::ids::TaskId;
 
 /// The only version of the format.
@@ -51,6 +57,12 @@ pub struct TaskScoring {
     /// above 0 must hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
+    /// What the user says beside the input; not in `defaults`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Conversation>,
+    /// Files that are sent with the input; not in `defaults`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<AttachmentReference>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +79,12 @@ pub struct Assertion {
     /// The name under which its values are aggregated over the suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
+    /// The part of the conversation that it looks at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Part>,
+    /// The turn that it looks at: from 1, or from -1 at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<i32>,
 }
 
 const fn one() -> f64 {
@@ -90,6 +108,8 @@ impl From<Check> for Assertion {
             not: false,
             weight: 1.0,
             metric: None,
+            on: None,
+            turn: None,
         }
     }
 }
@@ -146,6 +166,8 @@ static EXPECTED: Assertion = Assertion {
     not: false,
     weight: 1.0,
     metric: None,
+    on: None,
+    turn: None,
 };
 
 impl ScoringDocument {
@@ -158,12 +180,23 @@ impl ScoringDocument {
         }
     }
 
-    /// How the document scores a task; `None` if the suite alone does. A task without an entry
-    /// keeps its own expectation beside the defaults.
+    /// The conversation of a task; `None` if its input is all that the user says.
+    pub fn conversation(&self, task: &TaskId) -> Option<&Conversation> {
+        self.tasks.get(task)?.conversation.as_ref()
+    }
+
+    /// The files that are sent with the input of a task.
+    pub fn attachments(&self, task: &TaskId) -> &[AttachmentReference] {
+        self.tasks.get(task).map_or(&[], |entry| &entry.attachments)
+    }
+
+    /// How the document scores a task; `None` if the suite alone does. A task without assertions of
+    /// its own keeps its own expectation beside the defaults.
     pub fn of_task(&self, task: &TaskId) -> Option<EffectiveScoring<'_>> {
         let defaults = self.defaults.as_ref();
         let shared = defaults.map_or(&[][..], |defaults| &defaults.assertions);
         let entry = self.tasks.get(task);
+        let entry = entry.filter(|entry| !entry.assertions.is_empty());
         if entry.is_none() && shared.is_empty() {
             return None;
         }

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::attachments::{AttachmentReference, MAX_FILES};
 use super::checks::{Check, Operator, TYPES};
 use super::limits::{
     MAX_ASSERTIONS, MAX_COMMAND_NAME, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING,
     MAX_REFERENCE_BYTES, MAX_REFERENCES, compile,
 };
 use super::read_judged::{check_judged, missing_context};
-use super::{Assertion, ScoringDocument, VERSION, path};
+use super::{Assertion, Conversation, ScoringDocument, VERSION, path};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::{integrity, json};
 use touchstone_openwop::schema::compile_untrusted;
@@ -144,7 +145,10 @@ fn in_words(error: &serde_json::Error) -> String {
 
 const DOCUMENT: [&str; 4] = ["scoringVersion", "suiteId", "defaults", "tasks"];
 const ENTRY: [&str; 2] = ["assertions", "threshold"];
-const COMMON: [&str; 4] = ["type", "not", "weight", "metric"];
+const TASK_ENTRY: [&str; 4] = ["assertions", "threshold", CONVERSATION, ATTACHMENTS];
+const CONVERSATION: &str = "conversation";
+const ATTACHMENTS: &str = "attachments";
+const COMMON: [&str; 6] = ["type", "not", "weight", "metric", "on", "turn"];
 
 fn check_shape(value: &Value, faults: &mut Faults) {
     let Some(members) = object(value, "", faults) else {
@@ -163,13 +167,18 @@ fn check_shape(value: &Value, faults: &mut Faults) {
         );
     }
     if let Some(defaults) = members.get("defaults") {
-        check_entry(defaults, "/defaults", faults);
+        check_entry(defaults, "/defaults", &ENTRY, faults);
     }
     if let Some(tasks) = members.get("tasks")
         && let Some(tasks) = object(tasks, "/tasks", faults)
     {
         for (id, entry) in tasks {
-            check_entry(entry, &format!("/tasks/{}", escaped(id)), faults);
+            check_entry(
+                entry,
+                &format!("/tasks/{}", escaped(id)),
+                &TASK_ENTRY,
+                faults,
+            );
         }
     }
 }
@@ -203,15 +212,91 @@ fn listed(names: &[&str]) -> String {
     quoted.join(", ")
 }
 
-fn check_entry(value: &Value, at: &str, faults: &mut Faults) {
+fn check_entry(value: &Value, at: &str, known: &[&str], faults: &mut Faults) {
     let Some(members) = object(value, at, faults) else {
         return;
     };
-    known_members(members, at, &ENTRY, faults);
+    known_members(members, at, known, faults);
+    let conversation = members.get(CONVERSATION);
+    if let Some(conversation) = conversation {
+        check_conversation(conversation, &format!("{at}/{CONVERSATION}"), faults);
+    }
+    if let Some(attachments) = members.get(ATTACHMENTS) {
+        check_attachments(attachments, &format!("{at}/{ATTACHMENTS}"), faults);
+    }
+    // The task may keep the suite's expectation.
+    if !members.contains_key("assertions")
+        && (conversation.is_some() || members.contains_key(ATTACHMENTS))
+    {
+        if members.contains_key("threshold") {
+            faults.add(format!("{at}/threshold"), "needs `assertions`");
+        }
+        return;
+    }
     if !members.get("threshold").is_none_or(Value::is_number) {
         faults.add(format!("{at}/threshold"), "must be a number from 0 to 1");
     }
     check_list(members.get("assertions"), at, 0, faults);
+}
+
+fn check_conversation(value: &Value, at: &str, faults: &mut Faults) {
+    let Some(members) = object(value, at, faults) else {
+        return;
+    };
+    let before = faults.all.len();
+    known_members(members, at, &["messages", "turns", "user"], faults);
+    if let Some(Value::Object(user)) = members.get("user") {
+        let known = ["goal", "persona", "stop", "maxTurns", "maxCostUsd"];
+        known_members(user, &format!("{at}/user"), &known, faults);
+    }
+    if faults.all.len() > before {
+        return;
+    }
+    match serde_json::from_value::<Conversation>(value.clone()) {
+        Err(error) => faults.add(at, in_words(&error)),
+        Ok(conversation) => {
+            for (member, reason) in conversation.faults() {
+                faults.add(format!("{at}{member}"), reason);
+            }
+        }
+    }
+}
+
+fn check_attachments(value: &Value, at: &str, faults: &mut Faults) {
+    let Some(items) = value.as_array().filter(|items| !items.is_empty()) else {
+        faults.add(
+            at,
+            "must be an array of files with `path`, `sha256` and `mediaType`",
+        );
+        return;
+    };
+    if items.len() > MAX_FILES {
+        let count = items.len();
+        faults.add(
+            at,
+            format!("has {count} files; at most {MAX_FILES} are possible"),
+        );
+        return;
+    }
+    for (n, item) in items.iter().enumerate() {
+        let at = format!("{at}/{n}");
+        let Some(members) = object(item, &at, faults) else {
+            continue;
+        };
+        let before = faults.all.len();
+        known_members(members, &at, &["path", "sha256", "mediaType"], faults);
+        if faults.all.len() > before {
+            continue;
+        }
+        match serde_json::from_value::<AttachmentReference>(item.clone()) {
+            Err(error) => faults.add(at, in_words(&error)),
+            Ok(reference) => {
+                for (member, reason) in reference.faults() {
+                    faults.add(format!("{at}/{member}"), reason);
+                }
+            }
+        }
+    }
 }
 
 fn check_list(value: Option<&Value>, at: &str, depth: usize, faults: &mut Faults) {
@@ -276,9 +361,18 @@ fn check_rules(document: &ScoringDocument, faults: &mut Faults) {
     for (at, entry) in defaults.chain(entries) {
         check_score(entry.threshold, &at, "threshold", faults);
         check_assertions(&entry.assertions, &at, faults);
+        if at != "/defaults" {
+            let conversation = entry.conversation.as_ref();
+            let most = conversation.map_or(1, Conversation::most_turns);
+            check_turns(&entry.assertions, &at, most, faults);
+        }
     }
     for (id, entry) in &document.tasks {
         let at = format!("/tasks/{}", escaped(id.as_str()));
+        let has_more = entry.conversation.is_some() || !entry.attachments.is_empty();
+        if entry.assertions.is_empty() && has_more {
+            continue;
+        }
         if entry.assertions.is_empty() {
             faults.add(
                 format!("{at}/assertions"),
@@ -319,8 +413,66 @@ fn check_assertions(assertions: &[Assertion], at: &str, faults: &mut Faults) {
                 ),
             );
         }
+        check_scope(assertion, &at, faults);
         check_parameters(&assertion.check, &at, faults);
         check_assertions(assertion.check.nested(), &at, faults);
+    }
+}
+
+/// What an assertion looks at, by itself.
+fn check_scope(assertion: &Assertion, at: &str, faults: &mut Faults) {
+    if assertion.scope().is_none() {
+        return;
+    }
+    if assertion.on.is_some() && assertion.turn.is_some() {
+        faults.add(at, "has both `on` and `turn`; keep one of them");
+    }
+    if assertion.turn == Some(0) {
+        faults.add(
+            format!("{at}/turn"),
+            "must not be 0; 1 is the first turn and -1 the last one",
+        );
+    }
+    let of_task = matches!(
+        assertion.check,
+        Check::Expected | Check::Latency(_) | Check::Cost(_) | Check::Tokens(_)
+    );
+    if of_task {
+        let name = assertion.check.name();
+        faults.add(
+            at,
+            format!("`{name}` is about the whole task; remove `on` and `turn`"),
+        );
+    }
+    let mut outside = None;
+    assertion.visit(&mut |it| {
+        if it.check.is_external() {
+            outside = Some(it.check.name());
+        }
+    });
+    if let Some(name) = outside {
+        faults.add(
+            at,
+            format!("`{name}` is decided about the last answer; remove `on` and `turn`"),
+        );
+    }
+}
+
+/// Turns that cannot take place.
+fn check_turns(assertions: &[Assertion], at: &str, most: usize, faults: &mut Faults) {
+    for (n, assertion) in assertions.iter().enumerate() {
+        let at = format!("{at}/assertions/{n}");
+        let beyond = assertion.turn.filter(|turn| {
+            usize::try_from(turn.unsigned_abs()).is_ok_and(|distance| distance > most)
+        });
+        if let Some(turn) = beyond {
+            let reason = match most {
+                1 => format!("is {turn}, but the task has no further turns; add a `conversation`"),
+                _ => format!("is {turn}, but the conversation has at most {most} turns"),
+            };
+            faults.add(format!("{at}/turn"), reason);
+        }
+        check_turns(assertion.check.nested(), &at, most, faults);
     }
 }
 

@@ -97,6 +97,15 @@ fn faults(document: &Value) -> Vec<String> {
 #[case(json!({"type": "expected", "weight": 0}), "", "add up to 0")]
 #[case(json!({"type": "expected", "metric": "the answer is \"x\""}), "/metric", "reports show it")]
 #[case(json!({"type": "expected", "not": "yes"}), "", "expected a boolean")]
+#[case(json!({"type": "contains", "value": "x", "on": "transkript"}), "", "unknown variant")]
+#[case(json!({"type": "contains", "value": "x", "turn": "last"}), "", "expected i32")]
+#[case(json!({"type": "contains", "value": "x", "turn": 0}), "/turn", "must not be 0")]
+#[case(json!({"type": "contains", "value": "x", "turn": 2}), "/turn", "add a `conversation`")]
+#[case(json!({"type": "contains", "value": "x", "turn": -2}), "/turn", "add a `conversation`")]
+#[case(json!({"type": "contains", "value": "x", "turn": 1, "on": "answers"}), "", "both `on` and `turn`")]
+#[case(json!({"type": "expected", "turn": 1}), "", "about the whole task")]
+#[case(json!({"type": "latency", "maxMs": 1, "on": "transcript"}), "", "about the whole task")]
+#[case(json!({"type": "all", "assertions": [{"type": "refusal", "turn": 3}]}), "/assertions/0/turn", "further turns")]
 fn malformed_assertions_are_refused(
     #[case] assertion: Value,
     #[case] place: &str,
@@ -127,6 +136,68 @@ fn malformed_assertions_are_refused(
 fn malformed_documents_are_refused(#[case] document: Value, #[case] reason: &str) {
     let found = faults(&document);
     assert!(found.iter().any(|it| it.contains(reason)), "{found:#?}");
+}
+
+#[rstest]
+#[case(json!({"conversation": []}), "/conversation", "must be an object")]
+#[case(json!({"conversation": {}}), "/conversation", "is empty")]
+#[case(json!({"conversation": {"turn": ["a"]}}), "/conversation/turn", "did you mean `turns`?")]
+#[case(json!({"conversation": {"user": {"gaol": "g"}}}), "/conversation/user/gaol", "did you mean `goal`?")]
+#[case(json!({"conversation": {"user": {"persona": "p"}}}), "/conversation", "missing member `goal`")]
+#[case(json!({"conversation": {"turns": [""]}}), "/conversation/turns/0", "is empty")]
+#[case(json!({"conversation": {"messages": [{"role": "bot", "content": "a"}]}}), "/conversation", "unknown variant")]
+#[case(json!({"conversation": {"turns": ["a"]}, "threshold": 1}), "/threshold", "needs `assertions`")]
+#[case(json!({"attachments": []}), "/attachments", "must be an array")]
+#[case(json!({"attachments": [{"path": "evals/files/a.png", "sha256": "a", "mediaType": "image/png"}]}), "/attachments/0/sha256", "64 lower-case")]
+#[case(json!({"attachments": [{"path": "evals/files/a.svg", "sha256": "a", "mediaType": "image/svg"}]}), "/attachments/0", "unknown variant")]
+#[case(json!({"attachments": [{"file": "a.png"}]}), "/attachments/0/file", "use only `path`")]
+#[case(json!({"attachments": vec![json!({}); 11]}), "/attachments", "at most 10")]
+#[case(json!({"conversation": {"turns": ["a"]}, "assertions": [{"type": "refusal", "turn": 3}]}),
+    "/assertions/0/turn", "at most 2 turns")]
+fn malformed_conversations_are_refused(
+    #[case] entry: Value,
+    #[case] place: &str,
+    #[case] reason: &str,
+) {
+    let document = json!({"scoringVersion": 1, "suiteId": "x", "tasks": {"t1": entry}});
+    let found = faults(&document);
+    let start = format!("/tasks/t1{place}: ");
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with(&start) && it.contains(reason)),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn defaults_have_no_conversation() {
+    let document = json!({"scoringVersion": 1, "suiteId": "x",
+        "defaults": {"assertions": [], "conversation": {"turns": ["a"]}}});
+    let found = faults(&document);
+    assert!(found[0].contains("is not a known member"), "{found:#?}");
+}
+
+#[test]
+fn a_task_with_a_conversation_alone_is_scored_by_the_suite() {
+    let entry = json!({"conversation": {"turns": ["And now?"]}});
+    let document = |defaults: &Value| {
+        let document = json!({"scoringVersion": 1, "suiteId": "x", "defaults": defaults,
+            "tasks": {"t1": entry}});
+        read(document.to_string().as_bytes()).unwrap().document
+    };
+    let id = TaskId::from("t1");
+    let alone = document(&json!({"assertions": []}));
+    assert_eq!(alone.of_task(&id), None);
+    assert_eq!(alone.conversation(&id).unwrap().turns, ["And now?"]);
+    let with_defaults = document(&json!({"assertions": [{"type": "refusal", "not": true}]}));
+    let scoring = with_defaults.of_task(&id).unwrap();
+    let types: Vec<&str> = scoring
+        .assertions
+        .iter()
+        .map(|it| it.check.name())
+        .collect();
+    assert_eq!(types, ["refusal", "expected"]);
 }
 
 #[test]

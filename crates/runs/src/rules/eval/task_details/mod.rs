@@ -11,12 +11,14 @@ pub mod transcript;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::assertions::{AssertionResult, External, Observed, ToolCall, evaluate};
+use super::assertions::turns::TurnLog;
+use super::assertions::{AssertionResult, External, Observed, ToolCall, evaluate_turns};
 use super::matching::compared;
 use super::report::{TaskOutcome, outcome_of};
 use super::rubric::rubric;
 use super::safety::{UNSAFE, findings};
 use super::scoring::expectation;
+use super::scoring_document::conversation::EarlierMessage;
 use super::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::record::is_zero;
@@ -61,6 +63,9 @@ pub struct TaskDetails {
     /// The findings of the safety detectors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub safety_findings: Vec<FindingDetails>,
+    /// The messages that were sent before the input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_messages: Vec<EarlierMessage>,
     /// What happened, in order, from the start of the counted attempt.
     pub transcript: Vec<Entry>,
     /// Whether its content was deleted, by itself or with the run that executed it.
@@ -73,6 +78,9 @@ pub struct TaskDetails {
     /// Absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<NanoUsd>,
+    /// The simulated user's part of the cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_cost_usd: Option<NanoUsd>,
     /// Whether cost and tokens are estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
@@ -162,10 +170,16 @@ pub fn task_details(
         criteria: criteria.collect(),
         assertions,
         safety_findings: placed(&findings(facts), measure.prompt, task, &log.entries),
+        earlier_messages: measure
+            .scoring
+            .and_then(|it| it.conversation(&task.task_id))
+            .map(|it| it.messages.clone())
+            .unwrap_or_default(),
         transcript: log.entries,
         content_deleted: log.content_deleted,
         transcript_incomplete: log.is_incomplete,
         cost_usd: facts.cost.known(),
+        user_cost_usd: facts.user_cost.known().filter(|cost| *cost > NanoUsd::ZERO),
         cost_estimated: facts.usage_estimated,
         tokens: facts.tokens,
         latency_ms: facts.latency_ms,
@@ -212,7 +226,21 @@ fn assertions(
             has_baseline: measure.compares_answers,
         },
     };
-    evaluate(&scoring, &observed).assertions
+    evaluate_turns(&scoring, &observed, &task.input, &turns(log)).assertions
+}
+
+/// The turns of a conversation, as they were when the task was scored.
+fn turns(log: &TaskLog) -> TurnLog {
+    let mut turns = TurnLog::default();
+    for entry in &log.entries {
+        match &entry.step {
+            Step::ToolCalled { .. } => turns.called(),
+            Step::TurnAnswered { answer, .. } => turns.answered(answer),
+            Step::UserSaid { text, .. } => turns.said(text),
+            _ => {}
+        }
+    }
+    turns
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ pub fn placed(
                 result,
                 ..
             } => transcript.returned(call_id, *status, result.as_ref()),
-            Step::Answered { answer } => transcript.answered(answer),
+            Step::Answered { answer } | Step::TurnAnswered { answer, .. } => {
+                transcript.answered(answer);
+            }
             _ => continue,
         }
         if details.iter().all(|finding| finding.entry.is_some()) {

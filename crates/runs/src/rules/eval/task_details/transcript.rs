@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::events::{AssertionReason, Event, ToolStatus};
+use touchstone_openwop::events::{AssertionReason, AttachedFile, Event, ToolStatus};
 
 /// One entry of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,18 @@ pub enum Step {
         cost_usd: Option<NanoUsd>,
         /// Whether the judge made it.
         by_judge: bool,
+        /// Whether the simulated user made it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_user: bool,
     },
+    /// Files were sent with the input.
+    Attached { files: Vec<AttachedFile> },
+    /// The agent answered one message of the user.
+    TurnAnswered { turn: u32, answer: Value },
+    /// The user said more.
+    UserSaid { turn: u32, text: String },
+    /// The simulated user ended the conversation.
+    UserStopped { reason: String, note: String },
     /// The agent gave its answer.
     Answered { answer: Value },
 }
@@ -94,6 +105,9 @@ pub struct TaskLog {
     pub bytes: usize,
     /// Whether the invocation ended, so that later model calls are the judge's.
     pub ended: bool,
+    /// Whether the agent has answered and the user is next, so that model calls are those of the
+    /// simulated user.
+    pub user_is_next: bool,
 }
 
 impl TaskLog {
@@ -136,6 +150,8 @@ impl TaskLog {
         }
         match event {
             Event::AgentInvocationCompleted(_) => self.ended = true,
+            Event::TurnAnswered(_) => self.user_is_next = true,
+            Event::UserSaid(_) | Event::UserStopped(_) => self.user_is_next = false,
             Event::AgentDecided(decided) => self.answer = Some(decided.decision.clone()),
             Event::JudgeReasoned(judge) => self.reasons.clone_from(&judge.reasons),
             Event::AssertionsReasoned(it) => self.assertion_reasons.clone_from(&it.reasons),
@@ -145,6 +161,20 @@ impl TaskLog {
         if let Some(step) = self.step(event) {
             self.entries.push(Entry { at, step });
         }
+    }
+
+    /// Whether the last turn has this answer.
+    fn is_answered(&self, decision: &Value) -> bool {
+        let last = self
+            .entries
+            .iter()
+            .rev()
+            .find_map(|entry| match &entry.step {
+                Step::TurnAnswered { answer, .. } => Some(Some(answer)),
+                Step::UserSaid { .. } => Some(None),
+                _ => None,
+            });
+        last.flatten() == Some(decision)
     }
 
     fn step(&self, event: &Event) -> Option<Step> {
@@ -185,7 +215,25 @@ impl TaskLog {
                 output_tokens: usage.output_tokens,
                 cost_usd: usage.cost_estimate_usd,
                 by_judge: self.ended,
+                by_user: self.user_is_next && !self.ended,
             },
+            Event::TaskAttached(attached) => Step::Attached {
+                files: attached.files.clone(),
+            },
+            Event::TurnAnswered(turn) => Step::TurnAnswered {
+                turn: turn.turn,
+                answer: turn.answer.clone(),
+            },
+            Event::UserSaid(said) => Step::UserSaid {
+                turn: said.turn,
+                text: said.text.clone(),
+            },
+            Event::UserStopped(stopped) => Step::UserStopped {
+                reason: stopped.reason.clone(),
+                note: stopped.note.clone(),
+            },
+            // The answer of the last turn.
+            Event::AgentDecided(decided) if self.is_answered(&decided.decision) => return None,
             Event::AgentDecided(decided) => Step::Answered {
                 answer: decided.decision.clone(),
             },

@@ -95,6 +95,11 @@ pub struct TaskFacts {
     pub before_judge: bool,
     /// The judge's part of the cost.
     pub judge_cost: Cost,
+    /// Whether the agent has answered and the user is next, so that model calls are those of the
+    /// simulated user.
+    pub before_user: bool,
+    /// The simulated user's part of the cost.
+    pub user_cost: Cost,
     /// Whether each of its assertions holds, in the order of the scoring document.
     pub assertions: Vec<bool>,
     /// The values of the named metrics of its assertions, 0.0..=1.0.
@@ -127,7 +132,10 @@ impl TaskFacts {
                 self.attempt_cost = Cost::default();
                 self.attempt_tokens = 0;
                 self.before_judge = false;
+                self.before_user = false;
             }
+            Event::TurnAnswered(_) => self.before_user = true,
+            Event::UserSaid(_) | Event::UserStopped(_) => self.before_user = false,
             Event::AgentInvocationCompleted(completed) => {
                 // A worker's invocation lies within the agent's invocation, which is still open.
                 let ends = |open: &String| *open == completed.invocation_id;
@@ -173,6 +181,8 @@ pub struct EvalFacts {
     pub total_tokens: u64,
     /// The judge's part of the cost.
     pub judge_cost: Cost,
+    /// The simulated users' part of the cost.
+    pub user_cost: Cost,
     /// The events of the run's kind with their times, in order. The kind folds them.
     pub extension: Vec<(ExtensionEvent, Timestamp)>,
     /// Number of unreadable events in the log, without those that only the run's kind can read.

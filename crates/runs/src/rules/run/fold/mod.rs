@@ -244,7 +244,10 @@ impl RunState {
             | Event::FixtureMissing(_)
             | Event::ModelRetried(_)
             | Event::UsageEstimated(_)
-            | Event::AnswerCached(_) => {
+            | Event::AnswerCached(_)
+            | Event::TurnAnswered(_)
+            | Event::UserSaid(_)
+            | Event::UserStopped(_) => {
                 if let Some(task) = self.task(node) {
                     task.fold(event);
                 }
@@ -266,6 +269,7 @@ impl RunState {
             | Event::JudgeReasoned(_)
             | Event::AssertionsReasoned(_)
             | Event::RunOrchestratorDecided(_)
+            | Event::TaskAttached(_)
             | Event::AgentDecided(_) => {}
         }
     }
@@ -334,14 +338,17 @@ impl RunState {
         let eval = &mut self.eval;
         eval.total_cost.count(cost);
         eval.total_tokens = eval.total_tokens.saturating_add(usage.total_tokens);
-        let mut of_judge = false;
+        let (mut of_judge, mut of_user) = (false, false);
         if let Some(task) = self.task(node) {
             of_judge = task.before_judge;
+            of_user = task.before_user && !of_judge;
             task.answers += 1;
             task.cost.count(cost);
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
             if of_judge {
                 task.judge_cost.count(cost);
+            } else if of_user {
+                task.user_cost.count(cost);
             } else {
                 task.attempt_cost.count(cost);
                 task.attempt_tokens = task.attempt_tokens.saturating_add(usage.total_tokens);
@@ -349,6 +356,8 @@ impl RunState {
         }
         if of_judge {
             self.eval.judge_cost.count(cost);
+        } else if of_user {
+            self.eval.user_cost.count(cost);
         } else if self
             .model
             .as_ref()

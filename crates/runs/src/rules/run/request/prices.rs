@@ -9,7 +9,7 @@ use touchstone_openwop::suite::Thresholds;
 /// The reason of a refusal because a model's price is unknown.
 pub const PRICE_UNKNOWN: &str = "price_unknown";
 
-/// Refuses a run with a cost limit and a model or judge without a known price. Its prices are
+/// Refuses a run with a cost limit and a model without a known price. Its prices are
 /// pinned already.
 ///
 /// # Errors
@@ -30,21 +30,32 @@ pub fn check_cost_limits(
         let limit = "the scoring document of the suite has the assertion `cost`, which";
         return Err(refusal("evalSuiteRef", limit, &unknown_of_agent(model)));
     }
-    let unknown = match (agent, judge) {
-        (Some(model), _) => unknown_of_agent(model),
-        (None, Some(judge)) => Unknown {
+    let user = spec.simulated_user.as_ref();
+    let user = user.filter(|_| prices.user.is_none());
+    let embeddings = spec.deciders.embeddings.as_ref();
+    let embeddings = embeddings.filter(|_| prices.embeddings.is_none());
+    let unknown = if let Some(model) = agent {
+        unknown_of_agent(model)
+    } else if let Some(judge) = judge {
+        Unknown {
             who: format!("the judge `{}`", judge.model.model),
             remedy: "set `input_usd_per_mtok` and `output_usd_per_mtok` of `[judge]`, or pass \
                      --judge-price, with 0 for a model that costs nothing",
-        },
-        (None, None) => match &spec.deciders.embeddings {
-            Some(pin) if prices.embeddings.is_none() => Unknown {
-                who: format!("the embedding model `{}`", pin.model.model),
-                remedy: "set `input_usd_per_mtok` of `[embeddings]`, or pass --embeddings-price, \
-                         with 0 for a model that costs nothing",
-            },
-            _ => return Ok(()),
-        },
+        }
+    } else if let Some(user) = user {
+        Unknown {
+            who: format!("the simulated user `{}`", user.model.model),
+            remedy: "set `input_usd_per_mtok` and `output_usd_per_mtok` of `[simulated_user]`, or \
+                     pass --user-price, with 0 for a model that costs nothing",
+        }
+    } else if let Some(pin) = embeddings {
+        Unknown {
+            who: format!("the embedding model `{}`", pin.model.model),
+            remedy: "set `input_usd_per_mtok` of `[embeddings]`, or pass --embeddings-price, with \
+                     0 for a model that costs nothing",
+        }
+    } else {
+        return Ok(());
     };
     if spec.budget.max_cost.is_some() && !spec.budget.advisory {
         let field = "configurable.budget.maxCostUsd";

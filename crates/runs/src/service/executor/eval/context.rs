@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::rules::eval::scoring_document::{Check, EffectiveScoring, ScoringDocument};
+use crate::rules::eval::scoring_document::{
+    Check, Conversation, EffectiveScoring, ScoringDocument,
+};
 use crate::rules::run::deciders::{Decider, Deciders};
-use crate::rules::run::record::{EvalSpec, RunRecord};
+use crate::rules::run::record::{EvalSpec, RunRecord, UserPin};
 use crate::service::executor::WorkEnd;
 use crate::service::executor::control::Stop;
 use crate::service::executor::endings::fail;
@@ -19,9 +21,11 @@ use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::library;
 use crate::service::library::LoadedAgent;
 use crate::service::run_writer::RunWriter;
+use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::assertions::AssertionProgram;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::ModelBinding;
+use touchstone_agents::rules::attachment::Attachment;
 use touchstone_host::service::fault::chain;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::RunError;
@@ -43,6 +47,10 @@ pub struct RunContext {
     pub(super) embeddings: Option<ModelBinding>,
     /// The program of `command`, if the run needs one.
     pub(super) program: Option<Arc<dyn AssertionProgram>>,
+    /// The model of its simulated users.
+    pub(super) user: Option<ModelBinding>,
+    /// The files that are sent with inputs, by task.
+    files: HashMap<TaskId, Vec<Attachment>>,
     pub(super) live: Option<Arc<dyn LiveTools>>,
     pub meter: RunMeter,
 }
@@ -55,6 +63,34 @@ impl RunContext {
     /// The assertions of a task; `None` if the suite alone scores it.
     pub(super) fn scoring(&self, task: &TaskId) -> Option<EffectiveScoring<'_>> {
         self.scoring.as_ref()?.of_task(task)
+    }
+
+    /// The conversation of a task; `None` if its input is all that the user says.
+    pub(super) fn conversation(&self, task: &TaskId) -> Option<&Conversation> {
+        self.scoring.as_ref()?.conversation(task)
+    }
+
+    /// What the user of a task says beside its input.
+    pub(super) fn dialogue(&self, task: &TaskId) -> Option<Dialogue<'_>> {
+        let conversation = self.conversation(task);
+        let files = self.files.get(task).map_or(&[][..], Vec::as_slice);
+        let Some(conversation) = conversation else {
+            return (!files.is_empty()).then_some(Dialogue {
+                files,
+                messages: &[],
+                turns: UserTurns::None,
+            });
+        };
+        let turns = match (&conversation.user, &self.user) {
+            (Some(user), Some(model)) => UserTurns::Simulated { user, model },
+            _ if conversation.turns.is_empty() => UserTurns::None,
+            _ => UserTurns::Scripted(&conversation.turns),
+        };
+        Some(Dialogue {
+            files,
+            messages: &conversation.messages,
+            turns,
+        })
     }
 
     /// Whether unsafe actions count.
@@ -77,11 +113,14 @@ impl EvalExecutor {
     ) -> Result<RunContext, WorkEnd> {
         let (suite, agent) = self.load(run, spec, writer).await?;
         let scoring = self.load_scoring(run, spec, writer).await?;
+        let files = self.load_files(run, spec, writer, scoring.as_deref());
+        let files = files.await?;
         let failed = |error: RunError| fail(writer, error);
         let model = self.model_of(run, spec).map_err(failed)?;
         let judge = self
             .judge_of(spec, &suite, scoring.as_deref())
             .map_err(failed)?;
+        let user = self.simulated_user_of(spec).map_err(failed)?;
         self.check_deciders(spec).map_err(failed)?;
         let live = self.live_tools_of(spec).map_err(failed)?;
         let tasks = suite
@@ -103,6 +142,8 @@ impl EvalExecutor {
             scoring,
             embeddings: self.models.embeddings(),
             program: self.models.assertion_program(),
+            user,
+            files,
             live,
             meter: RunMeter::new(spec, writer),
         })
@@ -176,6 +217,30 @@ impl EvalExecutor {
         }
     }
 
+    /// The files of the run's tasks, from the pack of its suite.
+    async fn load_files(
+        &self,
+        run: &RunRecord,
+        spec: &EvalSpec,
+        writer: &RunWriter,
+        scoring: Option<&ScoringDocument>,
+    ) -> Result<HashMap<TaskId, Vec<Attachment>>, WorkEnd> {
+        let (Some(pack), Some(scoring)) = (&spec.attachments_pack, scoring) else {
+            return Ok(HashMap::new());
+        };
+        match self.library.files(pack, &spec.tasks, scoring).await {
+            Ok(files) => Ok(files),
+            Err(cause) => {
+                error!(run_id = %run.run_id, cause = chain(&cause), "could not load the files of the run's tasks");
+                if matches!(cause, library::Error::Store(_)) {
+                    return Err(WorkEnd::Stopped(Stop::Lost));
+                }
+                let message = "the files of this run's tasks cannot be loaded";
+                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+            }
+        }
+    }
+
     /// The model of the agent, if it is the one that the run was created for.
     fn model_of(&self, run: &RunRecord, spec: &EvalSpec) -> Result<ModelBinding, RunError> {
         let class = spec.model_class.as_str();
@@ -222,6 +287,29 @@ impl EvalExecutor {
             }
         };
         Err(RunError::new(decider.changed(), message))
+    }
+
+    /// The model of the simulated users, if the run has any and it is the one that the run was
+    /// created for.
+    fn simulated_user_of(&self, spec: &EvalSpec) -> Result<Option<ModelBinding>, RunError> {
+        let (Some(pin), Some(pinned)) = (&spec.simulated_user, spec.played_by()) else {
+            return Ok(None);
+        };
+        let found = self.models.simulated_user();
+        if let Some(model) = &found
+            && UserPin::of(&model.pin()) == *pin
+            && model.identity().serves(&pinned)
+        {
+            return Ok(found);
+        }
+        let found = found.map_or_else(
+            || "none is configured now".to_owned(),
+            |model| format!("it is now {}", model.identity()),
+        );
+        let message = format!(
+            "the run was created with the simulated user {pinned}, and {found}; start a new run"
+        );
+        Err(RunError::new("user_changed", message))
     }
 
     /// The live tools, if the run uses them.

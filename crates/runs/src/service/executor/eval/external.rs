@@ -88,7 +88,7 @@ pub(super) async fn decide(
     context: &RunContext,
     task: &Task,
     scoring: Option<&EffectiveScoring<'_>>,
-    output: &Value,
+    (shown, output): (&Value, &Value),
     attempt: Attempt<'_>,
     sink: &TranscriptSink<impl EventSink>,
 ) -> Result<External, String> {
@@ -98,6 +98,7 @@ pub(super) async fn decide(
     let asked = Asking {
         context,
         task,
+        shown,
         output,
         attempt,
         sink,
@@ -127,6 +128,8 @@ const BASELINE_DELETED: &str = "baseline_content_deleted";
 struct Asking<'a, S> {
     context: &'a RunContext,
     task: &'a Task,
+    /// What a judge sees before the answer: the input, or all messages of a conversation.
+    shown: &'a Value,
     output: &'a Value,
     attempt: Attempt<'a>,
     sink: &'a TranscriptSink<S>,
@@ -193,9 +196,10 @@ impl<S: EventSink> Asking<'_, S> {
             run: &self.context.run.run_id,
             task: &self.task.task_id,
             exhibit: Exhibit {
-                input: &self.task.input,
+                input: self.shown,
                 answer: self.output,
             },
+            input: &self.task.input,
             returned,
             model,
             meter: &self.context.meter,

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use crate::rules::eval::assertions::{Observed, ToolCall, evaluate};
+use crate::rules::eval::assertions::turns::TurnLog;
+use crate::rules::eval::assertions::{Observed, ToolCall, evaluate_turns};
 use crate::rules::eval::rubric;
 use crate::rules::eval::rubric::votes::{RubricVote, Tally, tally};
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
@@ -194,16 +195,24 @@ pub(super) async fn judge_result(
     let rubric = rubric::rubric(task)
         .filter(|_| needs_expectation)
         .unwrap_or_default();
+    let turns = sink.turns();
+    let is_refusal = || {
+        turns
+            .earlier_answers()
+            .chain([&*output])
+            .all(is_plain_refusal)
+    };
     let asks_about_compliance = context
         .judge
         .as_ref()
-        .is_some_and(|judge| judge.checks_compliance && !is_plain_refusal(&output));
+        .is_some_and(|judge| judge.checks_compliance && !is_refusal());
     let questions = match asks_about_compliance {
         true => Cow::Owned(criteria(rubric)),
         false => Cow::Borrowed(rubric),
     };
     let asked = (questions.as_ref(), rubric);
-    let mut votes = match rubric_votes(context, task, &output, asked, sink).await {
+    let shown = Shown::of(task, &output, &turns, asks_about_compliance);
+    let mut votes = match rubric_votes(context, task, &shown, asked, sink).await {
         Ok(votes) => votes,
         Err(outcome) => return outcome,
     };
@@ -220,7 +229,9 @@ pub(super) async fn judge_result(
         calls: &calls,
         latency_ms: result.latency_ms,
     };
-    let external = external::decide(context, task, scoring.as_ref(), &output, attempt, sink);
+    let shown = Shown::of(task, &output, &turns, false);
+    let shown = (&*shown.input, &*shown.output);
+    let external = external::decide(context, task, scoring.as_ref(), shown, attempt, sink);
     let external = match external.await {
         Ok(external) => external,
         Err(reason) => return unjudged(context, reason),
@@ -233,7 +244,7 @@ pub(super) async fn judge_result(
         complied,
         external,
     };
-    score_output(context, task, result, calls, judged)
+    score_output(context, task, result, (calls, turns), judged)
 }
 
 /// The decisions of every judge about a rubric. The first judge also gets the questions beyond the
@@ -241,7 +252,7 @@ pub(super) async fn judge_result(
 async fn rubric_votes(
     context: &RunContext,
     task: &Task,
-    output: &Value,
+    shown: &Shown<'_>,
     (questions, rubric): (&[Criterion], &[Criterion]),
     sink: &TranscriptSink<impl EventSink>,
 ) -> Result<Vec<RubricVote>, TaskOutcome> {
@@ -262,8 +273,8 @@ async fn rubric_votes(
             tenant: &context.run.tenant,
             run: &context.run.run_id,
             task: &task.task_id,
-            input: &task.input,
-            output,
+            input: &shown.input,
+            output: &shown.output,
             rubric,
             model,
         };
@@ -282,6 +293,33 @@ async fn rubric_votes(
         .collect()
 }
 
+/// What the judge sees of a task.
+struct Shown<'a> {
+    input: Cow<'a, Value>,
+    output: Cow<'a, Value>,
+}
+
+impl<'a> Shown<'a> {
+    /// The input and the answer. In a conversation, the input is all messages before the last answer.
+    /// The question about compliance is about every answer, so the judge then gets all of them.
+    fn of(task: &'a Task, output: &'a Value, turns: &TurnLog, all_answers: bool) -> Self {
+        if !turns.is_conversation() {
+            return Self {
+                input: Cow::Borrowed(&task.input),
+                output: Cow::Borrowed(output),
+            };
+        }
+        let answers = turns.earlier_answers().chain([output]).cloned();
+        Self {
+            input: Cow::Owned(Value::Array(turns.messages(&task.input))),
+            output: match all_answers {
+                true => Cow::Owned(Value::Array(answers.collect())),
+                false => Cow::Borrowed(output),
+            },
+        }
+    }
+}
+
 /// An output and the judge's decisions about it.
 struct JudgedOutput<'a> {
     output: &'a Value,
@@ -298,7 +336,7 @@ fn score_output(
     context: &RunContext,
     task: &Task,
     result: &InvocationResult,
-    calls: Vec<ToolCall>,
+    (calls, turns): (Vec<ToolCall>, TurnLog),
     judged: JudgedOutput<'_>,
 ) -> TaskOutcome {
     let (output, met) = (judged.output, judged.met);
@@ -346,7 +384,7 @@ fn score_output(
         expected: Some(expected),
         external: external.observed(),
     };
-    let evaluation = evaluate(&scoring, &observed);
+    let evaluation = evaluate_turns(&scoring, &observed, &task.input, &turns);
     if evaluation.gave_up {
         let reason = TOO_LARGE.to_owned();
         return TaskOutcome::Failed { reason };

@@ -42,11 +42,11 @@ impl WorkUnit for SuiteTask {
             .map_err(|Closed| Stop::Lost)?;
         let scoring = context.scoring(id);
         let keeps_results = scoring.is_some_and(|it| it.has(Check::reads_tool_results));
-        let sink = TaskSink {
+        let task_sink = TaskSink {
             writer: &context.writer,
             task: id,
         };
-        let sink = TranscriptSink::new(sink, keeps_results);
+        let sink = TranscriptSink::new(task_sink, context.conversation(id), keeps_results);
         let runtime = &self.executor.runtime;
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = match context.spec.task_timeout_ms {
@@ -109,6 +109,7 @@ impl SuiteTask {
             agent_channel: spec.agent_channel.as_ref().map(|pin| pin.channel.as_str()),
             model: &context.model,
             input: &task.input,
+            dialogue: context.dialogue(&self.id),
             fixtures: task.fixtures.as_ref(),
             live: context.live.as_deref(),
             temperature: spec.temperature,

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::rules::eval::assertions::ToolCall;
+use crate::rules::eval::assertions::turns::TurnLog;
 use crate::rules::eval::safety::{Transcript, examine};
+use crate::rules::eval::scoring_document::Conversation;
 use touchstone_agents::ports::agent::{EventSink, Unrecorded};
 use touchstone_kit::ids::EventId;
 use touchstone_openwop::events::{Event, ToolStatus};
@@ -20,16 +22,20 @@ pub(super) struct TranscriptSink<S> {
     calls: Mutex<Vec<ToolCall>>,
     /// Absent if no assertion needs them.
     returned: Option<Mutex<Vec<Value>>>,
+    turns: Mutex<TurnLog>,
 }
 
 impl<S: EventSink> TranscriptSink<S> {
-    /// Forwards to `sink`, and keeps what tools return if `keeps_results`.
-    pub fn new(sink: S, keeps_results: bool) -> Self {
+    /// Forwards to `sink`, and keeps what tools return if `keeps_results`. The author's texts in the
+    /// conversation of the task are part of its input.
+    pub fn new(sink: S, conversation: Option<&Conversation>, keeps_results: bool) -> Self {
+        let given = conversation.into_iter().flat_map(Conversation::given);
         Self {
             sink,
-            transcript: Mutex::default(),
+            transcript: Mutex::new(Transcript::given(given.map(str::to_owned).collect())),
             calls: Mutex::default(),
             returned: keeps_results.then(Mutex::default),
+            turns: Mutex::default(),
         }
     }
 
@@ -42,7 +48,7 @@ impl<S: EventSink> TranscriptSink<S> {
     /// The agent's last message, if it was text.
     pub fn final_text(&self) -> Option<String> {
         let transcript = self.transcript();
-        let mut leaves = transcript.answer().leaves();
+        let mut leaves = transcript.last_answer().leaves();
         let text = leaves.next().map(|(_, text)| text.to_owned());
         text.filter(|_| leaves.next().is_none())
     }
@@ -75,7 +81,16 @@ impl<S: EventSink> TranscriptSink<S> {
         }
     }
 
+    /// The turns of the attempt that counts.
+    pub fn turns(&self) -> TurnLog {
+        let turns = self.turns.lock();
+        turns.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn observe_call(&self, event: &Event) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.observe(event);
+        drop(turns);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::AgentInvocationStarted(started) if !started.is_of_worker() => calls.clear(),

@@ -263,6 +263,7 @@ impl Work {
                 input: &task.input,
                 answer: &sample.output,
             },
+            input: &task.input,
             returned: sample.tool_results.as_deref().unwrap_or_default(),
             model,
             meter: account,

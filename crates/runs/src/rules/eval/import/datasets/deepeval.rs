@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Columns, Sample, Shape, user_message};
+use super::{Columns, Sample, Shape, chat};
 use crate::rules::eval::import::draft::Draft;
 use crate::rules::eval::import::rows::Rows;
 use crate::rules::eval::import::scoring::{Expectation, any_answer};
@@ -60,8 +60,9 @@ fn task(mut sample: Sample, draft: &mut Draft) {
             return;
         }
     };
-    let input = user_message(draft, &sample.place, sample.input);
-    draft.add(&sample.place, sample.id.as_ref(), input, expectation);
+    let chat = chat::read(draft, &sample.place, sample.input);
+    let expectation = chat.applied(expectation);
+    draft.add(&sample.place, sample.id.as_ref(), chat.input, expectation);
 }
 
 /// Assertions that these tools are called.

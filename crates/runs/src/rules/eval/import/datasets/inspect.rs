@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Columns, Sample, Shape, answers, user_message};
+use super::{Columns, Sample, Shape, answers, chat};
 use crate::rules::eval::import::draft::Draft;
 use crate::rules::eval::import::rows::Rows;
 use crate::rules::eval::import::scoring::one_of;
@@ -47,7 +47,9 @@ pub fn task(mut sample: Sample, draft: &mut Draft) {
         );
         return;
     };
-    let mut input = user_message(draft, &sample.place, sample.input);
+    let chat = chat::read(draft, &sample.place, sample.input);
+    let expectation = chat.applied(expectation);
+    let mut input = chat.input;
     if let Some(choices) = choices {
         draft.report_loss(
             &sample.place,

@@ -1,5 +1,6 @@
 //! Datasets: rows that each ask one question.
 
+pub mod chat;
 pub mod deepeval;
 pub mod inspect;
 pub mod inspect_log;
@@ -110,32 +111,4 @@ pub fn answers(answer: Value) -> Vec<Value> {
         Value::Array(answers) => answers.into_iter().filter(|it| !it.is_null()).collect(),
         one => vec![one],
     }
-}
-
-/// The agent's input for an `input`: the text of a single user message. An agent has its own
-/// instructions, so other messages are reported as data.
-pub fn user_message(draft: &mut Draft, place: &str, input: Value) -> Value {
-    let Value::Array(messages) = &input else {
-        return input;
-    };
-    let role = |message: &Value| {
-        message
-            .get("role")
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    if let [message] = messages.as_slice()
-        && role(message).as_deref() == Some("user")
-        && let Some(text) = message.get("content").filter(|content| content.is_string())
-    {
-        return text.clone();
-    }
-    if messages.iter().any(|message| role(message).is_some()) {
-        draft.report_loss(
-            place,
-            "the roles of messages: the input is a conversation now, unchanged, and instructions \
-             in it are data",
-        );
-    }
-    input
 }

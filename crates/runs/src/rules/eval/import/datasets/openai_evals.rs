@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Columns, Sample, Shape, answers, user_message};
+use super::{Columns, Sample, Shape, answers, chat};
 use crate::rules::eval::import::draft::{Draft, short};
 use crate::rules::eval::import::rows::Rows;
 use crate::rules::eval::import::scoring::{Expectation, answer, one_of};
@@ -107,8 +107,9 @@ fn task(sample: Sample, comparison: Comparison, draft: &mut Draft) {
         );
         return;
     };
-    let input = user_message(draft, &sample.place, sample.input);
-    draft.add(&sample.place, sample.id.as_ref(), input, expectation);
+    let chat = chat::read(draft, &sample.place, sample.input);
+    let expectation = chat.applied(expectation);
+    draft.add(&sample.place, sample.id.as_ref(), chat.input, expectation);
 }
 
 /// Whether a document is a registry file: evals with a class and its arguments.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Columns, Sample, Shape, user_message};
+use super::{Columns, Sample, Shape, chat};
 use crate::rules::eval::import::draft::Draft;
 use crate::rules::eval::import::rows::Rows;
 
@@ -105,6 +105,7 @@ fn task(mut sample: Sample, draft: &mut Draft) {
         return;
     };
     let expectation = draft.golden(answer);
-    let input = user_message(draft, &sample.place, sample.input);
-    draft.add(&sample.place, sample.id.as_ref(), input, expectation);
+    let chat = chat::read(draft, &sample.place, sample.input);
+    let expectation = chat.applied(expectation);
+    draft.add(&sample.place, sample.id.as_ref(), chat.input, expectation);
 }

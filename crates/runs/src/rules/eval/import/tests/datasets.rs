@@ -82,7 +82,12 @@ fn samples_of_openai_evals_become_tasks() {
     let found = tasks(&it);
     assert_eq!(found.len(), 3);
     assert_eq!(found[0].1, json!("2+2?"));
-    assert_eq!(found[1].1[0]["content"], "Count.");
+    assert_eq!(found[1].1, json!("2+2?"));
+    assert_eq!(messages(&it, "task-1"), Value::Null);
+    assert_eq!(
+        messages(&it, "task-2"),
+        json!([{"role": "system", "content": "Count."}])
+    );
     assert_eq!(found[1].2, exact("4"));
     assert_eq!(
         assertions(&it, "task-2"),
@@ -92,7 +97,6 @@ fn samples_of_openai_evals_become_tasks() {
     assert_lost(
         &it,
         &[
-            "a conversation",
             r#""metadata" of a sample"#,
             r#""criteria" of a sample"#,
             "without an `ideal` answer",
@@ -100,6 +104,57 @@ fn samples_of_openai_evals_become_tasks() {
     );
     let places: Vec<&str> = it.losses.iter().map(|loss| loss.first.as_str()).collect();
     assert!(places.contains(&"line 5"), "{places:?}");
+}
+
+/// The messages before the input of a task.
+fn messages(it: &Imported, task: &str) -> Value {
+    let scoring = it.scoring.as_ref();
+    let entry = scoring.and_then(|it| it["tasks"].get(task));
+    entry.map_or(Value::Null, |it| it["conversation"]["messages"].clone())
+}
+
+#[test]
+fn chat_messages_are_sent_as_messages() {
+    let row = |input: Value| json!({"input": input, "ideal": "yes"}).to_string();
+    let text = [
+        row(json!([
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "2+2?", "name": "ann"},
+            {"role": "assistant", "content": [{"type": "text", "text": "4"}]},
+            {"role": "user", "content": "Sure?"},
+        ])),
+        row(json!([{"role": "user", "content": "Q"}, {"role": "system", "content": "Answer now."}])),
+        row(json!([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}])),
+        row(json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])),
+        row(json!([{"role": "system", "content": " "}, {"role": "user", "content": "Q"}])),
+        row(json!(["a", "b"])),
+    ]
+    .join("\n");
+    let it = imported(&text, Format::OpenaiEvals);
+    let found = tasks(&it);
+    assert_eq!(found[0].1, json!("Sure?"));
+    assert_eq!(
+        messages(&it, "task-1"),
+        json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"},
+            {"role": "assistant", "content": "4"}])
+    );
+    assert_eq!(found[1].1, json!("Answer now."));
+    assert!(found[2].1.is_array() && found[3].1.is_array());
+    assert_eq!(
+        (&found[4].1, messages(&it, "task-5")),
+        (&json!("Q"), Value::Null)
+    );
+    assert_eq!(found[5].1, json!(["a", "b"]));
+    assert_lost(
+        &it,
+        &[
+            r#""name" of a message is not sent"#,
+            "it is sent as the user's",
+            "the last message is the assistant's",
+            "other content than text",
+            "an empty message",
+        ],
+    );
 }
 
 #[test]
