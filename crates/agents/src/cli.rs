@@ -31,8 +31,24 @@ pub struct ModelEndpoint {
     #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
     pub model_provider: Option<Provider>,
 
+    /// Where the API key comes from.
+    #[arg(skip)]
+    pub key: EndpointKey,
+
     #[command(flatten)]
     pub judge: JudgeEndpoint,
+}
+
+/// Where the API key of a model endpoint comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EndpointKey {
+    /// TOUCHSTONE_MODEL_API_KEY, else the usual variable of the provider.
+    #[default]
+    Usual,
+    /// Only this environment variable.
+    Variable(String),
+    /// No key is sent.
+    None,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -67,7 +83,14 @@ impl ModelEndpoint {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
         let named = self.model_url.as_ref().zip(self.model.as_ref());
         Endpoints {
-            model: named.map(|(url, model)| endpoint(provider, url, model)),
+            model: named.map(|(url, model)| match &self.key {
+                EndpointKey::Usual => endpoint(provider, url, model),
+                EndpointKey::Variable(name) => ModelConfig {
+                    api_key_env: Some(name.clone()),
+                    ..ModelConfig::remote(provider, url.clone(), model)
+                },
+                EndpointKey::None => ModelConfig::remote(provider, url.clone(), model),
+            }),
             judge: self.judge.config(),
         }
     }

@@ -19,6 +19,7 @@ pub use self::datasets::Columns;
 use self::datasets::{deepeval, inspect, inspect_log, openai_evals, records};
 use self::draft::Draft;
 pub use self::draft::{Identity, Imported, Loss};
+pub use self::promptfoo::{PROVIDERS, ProviderDraft, ProviderEndpoint};
 pub use self::recognize::{Recognition, Recognized, recognize};
 use self::rows::Rows;
 pub use self::source::{Files, NoFiles, Source};
