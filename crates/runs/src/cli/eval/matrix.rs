@@ -261,7 +261,11 @@ pub async fn run(
     }
     let variants: Vec<Variant<'_>> = reports
         .iter()
-        .map(|(name, report)| Variant { name, report })
+        .map(|(name, report)| Variant {
+            name,
+            report,
+            further: &[],
+        })
         .collect();
     let found = matrix(&variants);
     let terminal = context.terminal();
