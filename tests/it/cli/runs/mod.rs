@@ -7,6 +7,7 @@ mod inspect;
 mod interrupts;
 mod iterate;
 mod list;
+mod logs;
 mod matrix;
 mod ownership;
 mod storage;

@@ -16,9 +16,10 @@ mod table;
 mod traces;
 
 pub use self::datasets::Columns;
-use self::datasets::{deepeval, inspect, inspect_log, openai_evals, records};
+pub use self::datasets::inspect_log::{self, InspectLog};
+use self::datasets::{deepeval, inspect, openai_evals, records};
 use self::draft::Draft;
-pub use self::draft::{Identity, Imported, Loss};
+pub use self::draft::{Identity, Imported, Loss, slug};
 pub use self::promptfoo::{PROVIDERS, ProviderDraft, ProviderEndpoint};
 pub use self::recognize::{Recognition, Recognized, recognize};
 use self::rows::Rows;
