@@ -290,3 +290,38 @@ fn an_imported_suite_is_exported_with_its_scoring_document() {
     });
     assert_eq!(first, second);
 }
+
+#[test]
+fn an_installed_suite_is_exported_as_its_file() {
+    let home = home_with_configuration();
+    let done = home.run(&[
+        "suite",
+        "import",
+        "promptfooconfig.yaml",
+        "--suite-id",
+        "vendor.acme.evals.words",
+    ]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let written = home.run(&[
+        "suite",
+        "import",
+        "promptfooconfig.yaml",
+        "--suite-id",
+        "vendor.acme.evals.words",
+        "--out",
+        "words.json",
+    ]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let export = |source: &str| home.run(&["suite", "export", source, "--format", "jsonl"]);
+    let installed = export("vendor.acme.evals.words@1.0.0");
+    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    assert!(
+        installed.stdout.contains("\"assertions\""),
+        "{}",
+        installed.stdout
+    );
+    assert_eq!(installed.stdout, export("words.json").stdout);
+    let absent = export("vendor.acme.evals.absent@1.0.0");
+    assert_eq!(absent.code, 2, "{}", absent.stdout);
+    assert!(absent.stderr.contains("suite list"), "{}", absent.stderr);
+}
