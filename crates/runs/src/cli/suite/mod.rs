@@ -39,7 +39,7 @@ pub enum Command {
     )]
     Lint(Lint),
     /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
-    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON or CSV
+    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON, CSV or Parquet
     #[command(
         after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]

@@ -7,6 +7,7 @@
 mod datasets;
 mod draft;
 pub mod pack;
+mod parquet;
 mod promptfoo;
 mod recognize;
 mod rows;
@@ -45,7 +46,7 @@ pub enum Format {
     Braintrust,
     /// OpenTelemetry spans in OTLP JSON.
     Otel,
-    /// JSON, JSON lines or CSV with columns for input and expected answer.
+    /// JSON, JSON lines, CSV or Parquet with columns for input and expected answer.
     Table,
 }
 
@@ -80,7 +81,7 @@ impl Format {
     /// The format with this name. Notations of tables are names of the table format.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
-            "csv" | "json" | "jsonl" => Some(Self::Table),
+            "csv" | "json" | "jsonl" | "parquet" => Some(Self::Table),
             _ => Self::ALL.into_iter().find(|format| format.as_str() == name),
         }
     }
