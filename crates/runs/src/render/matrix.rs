@@ -169,6 +169,11 @@ fn pair_lines(found: &Matrix, most: usize) -> Vec<String> {
         lines.push(format!("and {more} more; --json lists all"));
     }
     let compared = format!("significance level {:.2} over all pairs, Holm", found.alpha);
+    if found.pairs.is_empty() {
+        let several = found.variants.len() > 1;
+        lines.extend(several.then(|| "no two variants have a judged task in common".to_owned()));
+        return lines;
+    }
     lines.push(match (beyond.len(), others.len()) {
         (_, 0) => format!("every difference is beyond chance ({compared})"),
         (0, _) => format!("no difference is beyond chance ({compared})"),
@@ -268,6 +273,12 @@ mod tests {
                 "{width}\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_single_variant_is_not_said_to_differ() {
+        let text = matrix(&found(&[("a", 10, 0.01)]), Style::default());
+        assert!(!text.contains("difference"), "{text}");
     }
 
     #[test]

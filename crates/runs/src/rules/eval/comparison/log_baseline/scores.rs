@@ -263,7 +263,14 @@ fn answer(sample: &Value) -> Option<String> {
             _ => return None,
         },
     };
+    let text = attached(sample, &text).unwrap_or(&text);
     Some(text.chars().take(MAX_CHARS).collect())
+}
+
+/// The attachment that a long text is replaced with, if it is one.
+fn attached<'a>(sample: &'a Value, text: &str) -> Option<&'a str> {
+    let name = text.strip_prefix("attachment://")?;
+    sample.get("attachments")?.get(name)?.as_str()
 }
 
 fn short(text: &str) -> String {

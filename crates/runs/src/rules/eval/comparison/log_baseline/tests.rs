@@ -120,6 +120,15 @@ fn samples_without_target_are_matched_by_their_names() {
 }
 
 #[test]
+fn a_long_answer_is_read_from_its_attachment() {
+    let mut long = sample("a", 1, matched(json!("C")));
+    long["output"] = json!({"completion": "attachment://c0ffee"});
+    long["attachments"] = json!({"c0ffee": "a long answer"});
+    let found = read(&log(&[long]), None).unwrap();
+    assert_eq!(found.samples[0].answer.as_deref(), Some("a long answer"));
+}
+
+#[test]
 fn a_run_is_compared_over_the_tasks_that_both_judged() {
     let passes = |id: &str| sample(id, 1, matched(json!("C")));
     let bytes = log(&[

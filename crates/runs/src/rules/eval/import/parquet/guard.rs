@@ -176,7 +176,7 @@ impl Page {
         };
         // Data pages of both versions, and pages of dictionaries.
         let kinds = [(5, 2), (8, 4), (7, 2)];
-        let mut values = 0;
+        let mut values = 0_u64;
         for (kind, encoding) in kinds {
             let Some(kind) = header.inner(kind) else {
                 continue;
@@ -189,7 +189,8 @@ impl Page {
                 );
             }
             let count = kind.integer(1).and_then(|it| u64::try_from(it).ok());
-            values += count.ok_or("a page of it has an invalid number of values")?;
+            let count = count.ok_or("a page of it has an invalid number of values")?;
+            values = count.saturating_add(values);
         }
         let of_levels = |id: i16| {
             let size = header.inner(8).and_then(|it| it.integer(id));
