@@ -23,6 +23,7 @@ fn main() -> io::Result<()> {
         ("suite", suites(&pack)?),
         ("scoring_document", texts(&scorings())),
         ("suite_import", foreign()),
+        ("parquet", parquet_files()),
         ("attestation", envelopes()?),
         ("request_body", texts(&bodies())),
         ("last_event_id", positions()),
@@ -42,6 +43,28 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", inputs.len());
     }
     Ok(())
+}
+
+/// Files of every method of compression, without the first four bytes.
+fn parquet_files() -> Vec<Vec<u8>> {
+    macro_rules! file {
+        ($name:literal) => {
+            include_bytes!(concat!(
+                "../../crates/runs/src/rules/eval/import/parquet/testdata/",
+                $name,
+                ".parquet"
+            ))[4..]
+                .to_vec()
+        };
+    }
+    vec![
+        file!("snappy"),
+        file!("gzip"),
+        file!("zstd"),
+        file!("lz4"),
+        file!("none"),
+        file!("v2"),
+    ]
 }
 
 /// Every group of assertions.

@@ -38,6 +38,9 @@ pub struct ModelEndpoint {
     #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
     pub model_provider: Option<Provider>,
 
+    /// Where the API key comes from.
+    #[arg(skip)]
+    pub key: EndpointKey,
     /// Price of --model, or of the tokens that --agent-command reports, in USD per million input
     /// and output tokens; 0,0 if they cost nothing [default: the price in the configuration, or the
     /// vendor's list price; unknown otherwise]
@@ -82,6 +85,18 @@ pub fn token_price(text: &str) -> Result<TokenPriceOption, String> {
             "must be two amounts in USD per million tokens of at least 0, such as 0.15,0.6"
                 .to_owned()
         })
+}
+
+/// Where the API key of a model endpoint comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EndpointKey {
+    /// TOUCHSTONE_MODEL_API_KEY, else the usual variable of the provider.
+    #[default]
+    Usual,
+    /// Only this environment variable.
+    Variable(String),
+    /// No key is sent.
+    None,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -225,8 +240,17 @@ impl ModelEndpoint {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
         let named = self.model_url.as_ref().zip(self.model.as_ref());
         Endpoints {
-            model: named
-                .map(|(url, model)| priced(endpoint(provider, url, model), self.model_price)),
+            model: named.map(|(url, model)| {
+                let entry = match &self.key {
+                    EndpointKey::Usual => endpoint(provider, url, model),
+                    EndpointKey::Variable(name) => ModelConfig {
+                        api_key_env: Some(name.clone()),
+                        ..ModelConfig::remote(provider, url.clone(), model)
+                    },
+                    EndpointKey::None => ModelConfig::remote(provider, url.clone(), model),
+                };
+                priced(entry, self.model_price)
+            }),
             price: self.model_price,
             embeddings: self.embeddings.config(),
             user: self.user.config(),

@@ -164,6 +164,10 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         &[("path.suiteId", SUITE), ("path.version", "2.0.1")],
     );
     material.names(
+        "getSuiteDocument",
+        &[("path.suiteId", SUITE), ("path.version", "2.0.1")],
+    );
+    material.names(
         "removeSuite",
         &[("path.suiteId", SUITE), ("path.version", "2.0.2")],
     );

@@ -40,6 +40,14 @@ pub fn begin(style: Style) -> Table {
     table
 }
 
+/// A space that does not break a line.
+const UNBROKEN: char = '\u{a0}';
+
+/// Text of a cell that [`drawn`] never breaks, such as a number with its unit.
+pub fn unbroken(text: &str) -> String {
+    text.replace(' ', UNBROKEN.encode_utf8(&mut [0; 4]))
+}
+
 /// Spaces around the content of a cell.
 const PADDING: u16 = 2;
 
@@ -62,7 +70,7 @@ pub fn drawn(mut table: Table, style: Style) -> Option<String> {
             word + PADDING,
         )));
     }
-    Some(table.trim_fmt())
+    Some(table.trim_fmt().replace(UNBROKEN, " "))
 }
 
 /// The width of the longest word of each column.
@@ -108,6 +116,18 @@ mod tests {
             let longest = drawn.lines().map(|line| line.chars().count()).max();
             assert!(longest <= Some(usize::from(width)), "{width}\n{drawn}");
         }
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        let style = Style {
+            width: Some(14),
+            ..Style::default()
+        };
+        let mut table = begin(style);
+        table.add_row([unbroken("12 ms") + " / " + &unbroken("345 ms")]);
+        let drawn = drawn(table, style).unwrap();
+        assert!(drawn.starts_with(" 12 ms /\n 345 ms\n"), "{drawn:?}");
     }
 
     #[test]

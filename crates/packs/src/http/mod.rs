@@ -96,6 +96,12 @@ pub fn routes(table: Table<PacksApi>) -> Table<PacksApi> {
             suites::get,
         )
         .keyed(
+            get,
+            "/v1/host/touchstone/suites/{suiteId}/{version}/document",
+            Scope::RunsContent,
+            suites::document,
+        )
+        .keyed(
             delete,
             "/v1/host/touchstone/suites/{suiteId}/{version}",
             Scope::SuitesWrite,

@@ -45,6 +45,21 @@ pub async fn get(
     }
 }
 
+/// `GET /v1/host/touchstone/suites/{suiteId}/{version}/document`.
+pub async fn document(
+    State(state): State<Arc<PacksApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+) -> Answer {
+    let (id, version) = (path.get("suiteId"), path.get("version"));
+    let found = state.packs.suite_documents(&caller, id, version).await?;
+    let mut document = json!({"suite": found.suite});
+    if let (Some(scoring), Some(members)) = (found.scoring, document.as_object_mut()) {
+        members.insert("scoring".to_owned(), scoring);
+    }
+    json(StatusCode::OK, &document)
+}
+
 /// `POST /v1/host/touchstone/suites`.
 pub async fn import(
     State(state): State<Arc<PacksApi>>,

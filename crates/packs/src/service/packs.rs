@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semver::Version;
+use serde_json::Value;
 
 use crate::ports::host::{Addition, AgentDeployments, SharedStorage};
 use crate::ports::inventory::{InstallRecord, Revision, SuiteRecord};
@@ -17,8 +18,10 @@ use crate::rules::inventory::PackFacts;
 use crate::rules::name::PackId;
 use crate::rules::verify::{SignatureCoverage, VerifiedPack};
 use crate::store;
+use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -44,6 +47,14 @@ pub enum ImportError {
     Faults(Vec<SuiteFault>),
     /// The suite is valid but cannot be added.
     Problem(Problem),
+}
+
+/// The documents of a suite.
+#[derive(Clone, Debug)]
+pub struct SuiteDocuments {
+    pub suite: Value,
+    /// The scoring document, if it has one.
+    pub scoring: Option<Value>,
 }
 
 #[derive(Clone)]
@@ -453,6 +464,55 @@ impl Packs {
         store::inventory::suites(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))
+    }
+
+    /// The documents of a suite as they were installed. They are the content of tasks, so the read
+    /// is in the audit log.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn suite_documents(
+        &self,
+        caller: &Caller,
+        suite_id: &str,
+        version: &str,
+    ) -> Result<SuiteDocuments, Problem> {
+        let tenant = &caller.tenant;
+        let known = store::inventory::suite(&self.store, tenant, suite_id, version).await;
+        let not_found = || Problem::new(ErrorCode::NotFound, "no such suite");
+        let known = known
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(not_found)?;
+        let suite = self.document(&known.digest).await?.ok_or_else(not_found)?;
+        let scoring = match &known.scoring {
+            Some(digest) => Some(self.document(digest).await?.ok_or_else(not_found)?),
+            None => None,
+        };
+        let decision = Decision {
+            at: self.clock.now(),
+            principal: caller.principal.clone(),
+            action: "suites:content".to_owned(),
+            resource: format!("{}@{}", known.suite_id, known.version),
+            outcome: Outcome::Done,
+            reasons: Vec::new(),
+            decided_on: None,
+            run_id: None,
+        };
+        let recorded = async {
+            let mut transaction = self.store.begin_write().await?;
+            touchstone_host::store::audit::record(&mut transaction, tenant, &decision).await?;
+            transaction.commit().await
+        };
+        recorded.await.map_err(|cause| internal(&cause))?;
+        Ok(SuiteDocuments { suite, scoring })
+    }
+
+    /// The JSON document with this digest.
+    async fn document(&self, digest: &str) -> Result<Option<Value>, Problem> {
+        let bytes = store::blobs::get(&self.store, digest).await;
+        let bytes = bytes.map_err(|cause| internal(&cause))?;
+        let parsed = bytes.map(|bytes| touchstone_kit::json::parse(&bytes));
+        parsed.transpose().map_err(|cause| internal(&cause))
     }
 
     /// Removes an imported suite.

@@ -37,9 +37,9 @@ pub fn dimensions(shown: &Dimensions, style: Style) -> String {
         if place > 0 {
             text.push('\n');
         }
-        match style.table {
-            true => drawn(&mut text, it, style),
-            false => listed(&mut text, it, style),
+        match style.table.then(|| drawn(it, style)).flatten() {
+            Some(drawn) => text.push_str(&drawn),
+            None => listed(&mut text, it, style),
         }
     }
     if !shown.not_rated.is_empty() {
@@ -79,7 +79,8 @@ fn listed(text: &mut String, it: &DimensionOverview, style: Style) {
     }
 }
 
-fn drawn(text: &mut String, it: &DimensionOverview, style: Style) {
+/// `None` if the terminal is too narrow.
+fn drawn(it: &DimensionOverview, style: Style) -> Option<String> {
     let mut drawn = table::begin(style);
     let bold = |name: String| Cell::new(name).add_attribute(Attribute::Bold);
     let head = [
@@ -101,7 +102,8 @@ fn drawn(text: &mut String, it: &DimensionOverview, style: Style) {
             Cell::new(plain(agent.tier.as_deref().unwrap_or_default())),
         ]);
     }
-    let _ = writeln!(text, "{}\n{}", drawn.trim_fmt(), headline(it));
+    let drawn = table::drawn(drawn, style)?;
+    Some(format!("{drawn}\n{}\n", headline(it)))
 }
 
 fn score(agent: &AgentScore) -> String {

@@ -164,16 +164,28 @@ fn bar(score: f64, cells: usize) -> String {
 }
 
 fn dimensions(text: &mut String, axis: Axis, rating: &AxisView, config: &Config, style: Style) {
-    let weights = config.weights(axis);
-    if !style.table {
-        let _ = writeln!(text, "{axis}");
-        for (dimension, measure) in &rating.dimensions {
-            let weight = weights.share(*dimension);
-            let name = format!("{:<NAME$}", name_of(*dimension));
-            let _ = writeln!(text, "  {name}  weight {weight:.2}  {}", numbers(measure));
-        }
+    let table = || dimensions_table(axis, rating, config, style);
+    if let Some(drawn) = style.table.then(table).flatten() {
+        text.push_str(&drawn);
         return;
     }
+    let weights = config.weights(axis);
+    let _ = writeln!(text, "{axis}");
+    for (dimension, measure) in &rating.dimensions {
+        let weight = weights.share(*dimension);
+        let name = format!("{:<NAME$}", name_of(*dimension));
+        let _ = writeln!(text, "  {name}  weight {weight:.2}  {}", numbers(measure));
+    }
+}
+
+/// `None` if the terminal is too narrow.
+fn dimensions_table(
+    axis: Axis,
+    rating: &AxisView,
+    config: &Config,
+    style: Style,
+) -> Option<String> {
+    let weights = config.weights(axis);
     let mut drawn = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     drawn.set_header([axis.as_str(), "score", "", "weight", "sample", "records"].map(bold));
@@ -200,7 +212,7 @@ fn dimensions(text: &mut String, axis: Axis, rating: &AxisView, config: &Config,
             ],
         });
     }
-    let _ = writeln!(text, "{}", drawn.trim_fmt());
+    Some(format!("{}\n", table::drawn(drawn, style)?))
 }
 
 fn name_of(dimension: Dimension) -> String {

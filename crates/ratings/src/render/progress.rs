@@ -56,19 +56,25 @@ pub fn progress<'a>(
     agents: impl Iterator<Item = (&'a str, &'a CollectionProgress)>,
     style: Style,
 ) -> String {
-    let mut text = String::new();
-    if !style.table {
-        for (name, it) in agents {
-            let _ = writeln!(
-                text,
-                "{}  performance {}, capability {}",
-                plain(name),
-                it.performance,
-                it.capability
-            );
-        }
-        return text;
+    let agents: Vec<(&str, &CollectionProgress)> = agents.collect();
+    if let Some(drawn) = style.table.then(|| as_table(&agents, style)).flatten() {
+        return drawn;
     }
+    let mut text = String::new();
+    for (name, it) in agents {
+        let _ = writeln!(
+            text,
+            "{}  performance {}, capability {}",
+            plain(name),
+            it.performance,
+            it.capability
+        );
+    }
+    text
+}
+
+/// `None` if the terminal is too narrow.
+fn as_table(agents: &[(&str, &CollectionProgress)], style: Style) -> Option<String> {
     let mut drawn = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     drawn.set_header(["agent", "performance", "", "capability", ""].map(bold));
@@ -88,6 +94,5 @@ pub fn progress<'a>(
             Cell::new(&it.capability),
         ]);
     }
-    let _ = writeln!(text, "{}", drawn.trim_fmt());
-    text
+    Some(format!("{}\n", table::drawn(drawn, style)?))
 }

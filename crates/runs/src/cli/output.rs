@@ -16,6 +16,31 @@ pub fn print_result(terminal: &Terminal, document: &impl Serialize, text: impl F
     }
 }
 
+/// Checks before other work that a file can be written in its folder.
+///
+/// # Errors
+/// The folder does not exist, or the file is a folder.
+pub fn check_output(file: &Path) -> Result<(), Failure> {
+    let shown = file.display();
+    if file.is_dir() {
+        return Err(
+            Failure::bad_input("is_a_folder", format!("{shown} is a folder"))
+                .or_try("choose a file in it"),
+        );
+    }
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(Failure::bad_input(
+            "no_such_folder",
+            format!("folder {} does not exist", folder.display()),
+        )
+        .or_try(format!("mkdir -p {}", folder.display()))),
+        _ => Ok(()),
+    }
+}
+
 pub fn write_file(file: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(file, text).map_err(|cause| not_written(file, &cause))
 }

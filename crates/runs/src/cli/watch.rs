@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::output::{not_written, write_file};
+use crate::cli::output::{check_output, not_written, write_file};
 use crate::cli::progress::Progress;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
@@ -68,25 +68,7 @@ impl Outputs {
     pub fn check(&self) -> Result<(), Failure> {
         self.step_summary()?;
         for file in [&self.junit, &self.markdown].into_iter().flatten() {
-            if file.is_dir() {
-                return Err(Failure::bad_input(
-                    "is_a_folder",
-                    format!("{} is a folder", file.display()),
-                )
-                .or_try("choose a file in it"));
-            }
-            let folder = file
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            if let Some(folder) = folder
-                && !folder.is_dir()
-            {
-                return Err(Failure::bad_input(
-                    "no_such_folder",
-                    format!("folder {} does not exist", folder.display()),
-                )
-                .or_try(format!("mkdir -p {}", folder.display())));
-            }
+            check_output(file)?;
         }
         Ok(())
     }

@@ -22,13 +22,17 @@ const HEADER: [&str; 6] = [
     "cost",
     "latency p50 / p95",
 ];
+/// The column of the latencies, and what is between them.
+const LATENCY: usize = 5;
+const BETWEEN: &str = " / ";
 const FRONT: &str = "best for its cost";
+const NONE: &str = "–";
 
 pub fn matrix(found: &Matrix, style: Style) -> String {
-    let mut text = if style.table {
-        rows_as_table(found, style)
-    } else {
-        rows_as_lines(found)
+    let mut text = match style.table.then(|| rows_as_table(found, style)) {
+        Some(Some(table)) => table,
+        Some(None) => rows_as_lists(found),
+        None => rows_as_lines(found),
     };
     text.push('\n');
     for line in pair_lines(found, LISTED) {
@@ -53,21 +57,45 @@ pub fn markdown(found: &Matrix) -> String {
     text
 }
 
-fn rows_as_table(found: &Matrix, style: Style) -> String {
+/// `None` if the terminal is too narrow.
+fn rows_as_table(found: &Matrix, style: Style) -> Option<String> {
     let mut table = table::begin(style);
     table.set_header(HEADER.iter().copied().chain([""]));
     for row in &found.variants {
         let cells = cells(row).into_iter().enumerate().map(|(column, text)| {
-            let cell = Cell::new(text);
+            let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
             match column {
-                0 => cell,
-                _ => cell.set_alignment(CellAlignment::Right),
+                0 => Cell::new(text),
+                LATENCY => {
+                    let parts: Vec<String> = text.split(BETWEEN).map(table::unbroken).collect();
+                    right(parts.join(BETWEEN))
+                }
+                _ => right(text),
             }
         });
         let front = if row.on_front { FRONT } else { "" };
         table.add_row(cells.chain([Cell::new(front).fg(GOOD)]));
     }
-    format!("{table}\n")
+    Some(format!("{}\n", table::drawn(table, style)?))
+}
+
+/// One variant after the other, for terminals that are too narrow for the table.
+fn rows_as_lists(found: &Matrix) -> String {
+    let mut text = String::new();
+    for row in &found.variants {
+        let cells = cells(row);
+        let mut named = HEADER.iter().zip(&cells);
+        if let Some((_, name)) = named.next() {
+            let _ = writeln!(text, "{name}");
+        }
+        for (name, cell) in named {
+            let _ = writeln!(text, "  {name:<18}{cell}");
+        }
+        if row.on_front {
+            let _ = writeln!(text, "  {FRONT}");
+        }
+    }
+    text
 }
 
 fn rows_as_lines(found: &Matrix) -> String {
@@ -80,28 +108,51 @@ fn rows_as_lines(found: &Matrix) -> String {
 }
 
 fn cells(row: &MatrixRow) -> [String; 6] {
-    let none = || "–".to_owned();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a latency in milliseconds is positive and far below 2^53"
-    )]
-    let ms = |value: Option<f64>| value.map_or_else(none, |ms| duration(ms.round() as u64));
-    let cost = row.cost_usd.and_then(NanoUsd::from_usd);
     let unjudged = match row.tasks.saturating_sub(row.judged) {
         0 => String::new(),
         n => format!(", {n} unjudged"),
     };
     [
         plain(&row.name),
-        row.score.map_or_else(none, |score| format!("{score:.3}")),
-        row.low
-            .zip(row.high)
-            .map_or_else(none, |(low, high)| format!("{low:.2} to {high:.2}")),
+        row.score
+            .map_or_else(|| NONE.to_owned(), |score| format!("{score:.3}")),
+        row.low.zip(row.high).map_or_else(
+            || NONE.to_owned(),
+            |(low, high)| format!("{low:.2} to {high:.2}"),
+        ),
         format!("{} of {}{unjudged}", row.passed, row.judged),
-        usd_or_unknown(cost),
-        format!("{} / {}", ms(row.latency_p50_ms), ms(row.latency_p95_ms)),
+        cost(row),
+        latencies(row),
     ]
+}
+
+pub fn cost(row: &MatrixRow) -> String {
+    let cost = row.cost_usd.and_then(NanoUsd::from_usd);
+    usd_or_unknown(cost)
+}
+
+/// Median and 95th percentile.
+pub fn latencies(row: &MatrixRow) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a latency in milliseconds is positive and far below 2^53"
+    )]
+    let ms = |value: Option<f64>| {
+        value.map_or_else(|| NONE.to_owned(), |ms| duration(ms.round() as u64))
+    };
+    format!(
+        "{}{BETWEEN}{}",
+        ms(row.latency_p50_ms),
+        ms(row.latency_p95_ms)
+    )
+}
+
+pub fn p_value(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "< 0.001".to_owned(),
+        p => format!("{p:.3}"),
+    }
 }
 
 /// The differences beyond chance, the largest first, and the number of the others.
@@ -118,6 +169,11 @@ fn pair_lines(found: &Matrix, most: usize) -> Vec<String> {
         lines.push(format!("and {more} more; --json lists all"));
     }
     let compared = format!("significance level {:.2} over all pairs, Holm", found.alpha);
+    if found.pairs.is_empty() {
+        let several = found.variants.len() > 1;
+        lines.extend(several.then(|| "no two variants have a judged task in common".to_owned()));
+        return lines;
+    }
     lines.push(match (beyond.len(), others.len()) {
         (_, 0) => format!("every difference is beyond chance ({compared})"),
         (0, _) => format!("no difference is beyond chance ({compared})"),
@@ -132,9 +188,9 @@ fn pair_line(pair: &MatrixPair) -> String {
         true => (&pair.first, &pair.second),
         false => (&pair.second, &pair.first),
     };
-    let p = match pair.p_adjusted {
-        p if p < 0.001 => "p < 0.001".to_owned(),
-        p => format!("p = {p:.3}"),
+    let p = match p_value(pair.p_adjusted) {
+        p if p.starts_with('<') => format!("p {p}"),
+        p => format!("p = {p}"),
     };
     format!(
         "{} is better than {} by {:.3} ({p}, {} tasks)",
@@ -167,7 +223,11 @@ mod tests {
             .collect();
         let variants: Vec<Variant<'_>> = runs
             .iter()
-            .map(|(name, report)| Variant { name, report })
+            .map(|(name, report)| Variant {
+                name,
+                report,
+                further: &[],
+            })
             .collect();
         matrix::matrix(&variants)
     }
@@ -187,6 +247,38 @@ mod tests {
         insta::assert_snapshot!("matrix_table", matrix(&found, style));
         insta::assert_snapshot!("matrix_lines", matrix(&found, Style::default()));
         insta::assert_snapshot!("matrix_markdown", markdown(&found));
+    }
+
+    #[test]
+    fn no_word_is_broken_on_a_terminal_of_any_width() {
+        let found = found(&[
+            ("prompts/short.md, vendor-small-2026", 10, 0.01),
+            ("prompts/long.md, vendor-large-2026", 38, 0.5),
+        ]);
+        for width in 40..130 {
+            let style = Style {
+                table: true,
+                width: Some(width),
+                ..Style::default()
+            };
+            let text = matrix(&found, style);
+            let (rows, _) = text.split_once("\n\n").unwrap_or((&text, ""));
+            for word in ["prompts/short.md,", "vendor-large-2026", "$0.5000"] {
+                assert!(rows.contains(word), "{width}: {word}\n{text}");
+            }
+            let longest = rows.lines().map(|line| line.chars().count()).max();
+            let is_list = rows.contains("  best for its cost\n");
+            assert!(
+                is_list || longest <= Some(usize::from(width)),
+                "{width}\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_single_variant_is_not_said_to_differ() {
+        let text = matrix(&found(&[("a", 10, 0.01)]), Style::default());
+        assert!(!text.contains("difference"), "{text}");
     }
 
     #[test]

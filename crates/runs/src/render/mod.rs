@@ -11,6 +11,7 @@ pub mod junit;
 pub mod live;
 pub mod markdown;
 pub mod matrix;
+pub mod matrix_page;
 pub mod report_page;
 pub mod run_list;
 #[cfg(test)]

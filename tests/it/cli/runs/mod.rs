@@ -11,6 +11,8 @@ mod interrupts;
 mod iterate;
 mod judged;
 mod list;
+mod logs;
+mod matrix;
 mod ownership;
 mod prices;
 mod storage;

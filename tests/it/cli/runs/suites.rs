@@ -290,3 +290,83 @@ fn an_imported_suite_is_exported_with_its_scoring_document() {
     });
     assert_eq!(first, second);
 }
+
+#[test]
+fn an_installed_suite_is_exported_as_its_file() {
+    let home = home_with_configuration();
+    let done = home.run(&[
+        "suite",
+        "import",
+        "promptfooconfig.yaml",
+        "--suite-id",
+        "vendor.acme.evals.words",
+    ]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let written = home.run(&[
+        "suite",
+        "import",
+        "promptfooconfig.yaml",
+        "--suite-id",
+        "vendor.acme.evals.words",
+        "--out",
+        "words.json",
+    ]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let export = |source: &str| home.run(&["suite", "export", source, "--format", "jsonl"]);
+    let installed = export("vendor.acme.evals.words@1.0.0");
+    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    assert!(
+        installed.stdout.contains("\"assertions\""),
+        "{}",
+        installed.stdout
+    );
+    assert_eq!(installed.stdout, export("words.json").stdout);
+    let absent = export("vendor.acme.evals.absent@1.0.0");
+    assert_eq!(absent.code, 2, "{}", absent.stdout);
+    assert!(absent.stderr.contains("suite list"), "{}", absent.stderr);
+}
+
+#[test]
+fn a_parquet_file_is_imported_with_named_columns() {
+    let home = Home::empty();
+    let data = "crates/runs/src/rules/eval/import/parquet/testdata/zstd.parquet";
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
+    std::fs::copy(file, home.path("questions.parquet")).unwrap();
+    let done = home.run(&[
+        "suite",
+        "import",
+        "questions.parquet",
+        "--out",
+        "suite.json",
+    ]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    for part in [
+        "as Parquet with the input in `question` and the expected answer in `answer`",
+        "a sample without `question`, left out (row 3)",
+    ] {
+        assert!(done.stderr.contains(part), "{part}: {}", done.stderr);
+    }
+    let done = home.run(&[
+        "suite",
+        "import",
+        "questions.parquet",
+        "--input",
+        "meta.n",
+        "--expected",
+        "day",
+        "--out",
+        "days.json",
+    ]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let days: Value =
+        serde_json::from_slice(&std::fs::read(home.path("days.json")).unwrap()).unwrap();
+    assert_eq!(days["tasks"][0]["expected"]["match"]["value"], "2026-01-02");
+    std::fs::write(home.path("cut.parquet"), b"PAR1 and no more").unwrap();
+    let done = home.run(&["suite", "import", "cut.parquet", "--out", "cut.json"]);
+    assert_eq!(done.code, 2, "{}", done.stdout);
+    assert!(
+        done.stderr.contains("not a complete Parquet file"),
+        "{}",
+        done.stderr
+    );
+}

@@ -401,6 +401,7 @@ mod tests {
             model: Some(listed("2025-10-06")),
             judge: Some(listed("2025-07-22")),
             embeddings: None,
+            user: None,
         };
         assert_eq!(prices.listed(), Some("2025-07-22"));
         let configured = RunPrices {

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::cli::suite::import::folder::Folder;
 use crate::cli::suite::read_octets;
+use crate::rules::eval::import::pack::instructions;
 use crate::rules::eval::import::{
-    Columns, Fault, Identity, Imported, Options, Recognition, Source, convert, recognize,
+    Columns, Fault, Identity, Imported, Options, PROVIDERS, Recognition, Source, convert, recognize,
 };
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
@@ -47,6 +48,14 @@ pub struct DescribedAgent {
     /// Write the agent and its cases to a new pack folder, and evaluate that
     #[arg(long, value_name = "DIR", requires = "cases")]
     save: Option<PathBuf>,
+
+    /// Prompt of the cases' own configuration, by its index.
+    #[arg(skip)]
+    own_prompt: Option<usize>,
+
+    /// Whether content that cannot be imported was reported before.
+    #[arg(skip)]
+    is_reported: bool,
 }
 
 /// The files of an agent described by flags.
@@ -63,6 +72,27 @@ impl DescribedAgent {
             cases,
             ..Self::default()
         }
+    }
+
+    /// With a prompt of the cases' own configuration.
+    pub(super) fn with_own_prompt(self, index: Option<usize>) -> Self {
+        Self {
+            own_prompt: index,
+            ..self
+        }
+    }
+
+    /// Without reports of content that cannot be imported.
+    pub(super) fn reported(self, is_reported: bool) -> Self {
+        Self {
+            is_reported,
+            ..self
+        }
+    }
+
+    /// The file of cases, if the agent has no prompt file.
+    pub(super) fn cases_alone(&self) -> Option<&Path> {
+        self.cases.as_deref().filter(|_| self.prompt.is_none())
     }
 
     /// The files that the description consists of.
@@ -92,18 +122,25 @@ impl DescribedAgent {
         let Some(cases) = &self.cases else {
             return Ok(None);
         };
-        if self.prompt.is_none() && !by_command {
+        let has_prompt = self.prompt.is_some() || self.own_prompt.is_some();
+        if !has_prompt && !by_command {
             return Err(Failure::usage("--cases needs an agent")
                 .or_try("add --prompt FILE, or --agent-command COMMAND"));
         }
-        let prompt = match &self.prompt {
-            Some(file) => text(file)?,
-            None => NO_PROMPT.to_owned(),
+        let mut imported = imported(context, cases, self.strategy, !self.is_reported)?;
+        // The agent is described by the command, or is one of the configuration.
+        let agents = std::mem::take(&mut imported.agents);
+        let own = self.own_prompt.and_then(|index| agents.get(index));
+        let prompt = match (&self.prompt, own) {
+            (Some(file), _) => text(file)?,
+            (None, Some(agent)) => instructions(agent),
+            (None, None) => NO_PROMPT.to_owned(),
         };
-        let Imported { suite, scoring, .. } = imported(context, cases, self.strategy)?;
+        let Imported { suite, scoring, .. } = imported;
         let named = self.prompt.as_deref().unwrap_or(cases);
+        let stem = named.file_stem().unwrap_or_default().to_string_lossy();
         let agent = PromptAgent {
-            name: &named.file_stem().unwrap_or_default().to_string_lossy(),
+            name: own.map_or(&stem, |agent| &agent.label),
             prompt: &prompt,
             answers_object: answers_are_objects(&suite),
             suite,
@@ -172,11 +209,13 @@ fn text(file: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The cases as a suite, with a scoring document if the suite cannot say everything.
-fn imported(
+/// The cases as a suite, with a scoring document if the suite cannot say everything. `reports` says
+/// that content that cannot be imported is shown.
+pub(super) fn imported(
     context: &Context<'_>,
     file: &Path,
     strategy: Option<MatchStrategy>,
+    reports: bool,
 ) -> Result<Imported, Failure> {
     let bytes = read_octets(file)?;
     let shown = file.display();
@@ -217,11 +256,11 @@ fn imported(
         columns: &columns,
         identity: &identity,
     };
-    let mut imported =
+    let imported =
         convert(&source, &options).map_err(|fault| not_imported(context, file, &fault))?;
-    // The agent is described by the command.
-    imported.agents.clear();
-    for loss in &imported.losses {
+    let losses = imported.losses.iter().filter(|_| reports);
+    // Flags or the configuration's own providers choose the model.
+    for loss in losses.filter(|loss| loss.first != PROVIDERS) {
         let times = match loss.count {
             1 => String::new(),
             n => format!(", {n} times"),

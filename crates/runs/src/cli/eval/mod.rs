@@ -1,6 +1,7 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
 pub mod advice;
+mod configuration;
 pub mod described;
 pub mod folder;
 pub mod matrix;
@@ -47,6 +48,7 @@ Examples:
   touchstone eval --prompt prompt.md --cases cases.csv \\
     --model-url http://127.0.0.1:11434/v1 --model llama3.2
   touchstone eval --agent-command ./agent.py --cases cases.csv --watch
+  touchstone eval --cases promptfooconfig.yaml
   touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
   touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
@@ -210,15 +212,13 @@ pub async fn run(
     context: &Context<'_>,
     kinds: Kinds,
     format: PackFormat,
-    arguments: Arguments,
+    mut arguments: Arguments,
 ) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {
-        return Err(Failure::usage(
-            "--agent-command works only with the embedded host: no other host executes commands",
-        )
-        .or_try("omit --server"));
+        return Err(commands_are_local());
     }
+    arguments.configured(context)?;
     if arguments.watch {
         return watching::run(context, kinds, format, &arguments).await;
     }
@@ -254,6 +254,14 @@ pub async fn run(
         }
         (None, outcome) => outcome,
     }
+}
+
+/// The failure for a command on another host.
+fn commands_are_local() -> Failure {
+    Failure::usage(
+        "--agent-command works only with the embedded host: no other host executes commands",
+    )
+    .or_try("omit --server")
 }
 
 /// Creates the run.

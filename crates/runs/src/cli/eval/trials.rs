@@ -12,6 +12,7 @@ use crate::render::words::score;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::run::fold::RunStatus;
+use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::ports::ids::Ids as _;
@@ -27,8 +28,47 @@ pub(super) async fn run(
     trials: u32,
 ) -> Result<Exit, Failure> {
     let (client, terminal) = (session.client(), context.terminal());
-    let experiment = SystemIds.mint("exp");
     let mut interrupts = Interrupts::listen()?;
+    let Experiment { experiment, runs } =
+        start_all(context, session, arguments, target, trials).await?;
+    if !terminal.json() {
+        terminal.note(&format!("experiment {experiment}"));
+    }
+    let shown = |n: usize, report: &EvalReport| {
+        if !terminal.json() {
+            terminal.print(&line(n, report));
+        }
+    };
+    follow_all(context, client, &runs, &mut interrupts, shown).await?;
+    let first = runs.first().map(String::as_str).unwrap_or_default();
+    let path = format!("/v1/host/touchstone/runs/{first}/statistics");
+    let found: Statistics = client.get(&path).await?;
+    let document = json!({"experimentId": experiment, "runIds": runs, "statistics": found});
+    print_result(terminal, &document, || {
+        format!("\n{}", statistics(&found, terminal.colors()))
+    });
+    Ok(exit_of(found.gate.verdict))
+}
+
+/// The runs of an experiment.
+pub(super) struct Experiment {
+    pub experiment: String,
+    pub runs: Vec<String>,
+}
+
+/// Creates the runs of an experiment.
+///
+/// # Errors
+/// The host's error response.
+pub(super) async fn start_all(
+    context: &Context<'_>,
+    session: &Session,
+    arguments: &Arguments,
+    target: &Target,
+    trials: u32,
+) -> Result<Experiment, Failure> {
+    let client = session.client();
+    let experiment = SystemIds.mint("exp");
     let mut runs = Vec::new();
     let request = resolved_request(context, client, arguments, target).await?;
     for index in 1..=trials {
@@ -40,9 +80,21 @@ pub(super) async fn run(
         let started = post(context, client, target, &body).await?;
         runs.push(started.run_id);
     }
-    if !terminal.json() {
-        terminal.note(&format!("experiment {experiment}"));
-    }
+    Ok(Experiment { experiment, runs })
+}
+
+/// Follows the runs one after the other. An interrupt cancels all of them.
+///
+/// # Errors
+/// The host's error response.
+pub(super) async fn follow_all(
+    context: &Context<'_>,
+    client: &Client,
+    runs: &[String],
+    interrupts: &mut Interrupts,
+    ended: impl Fn(usize, &EvalReport),
+) -> Result<Vec<EvalReport>, Failure> {
+    let mut reports = Vec::with_capacity(runs.len());
     let mut cancelled = false;
     for (n, run) in runs.iter().enumerate() {
         if cancelled {
@@ -52,21 +104,13 @@ pub(super) async fn run(
                 .post(&path, &json!({"reason": "interrupted"}))
                 .await?;
         }
-        let label = format!("trial {} of {trials}  ", n + 1);
-        let report = follow(context, client, run, &label, &mut interrupts).await?;
+        let label = format!("trial {} of {}  ", n + 1, runs.len());
+        let report = follow(context, client, run, &label, interrupts).await?;
         cancelled |= report.status == RunStatus::Cancelled.as_str();
-        if !terminal.json() {
-            terminal.print(&line(n + 1, &report));
-        }
+        ended(n + 1, &report);
+        reports.push(report);
     }
-    let first = runs.first().map(String::as_str).unwrap_or_default();
-    let path = format!("/v1/host/touchstone/runs/{first}/statistics");
-    let found: Statistics = client.get(&path).await?;
-    let document = json!({"experimentId": experiment, "runIds": runs, "statistics": found});
-    print_result(terminal, &document, || {
-        format!("\n{}", statistics(&found, terminal.colors()))
-    });
-    Ok(exit_of(found.gate.verdict))
+    Ok(reports)
 }
 
 fn line(n: usize, report: &EvalReport) -> String {

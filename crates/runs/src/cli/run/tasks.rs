@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::cli::watch::fetch as fetch_report;
 use crate::render::task::{Extent, answers as render_answers, task as render};
@@ -166,6 +167,27 @@ pub async fn show_answers(
 ) -> Result<(), Failure> {
     let before = fetch(client, baseline, task).await?;
     let after = fetch(client, candidate, task).await?;
+    let terminal = context.terminal();
+    terminal.print(&render_answers(&before, &after, terminal.style()));
+    Ok(())
+}
+
+/// Prints a task of a run with its answer and an answer of another source.
+///
+/// # Errors
+/// The host's error response.
+pub async fn show_answers_beside(
+    context: &Context<'_>,
+    client: &Client,
+    answer: Option<&str>,
+    run: &str,
+    task: &str,
+) -> Result<(), Failure> {
+    let after = fetch(client, run, task).await?;
+    let before = TaskDetails {
+        actual: answer.map(|answer| Value::String(answer.to_owned())),
+        ..after.clone()
+    };
     let terminal = context.terminal();
     terminal.print(&render_answers(&before, &after, terminal.style()));
     Ok(())

@@ -39,14 +39,14 @@ pub enum Command {
     )]
     Lint(Lint),
     /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
-    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON or CSV
+    /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON, CSV or Parquet
     #[command(
         after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
     /// Write a suite as JSON lines or as a promptfoo configuration
     #[command(
-        after_help = "Reports everything that the format cannot hold.\n\nExamples:\n  touchstone suite export evals/triage.json --format jsonl --out triage.jsonl\n  touchstone suite export evals/triage.json --format promptfoo --out promptfooconfig.yaml"
+        after_help = "Reports everything that the format cannot hold. The tasks of an installed suite on a remote host need the scope runs:content.\n\nExamples:\n  touchstone suite export evals/triage.json --format jsonl --out triage.jsonl\n  touchstone suite export evals/triage.json --format promptfoo --out promptfooconfig.yaml\n  touchstone suite export vendor.acme.evals.triage@1.0.0 --format jsonl"
     )]
     Export(export::Export),
     /// List installed suites
@@ -57,7 +57,8 @@ pub enum Command {
 impl Command {
     pub fn target(&self) -> CommandTarget {
         match self {
-            Self::Lint(_) | Self::Init(_) | Self::Export(_) => CommandTarget::Files,
+            Self::Export(arguments) => arguments.target(),
+            Self::Lint(_) | Self::Init(_) => CommandTarget::Files,
             Self::Import(_) | Self::List => CommandTarget::Host,
         }
     }
@@ -108,7 +109,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
         Command::Init(arguments) => init::run(context, &arguments),
         Command::Lint(arguments) => lint(context, kinds, &arguments),
         Command::Import(arguments) => import::run(context, kinds, &arguments).await,
-        Command::Export(arguments) => export::run(context, kinds, &arguments),
+        Command::Export(arguments) => export::run(context, kinds, &arguments).await,
         Command::List => list(context).await,
     }
 }

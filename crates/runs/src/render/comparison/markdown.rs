@@ -14,14 +14,7 @@ use crate::rules::eval::scoring::tasks;
 const LISTED: usize = 100;
 
 pub fn markdown(found: &RunComparison) -> String {
-    let mut text = String::new();
-    let (tone, word, because) = verdict(found);
-    let sign = match tone {
-        Tone::Good => "✅",
-        Tone::Bad => "❌",
-        Tone::Doubtful => "⚠️",
-    };
-    let _ = writeln!(text, "## {sign} {word}{because}\n");
+    let mut text = title(found);
     let (was, is) = (&found.baseline, &found.candidate);
     let _ = writeln!(
         text,
@@ -36,6 +29,23 @@ pub fn markdown(found: &RunComparison) -> String {
         is.suite_id,
         is.suite_version
     );
+    results(&mut text, found);
+    text
+}
+
+/// The verdict.
+pub fn title(found: &RunComparison) -> String {
+    let (tone, word, because) = verdict(found);
+    let sign = match tone {
+        Tone::Good => "✅",
+        Tone::Bad => "❌",
+        Tone::Doubtful => "⚠️",
+    };
+    format!("## {sign} {word}{because}\n\n")
+}
+
+/// Everything but the names of the two runs.
+pub fn results(text: &mut String, found: &RunComparison) {
     let mut items = Vec::new();
     items.extend(found.notes.iter().map(|note| escaped(note)));
     for (reason, ids) in left_out(&found.left_out) {
@@ -58,8 +68,7 @@ pub fn markdown(found: &RunComparison) -> String {
         }
         text.push('\n');
     }
-    changes(&mut text, found);
-    text
+    changes(text, found);
 }
 
 fn changes(text: &mut String, found: &RunComparison) {

@@ -1,5 +1,6 @@
 //! Comparison of two runs for people: changed tasks, significance, and other differences.
 
+pub mod log;
 pub mod markdown;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,13 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         found.candidate.suite_version,
         tasks(found.n_tasks)
     );
+    results(&mut text, found, style);
+    text
+}
+
+/// Everything but the names of the two runs.
+fn results(text: &mut String, found: &RunComparison, style: Style) {
+    let colors = style.colors;
     for (n, difference) in found.differences.iter().enumerate() {
         let label = if n == 0 { "differs" } else { "" };
         let _ = writeln!(text, "{label:<8}{}", in_short(difference));
@@ -56,7 +64,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
     for (reason, ids) in left_out(&found.left_out) {
         let _ = writeln!(text, "skipped {reason}: {ids}");
     }
-    changes(&mut text, found, style);
+    changes(text, found, style);
     for (name, line) in measures(found) {
         let _ = writeln!(text, "{name:<8}{line}");
     }
@@ -66,7 +74,6 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         "{}{because}",
         colors.strong(&tone.paint(colors, word))
     );
-    text
 }
 
 fn changes(text: &mut String, found: &RunComparison, style: Style) {

@@ -253,9 +253,10 @@ fn in_conversation(assertion: &Value) -> AssertionResult {
         answer: &answer,
         calls: &calls,
         latency_ms: Some(1200),
-        cost: NanoUsd(0),
+        cost: Some(NanoUsd(0)),
         tokens: 0,
         expected: None,
+        external: External::default(),
     };
     let scoring = document.of_task(&TaskId::from("t")).unwrap();
     let mut found = evaluate_turns(&scoring, &observed, &json!("Hello"), &turns);

@@ -6,6 +6,7 @@
 //! reason. A run that is a trial represents its whole experiment.
 
 mod comparability;
+pub mod log_baseline;
 
 use std::collections::{HashMap, HashSet};
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Fault;
 use super::pack::AgentDraft;
+use super::promptfoo::ProviderDraft;
 use super::scoring::{self, Expectation};
 use crate::rules::eval::scoring_document::limits::MAX_METRICS;
 use crate::rules::eval::suite_rules::check_suite;
@@ -57,6 +58,10 @@ pub struct Imported {
     pub scoring: Option<Value>,
     /// The prompts of the document, for the agents of a pack.
     pub agents: Vec<AgentDraft>,
+    /// The providers of the document.
+    pub providers: Vec<ProviderDraft>,
+    /// The place in the document that each task comes from.
+    pub places: Vec<String>,
     /// Tools that the tasks have recorded results of.
     pub tools: Vec<String>,
     /// Everything that is in neither.
@@ -71,6 +76,8 @@ impl Imported {
             suite,
             scoring: None,
             agents: Vec::new(),
+            providers: Vec::new(),
+            places: Vec::new(),
             losses: Vec::new(),
         }
     }
@@ -93,7 +100,10 @@ pub struct NewTask<'a> {
 pub struct Draft {
     pub strategy: MatchStrategy,
     pub agents: Vec<AgentDraft>,
+    pub providers: Vec<ProviderDraft>,
     tasks: Vec<Value>,
+    /// The place of each task.
+    places: Vec<String>,
     /// Size of the tasks in bytes.
     octets: usize,
     scoring: Map<String, Value>,
@@ -109,7 +119,9 @@ impl Draft {
         Self {
             strategy,
             agents: Vec::new(),
+            providers: Vec::new(),
             tasks: Vec::new(),
+            places: Vec::new(),
             octets: 0,
             scoring: Map::new(),
             ids: HashSet::new(),
@@ -211,6 +223,7 @@ impl Draft {
             );
         }
         self.tasks.push(task);
+        self.places.push(new.place.to_owned());
         if let Some(scoring) = new.expectation.scoring {
             self.scoring.insert(id, scoring);
         }
@@ -300,6 +313,8 @@ impl Draft {
             tools: tools(&suite),
             suite,
             agents: self.agents,
+            providers: self.providers,
+            places: self.places,
             losses: self.losses,
         })
     }

@@ -7,6 +7,7 @@
 mod datasets;
 mod draft;
 pub mod pack;
+mod parquet;
 mod promptfoo;
 mod recognize;
 mod rows;
@@ -16,9 +17,11 @@ mod table;
 mod traces;
 
 pub use self::datasets::Columns;
-use self::datasets::{deepeval, inspect, inspect_log, openai_evals, records};
+pub use self::datasets::inspect_log::{self, InspectLog};
+use self::datasets::{deepeval, inspect, openai_evals, records};
 use self::draft::Draft;
-pub use self::draft::{Identity, Imported, Loss};
+pub use self::draft::{Identity, Imported, Loss, slug};
+pub use self::promptfoo::{PROVIDERS, ProviderDraft, ProviderEndpoint};
 pub use self::recognize::{Recognition, Recognized, recognize};
 use self::rows::Rows;
 pub use self::source::{Files, NoFiles, Source};
@@ -43,7 +46,7 @@ pub enum Format {
     Braintrust,
     /// OpenTelemetry spans in OTLP JSON.
     Otel,
-    /// JSON, JSON lines or CSV with columns for input and expected answer.
+    /// JSON, JSON lines, CSV or Parquet with columns for input and expected answer.
     Table,
 }
 
@@ -78,7 +81,7 @@ impl Format {
     /// The format with this name. Notations of tables are names of the table format.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
-            "csv" | "json" | "jsonl" => Some(Self::Table),
+            "csv" | "json" | "jsonl" | "parquet" => Some(Self::Table),
             _ => Self::ALL.into_iter().find(|format| format.as_str() == name),
         }
     }

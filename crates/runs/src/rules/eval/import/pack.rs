@@ -104,7 +104,7 @@ fn pretty(document: &Value) -> Vec<u8> {
 }
 
 /// The prompt, with an explanation of its variables: the input of a task has their values.
-fn instructions(agent: &AgentDraft) -> String {
+pub fn instructions(agent: &AgentDraft) -> String {
     let prompt = agent.prompt.trim_end();
     match prompt.contains("{{") {
         true => format!(

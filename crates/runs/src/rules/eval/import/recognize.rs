@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::datasets::{Columns, inspect_log, openai_evals, records};
+use super::parquet;
 use super::rows::{Rows, named};
 use super::source::document;
 use super::{Format, traces, unknown_column};
@@ -31,6 +32,7 @@ pub fn recognize(bytes: &[u8], columns: &Columns) -> Recognition {
         return found(Format::InspectLog, "a log of Inspect");
     }
     match Rows::read(bytes) {
+        Ok(rows) if parquet::is_parquet(bytes) => of_rows(&rows, columns),
         Ok(rows) => {
             if let Some(recognition) = of_document(&rows) {
                 return recognition;

@@ -1,10 +1,11 @@
-//! Rows of a dataset in any notation: JSON, JSON lines, or comma-separated values.
+//! Rows of a dataset in any notation: JSON, JSON lines, comma-separated values, or Parquet.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use super::draft::short;
+use super::parquet;
 use super::source::text;
 use super::table;
 use touchstone_kit::json;
@@ -45,6 +46,9 @@ impl Rows {
     /// # Errors
     /// The problem and its line.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        if parquet::is_parquet(bytes) {
+            return parquet::read(bytes);
+        }
         let text = text(bytes)?;
         match text.trim_start().chars().next() {
             None => Err("it is empty".to_owned()),

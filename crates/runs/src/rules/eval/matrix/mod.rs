@@ -7,10 +7,13 @@
 #[cfg(test)]
 mod tests;
 
+mod grid;
+
 use serde::{Deserialize, Serialize};
 
-use super::report::EvalReport;
-use super::statistics::{CONFIDENCE, TrialsByTask, by_task, mean_interval};
+pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
+use super::report::{EvalReport, Verdict};
+use super::statistics::{CONFIDENCE, Trials, TrialsByTask, by_task, mean_interval};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::{holm, mcnemar, paired, quantile};
@@ -18,12 +21,20 @@ use touchstone_kit::statistics::{holm, mcnemar, paired, quantile};
 /// The family-wise error of all pairs together.
 const ALPHA: f64 = 0.05;
 
-/// A variant and its run.
+/// A variant and its runs: one, or one per trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant<'a> {
     /// What distinguishes it from the others.
     pub name: &'a str,
     pub report: &'a EvalReport,
+    /// The trials after the first.
+    pub further: &'a [EvalReport],
+}
+
+impl<'a> Variant<'a> {
+    pub fn reports(&self) -> impl Iterator<Item = &'a EvalReport> + use<'a> {
+        std::iter::once(self.report).chain(self.further)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +48,8 @@ pub struct Matrix {
     pub variants: Vec<MatrixRow>,
     /// Every pair of variants.
     pub pairs: Vec<MatrixPair>,
+    /// The results of every task, in the order of the suite.
+    pub tasks: Vec<MatrixTask>,
 }
 
 /// A variant.
@@ -45,19 +58,26 @@ pub struct Matrix {
 pub struct MatrixRow {
     pub name: String,
     pub run_id: RunId,
+    /// The runs of all trials, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trial_run_ids: Vec<RunId>,
     pub agent_id: AgentId,
     pub agent_version: String,
     /// The model that answered; absent if none did.
     pub model: Option<String>,
+    /// The verdict of the run; with several trials, the worst one.
+    pub verdict: Verdict,
     /// Mean score of the judged tasks, 0.0..=1.0; `null` if none was judged.
     pub score: Option<f64>,
     pub low: Option<f64>,
     pub high: Option<f64>,
+    /// Tasks that passed, in most trials.
     pub passed: usize,
+    /// Tasks that were judged in every trial.
     pub judged: usize,
     /// Tasks of the run.
     pub tasks: usize,
-    /// Cost of the run without the cache, in USD; `null` if it is unknown.
+    /// Cost of one run without the cache, in USD; the mean of the trials. `null` if it is unknown.
     pub cost_usd: Option<f64>,
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
@@ -86,7 +106,7 @@ pub struct MatrixPair {
 pub fn matrix(variants: &[Variant<'_>]) -> Matrix {
     let trials: Vec<TrialsByTask> = variants
         .iter()
-        .map(|variant| by_task(&[variant.report]))
+        .map(|variant| by_task(&variant.reports().collect::<Vec<_>>()))
         .collect();
     let mut rows: Vec<MatrixRow> = variants
         .iter()
@@ -98,49 +118,69 @@ pub fn matrix(variants: &[Variant<'_>]) -> Matrix {
         confidence: CONFIDENCE,
         alpha: ALPHA,
         pairs: pairs(variants, &trials),
+        tasks: grid::tasks(variants, &trials),
         variants: rows,
     }
 }
 
 fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
     let report = variant.report;
+    let trials = 1 + variant.further.len();
     let scores: Vec<f64> = tasks
         .values()
         .filter_map(|task| task.mean_score())
         .collect();
-    let clusters: Vec<Vec<f64>> = scores.iter().map(|score| vec![*score]).collect();
+    let clusters: Vec<Vec<f64>> = tasks.values().map(|task| task.scores().to_vec()).collect();
     let interval = mean_interval(&clusters, 1).map(|(interval, _)| interval);
     let mut latencies: Vec<f64> = tasks
         .values()
         .filter_map(|task| task.mean_latency())
         .collect();
     latencies.sort_by(f64::total_cmp);
+    let costs: Option<Vec<f64>> = variant.reports().map(cost).collect();
+    let whole = |task: &&Trials| task.attempts().trials == trials;
+    MatrixRow {
+        name: variant.name.to_owned(),
+        run_id: report.run_id.clone(),
+        trial_run_ids: match trials {
+            1 => Vec::new(),
+            _ => variant.reports().map(|it| it.run_id.clone()).collect(),
+        },
+        agent_id: report.agent.agent_id.clone(),
+        agent_version: report.agent.version.clone(),
+        model: report.evaluated.as_ref().map(|it| it.model.clone()),
+        verdict: verdict(variant),
+        score: average(&scores),
+        low: interval.map(|it| it.low.clamp(0.0, 1.0)),
+        high: interval.map(|it| it.high.clamp(0.0, 1.0)),
+        passed: tasks.values().filter(|task| task.passes()).count(),
+        judged: tasks.values().filter(whole).count(),
+        tasks: report.summary.task_count,
+        cost_usd: costs.and_then(|costs| average(&costs)),
+        latency_p50_ms: quantile(&latencies, 0.5),
+        latency_p95_ms: quantile(&latencies, 0.95),
+        on_front: false,
+    }
+}
+
+/// The cost of a run without the cache, in USD.
+fn cost(report: &EvalReport) -> Option<f64> {
     // What the cached answers would have cost; unknown if the price is.
     let saved = match report.answer_cache {
         Some(cache) => cache.cost_saved_usd,
         None => Some(NanoUsd::ZERO),
     };
-    MatrixRow {
-        name: variant.name.to_owned(),
-        run_id: report.run_id.clone(),
-        agent_id: report.agent.agent_id.clone(),
-        agent_version: report.agent.version.clone(),
-        model: report.evaluated.as_ref().map(|it| it.model.clone()),
-        score: average(&scores),
-        low: interval.map(|it| it.low.clamp(0.0, 1.0)),
-        high: interval.map(|it| it.high.clamp(0.0, 1.0)),
-        passed: tasks.values().filter(|task| task.passes()).count(),
-        judged: tasks.len(),
-        tasks: report.summary.task_count,
-        cost_usd: report
-            .summary
-            .total_cost_usd
-            .zip(saved)
-            .map(|(cost, saved)| cost.usd() + saved.usd()),
-        latency_p50_ms: quantile(&latencies, 0.5),
-        latency_p95_ms: quantile(&latencies, 0.95),
-        on_front: false,
-    }
+    let paid = report.summary.total_cost_usd.zip(saved);
+    paid.map(|(paid, saved)| paid.usd() + saved.usd())
+}
+
+/// The worst verdict of all trials: one that could not be judged, else one that failed.
+fn verdict(variant: &Variant<'_>) -> Verdict {
+    let has = |verdict: Verdict| variant.reports().any(|report| report.verdict == verdict);
+    [Verdict::Pending, Verdict::Inconclusive, Verdict::Fail]
+        .into_iter()
+        .find(|verdict| has(*verdict))
+        .unwrap_or(Verdict::Pass)
 }
 
 #[expect(

@@ -15,7 +15,11 @@ fn run(name: &str, scores: &[Option<f64>], usd: f64) -> EvalReport {
 fn of(runs: &[(&str, EvalReport)]) -> Matrix {
     let variants: Vec<Variant<'_>> = runs
         .iter()
-        .map(|(name, report)| Variant { name, report })
+        .map(|(name, report)| Variant {
+            name,
+            report,
+            further: &[],
+        })
         .collect();
     matrix(&variants)
 }

@@ -18,12 +18,27 @@ pub struct Trials {
 }
 
 impl Trials {
+    /// Trials of which only the scores are known. A score of 1 passes.
+    pub fn of_scores(scores: Vec<f64>) -> Self {
+        let passed = scores.iter().filter(|score| **score >= 1.0).count();
+        Self {
+            scores,
+            passed,
+            ..Self::default()
+        }
+    }
+
     /// Number of trials, and of passed trials.
     pub fn attempts(&self) -> Attempts {
         Attempts {
             trials: self.scores.len(),
             passed: self.passed,
         }
+    }
+
+    /// The scores of all trials.
+    pub fn scores(&self) -> &[f64] {
+        &self.scores
     }
 
     /// Whether most of them passed.

@@ -171,7 +171,7 @@ mod tests {
         #[case] keeps: bool,
         #[case] expected: &[&str],
     ) {
-        let sink = TranscriptSink::new(Nowhere, keeps);
+        let sink = TranscriptSink::new(Nowhere, None, keeps);
         let started = event(
             "agent.invocation.started",
             &json!({"invocationId": "inv_1", "agentId": "a", "source": "run-api",

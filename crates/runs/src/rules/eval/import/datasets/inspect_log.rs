@@ -16,6 +16,8 @@ use touchstone_kit::json;
 const MAX_FILES: usize = 200_000;
 /// Maximum size in bytes of all samples of an archive, unpacked.
 const MAX_OCTETS: u64 = 512 << 20;
+/// The file of an archive with everything but the samples.
+const HEADER: &str = "header.json";
 /// First bytes of a zip archive.
 const ZIP: &[u8] = b"PK\x03\x04";
 
@@ -58,32 +60,50 @@ pub fn is_log(document: &Value) -> bool {
         && (document.get("samples").is_some() || document.get("status").is_some())
 }
 
+/// A log.
+#[derive(Clone, Debug)]
+pub struct InspectLog {
+    /// Its members other than the samples, if they could be read.
+    pub header: Value,
+    pub samples: Vec<Value>,
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// The document is not a log, or has no samples.
+pub fn read(bytes: &[u8]) -> Result<InspectLog, String> {
+    if is_archive(bytes) {
+        return from_archive(bytes);
+    }
+    let mut log = json::parse(bytes).map_err(|fault| format!("it {fault}"))?;
+    if !is_log(&log) {
+        return Err("it has no `eval` and `samples`".to_owned());
+    }
+    match log.get_mut("samples").map(Value::take) {
+        Some(Value::Array(samples)) => Ok(InspectLog {
+            header: log,
+            samples,
+        }),
+        _ => Err("its `samples` are missing; the log was saved without them".to_owned()),
+    }
+}
+
+/// Where a sample is, counted from 0.
+pub fn place(index: usize) -> String {
+    format!("sample {}", index + 1)
+}
+
 /// Converts the samples of a log.
 ///
 /// # Errors
 /// The document is not a log.
 pub fn convert(bytes: &[u8], columns: &Columns, draft: &mut Draft) -> Result<(), String> {
-    let samples = match is_archive(bytes) {
-        true => from_archive(bytes)?,
-        false => {
-            let mut log = json::parse(bytes).map_err(|fault| format!("it {fault}"))?;
-            if !is_log(&log) {
-                return Err("it has no `eval` and `samples`".to_owned());
-            }
-            match log.get_mut("samples").map(Value::take) {
-                Some(Value::Array(samples)) => samples,
-                _ => {
-                    return Err(
-                        "its `samples` are missing; the log was saved without them".to_owned()
-                    );
-                }
-            }
-        }
-    };
+    let samples = read(bytes)?.samples;
     let mut seen = HashSet::new();
     let mut rows = Vec::new();
     for (index, mut value) in samples.into_iter().enumerate() {
-        let place = format!("sample {}", index + 1);
+        let place = place(index);
         // Every epoch repeats the sample.
         if let Some(id) = value.get("id").filter(|id| !id.is_null())
             && !seen.insert(id.to_string())
@@ -125,7 +145,7 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn from_archive(bytes: &[u8]) -> Result<Vec<Value>, String> {
+fn from_archive(bytes: &[u8]) -> Result<InspectLog, String> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes))
         .map_err(|fault| format!("the archive cannot be read: {fault}"))?;
     if archive.len() > MAX_FILES {
@@ -142,8 +162,11 @@ fn from_archive(bytes: &[u8]) -> Result<Vec<Value>, String> {
     }
     names.sort();
     let mut left = MAX_OCTETS;
+    let mut header = Value::Null;
     let mut samples = Vec::new();
-    for name in names {
+    let has_header = archive.index_for_name(HEADER).is_some();
+    let header_name = has_header.then(|| HEADER.to_owned());
+    for name in header_name.into_iter().chain(names) {
         let shown: String = name.chars().take(80).collect();
         let file = archive.by_name(&name).map_err(|fault| {
             format!(
@@ -157,7 +180,11 @@ fn from_archive(bytes: &[u8]) -> Result<Vec<Value>, String> {
         left = left
             .checked_sub(text.len() as u64)
             .ok_or_else(|| format!("its samples have more than {MAX_OCTETS} bytes"))?;
-        samples.push(json::parse(&text).map_err(|fault| format!("{shown} {fault}"))?);
+        let value = json::parse(&text).map_err(|fault| format!("{shown} {fault}"))?;
+        match name == HEADER {
+            true => header = value,
+            false => samples.push(value),
+        }
     }
-    Ok(samples)
+    Ok(InspectLog { header, samples })
 }

@@ -10,6 +10,7 @@ mod csv_tests;
 mod files;
 mod judged;
 mod prompts;
+mod providers;
 mod template;
 
 use serde_json::{Map, Value, json};
@@ -17,6 +18,7 @@ use serde_json::{Map, Value, json};
 use self::asserts::Context;
 use self::case::Case;
 use self::files::Located;
+pub use self::providers::{ProviderDraft, ProviderEndpoint};
 use super::draft::{Draft, MAX_OCTETS, octets, short};
 use super::source::{Files, Source, mapping};
 
@@ -26,6 +28,9 @@ const MAX_COMBINATIONS: usize = 10_000;
 const MAX_REFERENCE_DEPTH: usize = 16;
 /// Maximum number of tests that scenarios may expand to.
 const MAX_SCENARIO_TESTS: usize = 100_000;
+
+/// The place of the loss of the providers. Commands that call them do not report it.
+pub const PROVIDERS: &str = "providers";
 
 /// Converts a configuration.
 ///
@@ -51,7 +56,8 @@ pub fn convert(source: &Source<'_>, draft: &mut Draft) -> Result<(), String> {
         );
     }
     if let Some(providers) = providers {
-        draft.report_loss("providers", providers_lost(&providers));
+        draft.report_loss(PROVIDERS, providers_lost(&providers));
+        draft.providers = providers::read(&providers);
     }
     draft.report_unknown("the configuration", "the configuration", &config);
     draft.agents = prompts::read(prompts, source.files, draft);

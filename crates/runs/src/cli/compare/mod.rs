@@ -1,5 +1,7 @@
 //! `touchstone compare`: what changed between two runs, task by task, and which changes are
-//! significant.
+//! significant. The baseline may be a log of Inspect.
+
+mod log;
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +27,7 @@ Examples:
   touchstone compare run_0199c0de run_0199c0df --fail-on-regression
   touchstone compare run_0199c0de run_0199c0df --fail-on-regression=any \\
     --markdown -
+  touchstone compare logs/capitals.eval latest --scorer match
   touchstone --json compare run_0199c0de run_0199c0df \\
     | jq '.changes[] | select(.turn == \"broke\").taskId'";
 
@@ -33,13 +36,18 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Baseline run, by its id or a unique start of it, `latest` or `latest-passed`; if it is a
-    /// trial, all trials of its experiment are compared
-    #[arg(value_name = "BASELINE", value_parser = run_id)]
+    /// trial, all trials of its experiment are compared. Or a log of Inspect, as a file `.eval` or
+    /// `.json`: its scores are compared by task id
+    #[arg(value_name = "BASELINE", value_parser = baseline)]
     baseline: String,
 
     /// Candidate run
     #[arg(value_name = "CANDIDATE", value_parser = run_id)]
     candidate: String,
+
+    /// Score of the log to compare, if it has several
+    #[arg(long, value_name = "NAME")]
+    scorer: Option<String>,
 
     /// Exit with 1 on a regression: `shown` if the candidate is significantly worse, by more than
     /// the margin; `any` if any task that passed before fails now
@@ -51,6 +59,20 @@ pub struct Arguments {
     markdown: Option<PathBuf>,
 }
 
+/// A run, or the path of a log.
+fn baseline(text: &str) -> Result<String, String> {
+    match is_log(text) {
+        true => Ok(text.to_owned()),
+        false => run_id(text),
+    }
+}
+
+/// Ids of runs contain no dots.
+fn is_log(text: &str) -> bool {
+    let extension = Path::new(text).extension();
+    extension.is_some_and(|it| it.eq_ignore_ascii_case("eval") || it.eq_ignore_ascii_case("json"))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Regression {
     /// Significantly worse, by more than the margin; exits with 4 if undecided
@@ -60,6 +82,13 @@ enum Regression {
 }
 
 pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    if is_log(&arguments.baseline) {
+        return log::run(context, arguments).await;
+    }
+    if arguments.scorer.is_some() {
+        return Err(Failure::usage("--scorer applies only to a log of Inspect")
+            .or_try("omit --scorer, or name a file .eval or .json as BASELINE"));
+    }
     let named = vec![&mut arguments.baseline, &mut arguments.candidate];
     resolve_all(context, named).await?;
     match compare(context, &arguments).await {
@@ -79,7 +108,7 @@ async fn compare(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     );
     let found: RunComparison = session.client().get(&path).await?;
     let terminal = context.terminal();
-    let to_stdout = arguments.markdown.as_deref() == Some(Path::new("-"));
+    let to_stdout = arguments.to_stdout();
     print_result(terminal, &found, || match to_stdout {
         true => markdown(&found),
         false => comparison(&found, terminal.style()),
@@ -90,17 +119,28 @@ async fn compare(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
         write_file(file, &markdown(&found))?;
     }
-    Ok(match arguments.fail_on_regression {
-        None => Exit::Good,
-        Some(Regression::Shown) => match found.regression.verdict {
-            RegressionVerdict::Regressed => Exit::Negative,
-            RegressionVerdict::NotWorse => Exit::Good,
-            RegressionVerdict::Inconclusive => Exit::Inconclusive,
-        },
-        Some(Regression::Any) if found.broke > 0 => Exit::Negative,
-        Some(Regression::Any) if found.is_whole() => Exit::Good,
-        Some(Regression::Any) => Exit::Inconclusive,
-    })
+    Ok(arguments.exit(found.regression.verdict, found.broke, found.is_whole()))
+}
+
+impl Arguments {
+    /// Whether Markdown replaces the table.
+    fn to_stdout(&self) -> bool {
+        self.markdown.as_deref() == Some(Path::new("-"))
+    }
+
+    fn exit(&self, verdict: RegressionVerdict, broke: u64, is_whole: bool) -> Exit {
+        match self.fail_on_regression {
+            None => Exit::Good,
+            Some(Regression::Shown) => match verdict {
+                RegressionVerdict::Regressed => Exit::Negative,
+                RegressionVerdict::NotWorse => Exit::Good,
+                RegressionVerdict::Inconclusive => Exit::Inconclusive,
+            },
+            Some(Regression::Any) if broke > 0 => Exit::Negative,
+            Some(Regression::Any) if is_whole => Exit::Good,
+            Some(Regression::Any) => Exit::Inconclusive,
+        }
+    }
 }
 
 /// Prints both answers of the first tasks that broke.
