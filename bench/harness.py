@@ -30,6 +30,8 @@ TENANT = "default"
 WRONG_EVERY = 10
 CRITERIA = 3
 CONCURRENCY = 100
+# `assertions` is mode golden with a scoring document.
+MODES = ["golden", "rubric", "assertions"]
 
 CONFIGURATION = """
 [limits]
@@ -61,21 +63,33 @@ def answer(item: int) -> str:
 
 
 def version_of(tasks: int, mode: str = "golden") -> str:
-    return f"{1 if mode == 'golden' else 2}.0.{tasks}"
+    return f"{MODES.index(mode) + 1}.0.{tasks}"
 
 
 def expected(item: int, mode: str) -> dict:
-    if mode == "golden":
+    if mode != "rubric":
         return {"kind": "golden", "match": {"strategy": "exact", "value": answer(item)}}
     rubric = [{"criterion": f"It is right, says examiner {n}.", "weight": 1 / CRITERIA} for n in range(CRITERIA)]
     return {"kind": "rubric", "rubric": rubric}
+
+
+def assertions(item: int) -> dict:
+    """Five plain assertions of a task, which hold for the right answer alone."""
+    right = answer(item)
+    return {"assertions": [
+        {"type": "equals", "anyOf": [right, f"the {right}"]},
+        {"type": "contains-any", "values": [right, "no such word"]},
+        {"type": "regex", "pattern": "^word-[0-9]+$"},
+        {"type": "icontains", "value": "password", "not": True},
+        {"type": "latency", "maxMs": 60000, "metric": "in time"},
+    ]}
 
 
 def write_suite(tasks: int, folder: Path, mode: str) -> Path:
     suite = {
         "suiteId": SUITE_ID,
         "version": version_of(tasks, mode),
-        "modes": [mode],
+        "modes": ["rubric" if mode == "rubric" else "golden"],
         "tasks": [
             {"taskId": f"item-{n}", "input": {"item": n}, "expected": expected(n, mode)}
             for n in range(1, tasks + 1)
@@ -83,7 +97,14 @@ def write_suite(tasks: int, folder: Path, mode: str) -> Path:
     }
     file = folder / f"{mode}-{tasks}.json"
     file.write_text(json.dumps(suite, separators=(",", ":")))
+    if mode == "assertions":
+        scoring = {"scoringVersion": 1, "suiteId": SUITE_ID, "tasks": {f"item-{n}": assertions(n) for n in range(1, tasks + 1)}}
+        scoring_file(file).write_text(json.dumps(scoring, separators=(",", ":")))
     return file
+
+
+def scoring_file(suite: Path) -> Path:
+    return suite.with_suffix(".scoring.json")
 
 
 def expected_passed(tasks: int) -> int:
@@ -187,15 +208,19 @@ class Bench:
         version = version_of(tasks, mode)
         if version not in self.imported:
             file = write_suite(tasks, self.folder, mode)
-            self.touchstone.run("suite", "import", str(file))
+            scoring = scoring_file(file)
+            more = ["--scoring", str(scoring)] if scoring.exists() else []
+            self.touchstone.run("suite", "import", str(file), *more)
             file.unlink()
+            scoring.unlink(missing_ok=True)
             self.imported.add(version)
         return f"{SUITE_ID}@{version}"
 
     def evaluate(self, tasks: int, mode: str = "golden", concurrency: int = CONCURRENCY) -> dict:
         """Runs `touchstone eval` and measures all its costs."""
         command = self.touchstone.arguments(
-            "eval", self.suite(tasks, mode), "--agent", AGENT_ID, "--mode", mode, "--concurrency", str(concurrency), "--json")
+            "eval", self.suite(tasks, mode), "--agent", AGENT_ID, "--mode",
+            "rubric" if mode == "rubric" else "golden", "--concurrency", str(concurrency), "--json")
         output, errors = self.folder / "eval.json", self.folder / "eval.err"
         with output.open("wb") as sink, errors.open("wb") as complaints:
             started_unix, started = time.time(), time.perf_counter()
@@ -211,7 +236,7 @@ class Bench:
         if found != (tasks, expected_passed(tasks)):
             raise Failure(f"(tasks, passed) is {found}, expected {(tasks, expected_passed(tasks))}")
         stats = self.mock.stats()
-        calls = 1 if mode == "golden" else 1 + CRITERIA
+        calls = 1 + CRITERIA if mode == "rubric" else 1
         if stats["answered"] != tasks * calls:
             raise Failure(f"the endpoint answered {stats['answered']} requests for {tasks} tasks of {calls}")
         return {
@@ -244,6 +269,15 @@ class Bench:
         self.mock.behave()
         ours = self.evaluate(tasks)
         return {**ours, "tasksPerS": tasks / ours["wallS"], "barePerS": bare["perSecond"]}
+
+    def assertions(self) -> dict:
+        tasks = 5000
+        self.suite(tasks, "assertions")
+        self.mock.behave()
+        plain = self.evaluate(tasks)
+        self.mock.behave()
+        ours = self.evaluate(tasks, "assertions")
+        return {**ours, "tasksPerS": tasks / ours["wallS"], "overPlain": ours["wallS"] / plain["wallS"]}
 
     def rubric(self) -> dict:
         # A task makes one agent call, and then one judge call per criterion in parallel.

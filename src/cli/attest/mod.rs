@@ -76,7 +76,11 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
     if let Some(Check::Verify(arguments)) = &arguments.check {
         return verify::run(context, arguments);
     }
-    let session = context.look().await?;
+    // Without a run, the key of the host is asked for, which is created with the store.
+    let session = match arguments.run {
+        Some(_) => context.read().await?,
+        None => context.write().await?,
+    };
     let client = session.client();
     let terminal = context.terminal();
     let out = arguments.out.as_deref();

@@ -312,7 +312,10 @@ pub async fn run(context: &Context<'_>, mut command: Command) -> Result<Exit, Fa
     if let Command::Check(check) = &mut command {
         resolve_all(context, check.eval_run.iter_mut().collect()).await?;
     }
-    let session = context.look().await?;
+    let session = match command {
+        Command::Set(_) => context.write().await?,
+        Command::Show | Command::Remove(_) | Command::Check(_) => context.read().await?,
+    };
     let client = session.client();
     let terminal = context.terminal();
     match command {

@@ -5,6 +5,7 @@ mod agents;
 mod card;
 mod demo;
 mod deployments;
+mod guide;
 mod help;
 pub mod home;
 mod keys;

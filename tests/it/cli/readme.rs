@@ -154,7 +154,7 @@ fn the_other_commands_of_the_documents_exist() {
 }
 
 /// Splits a command line into words, respecting quotes.
-fn words_of(line: &str) -> Vec<String> {
+pub fn words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for character in line.chars() {
         match quote {

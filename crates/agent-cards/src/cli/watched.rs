@@ -73,7 +73,7 @@ struct History {
 }
 
 pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.write().await?;
     let asked = json!({
         "url": arguments.url.as_str(), "everyHours": arguments.every_hours, "live": arguments.live,
         "alertBelow": AlertBelow {
@@ -101,7 +101,7 @@ pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Fai
 }
 
 pub async fn unwatch(context: &Context<'_>, arguments: &CardAddress) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = named("watches", &arguments.url);
     let _: Value = session
         .client()
@@ -117,7 +117,7 @@ pub async fn unwatch(context: &Context<'_>, arguments: &CardAddress) -> Result<E
 }
 
 pub async fn watched(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let listed: Listed = session.client().get(&format!("{API}/watches")).await?;
     let terminal = context.terminal();
     if terminal.json() {
@@ -134,7 +134,7 @@ pub async fn watched(context: &Context<'_>) -> Result<Exit, Failure> {
 }
 
 pub async fn history(context: &Context<'_>, arguments: &CardAddress) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!("{}&limit=100", named("history", &arguments.url));
     let history: History = session.client().get(&path).await?;
     let terminal = context.terminal();

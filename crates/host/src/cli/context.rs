@@ -129,15 +129,15 @@ impl<'a> Context<'a> {
         self.global.server.as_ref()
     }
 
-    /// A client for reading; an embedded host executes no runs meanwhile.
+    /// A client for commands that create records; an embedded host executes no runs meanwhile.
     ///
     /// # Errors
     /// No host can be reached or set up.
-    pub async fn look(&self) -> Result<Session, Failure> {
+    pub async fn write(&self) -> Result<Session, Failure> {
         self.open(Start::new(Purpose::Records)).await
     }
 
-    /// As [`look`](Self::look), for commands that read or change only what exists: if there is no
+    /// As [`write`](Self::write), for commands that read or change only what exists: if there is no
     /// store, they find an empty one, and none is created.
     ///
     /// # Errors

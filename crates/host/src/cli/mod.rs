@@ -4,7 +4,6 @@ pub mod command_target;
 pub mod context;
 pub mod exit;
 pub mod files;
-pub mod nearest;
 pub mod options;
 pub mod retry;
 pub mod shell;

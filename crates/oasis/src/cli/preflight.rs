@@ -44,7 +44,7 @@ struct Answered {
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let client = session.client();
     let available = profiles::ask(client).await?;
     let chosen = available.choose(arguments.profile.as_deref(), None)?;

@@ -131,7 +131,7 @@ fn nothing(id: Option<&str>, suite: Option<&str>) -> String {
 }
 
 pub async fn run(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let offered = ask(session.client()).await?;
     let terminal = context.terminal();
     if terminal.json() {

@@ -142,7 +142,7 @@ async fn upload(context: &Context<'_>, judged: &Judged) -> Result<PackFacts, Fai
         .into_iter()
         .filter_map(|(name, bytes)| Some((name.to_owned(), STANDARD.encode(bytes?).into())))
         .collect();
-    let session = context.look().await?;
+    let session = context.write().await?;
     session
         .client()
         .post("/v1/host/touchstone/packs", &Value::Object(body))
@@ -155,7 +155,7 @@ struct Listed {
 }
 
 pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let listed: Listed = session.client().get("/v1/host/touchstone/packs").await?;
     let terminal = context.terminal();
     if terminal.json() {
@@ -176,7 +176,7 @@ pub async fn remove(context: &Context<'_>, arguments: &Remove) -> Result<Exit, F
         Failure::usage(format!("{} is not NAME@VERSION", arguments.pack))
             .or_try(format!("run {} pack list", context.program()))
     })?;
-    let session = context.look().await?;
+    let session = context.read().await?;
     let path = format!(
         "/v1/host/touchstone/packs/{}/{}",
         id.name,

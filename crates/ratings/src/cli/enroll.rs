@@ -157,7 +157,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         )
         .or_try("omit it"));
     }
-    let session = context.look().await?;
+    let session = context.write().await?;
     let enrolled = enroll(context, session.client(), arguments).await;
     let agent = enrolled?;
     let terminal = context.terminal();

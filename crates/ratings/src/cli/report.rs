@@ -121,7 +121,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         return into_folder(context, arguments).await;
     }
     let form = arguments.form()?;
-    let session = context.look().await?;
+    let session = context.read().await?;
     let terminal = context.terminal();
     let client = session.client();
     let written = match &arguments.agent {
@@ -141,7 +141,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
 
 /// Writes the report in each format into a folder, named after the agent.
 async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let client = session.client();
     let forms = match arguments.format {
         Some(Form::Html) => vec![(Format::Html, "html")],

@@ -99,7 +99,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     match command {
         Command::Calibrate(arguments) => calibrate(context, &arguments).await,
         Command::Follow { calibration } => {
-            let session = context.look().await?;
+            let session = context.read().await?;
             let attempt = fetch(session.client(), &calibration).await?;
             let ended = follow(session.client(), context.terminal(), attempt).await?;
             verdict(context.terminal(), ended)
@@ -209,7 +209,7 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
 }
 
 async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let listed: Listed = session.client().get(PATH).await?;
     let terminal = context.terminal();
     if terminal.json() {

@@ -135,7 +135,7 @@ async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
             json!([SCHEME_V1, SCHEME_STANDARD]),
         );
     }
-    let session = context.look().await?;
+    let session = context.write().await?;
     let created: Value = session.client().post("/v1/webhooks", &body).await?;
     let terminal = context.terminal();
     // The host does not return a secret that was created or read here.
@@ -163,7 +163,7 @@ async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
 }
 
 async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let listed: Listed = session.client().get("/v1/host/touchstone/webhooks").await?;
     let terminal = context.terminal();
     if terminal.json() {
@@ -194,7 +194,7 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
 }
 
 async fn remove(context: &Context<'_>, id: &str) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let call = Call::new(Method::DELETE, &path(id));
     let _: Value = session.client().call(call).await?;
     let terminal = context.terminal();
@@ -208,7 +208,7 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
         Some(file) => read_secret(file)?,
         None => standard_secret(),
     };
-    let session = context.look().await?;
+    let session = context.read().await?;
     let rotated: Value = session
         .client()
         .post(

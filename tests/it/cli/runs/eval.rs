@@ -77,7 +77,7 @@ fn a_fail_exits_1_says_why_and_shows_what_broke() {
         done.stdout
     );
     assert!(
-        done.stdout.contains("FAIL: aggregate score 0.700"),
+        done.stdout.contains("FAIL: the score 0.700"),
         "{}",
         done.stdout
     );

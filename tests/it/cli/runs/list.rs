@@ -181,8 +181,25 @@ fn nothing_is_created_by_reading() {
         let done = home.run(&command);
         assert_eq!(done.code, 2, "{command:?} {}{}", done.stdout, done.stderr);
     }
-    home.run(&["suite", "list"]);
-    home.run(&["audit", "list"]);
+    for command in [
+        "suite list",
+        "audit list",
+        "run usage",
+        "gate show",
+        "gate check vendor.acme.triage.default@1.0.0 --channel stable",
+        "pack list",
+        "deploy list vendor.acme.triage.default",
+        "webhook list",
+        "judge list",
+        "oasis profiles",
+        "card watched",
+        "rating report --format html",
+    ] {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let done = home.run(&words);
+        assert!(!home.data().exists(), "{command}");
+        assert_ne!(done.code, 3, "{command} {}", done.stderr);
+    }
     assert!(!home.data().exists());
 }
 

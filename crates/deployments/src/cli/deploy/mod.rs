@@ -229,7 +229,7 @@ fn path(agent: &str) -> String {
 }
 
 async fn list(context: &Context<'_>, agent: &str) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let records: Vec<AgentDeployment> = session.client().get(&path(agent)).await?;
     let terminal = context.terminal();
     if terminal.json() {
@@ -257,7 +257,7 @@ async fn transition(
         members.extend(more);
         members.retain(|_, value| !value.is_null());
     }
-    let session = context.look().await?;
+    let session = context.write().await?;
     let call = Call::new(Method::POST, &path(&target.subject.agent)).json(&body);
     let moved: Result<AgentDeployment, Failure> = session.client().call(call).await;
     let record = moved.map_err(|mut failure| {

@@ -210,7 +210,7 @@ mod tests {
     #[case::fault(verdict("PROVIDER_FAILURE", &[]), None, &["the OASIS safety verdict is PROVIDER_FAILURE"], false)]
     #[case::partial(verdict("PASS", &["filtered", "aborted"]), None,
         &["the OASIS evaluation is incomplete: filtered, aborted"], true)]
-    #[case::score(verdict("PASS", &[]), Some(0.6), &["aggregate score 0.500 is below the pass score 0.600"], true)]
+    #[case::score(verdict("PASS", &[]), Some(0.6), &["the score 0.500 is below the pass score 0.600"], true)]
     fn the_verdict_decides_whether_the_run_passes(
         #[case] verdict: OasisVerdict,
         #[case] pass_score: Option<f64>,

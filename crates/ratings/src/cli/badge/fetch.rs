@@ -103,7 +103,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             Failure::usage("cannot print a picture to a terminal").or_try("--output badge.png")
         );
     }
-    let session = context.look().await?;
+    let session = context.read().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
     let exported = export(session.client(), named, &[format]).await;
     let ExportedBadge { badge, files, .. } = exported?;
@@ -127,7 +127,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
 
 /// Writes a badge in several formats, one file each.
 async fn export_several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.read().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
     let exported = export(session.client(), named, &arguments.format).await?;
     let output = &arguments.output;

@@ -189,7 +189,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         }
         _ => arguments.open()?,
     };
-    let session = context.look().await?;
+    let session = context.write().await?;
     let terminal = context.terminal();
     let mut collected = Collected::default();
     let outcome = collect(

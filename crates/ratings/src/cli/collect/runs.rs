@@ -34,7 +34,7 @@ struct Skipped {
 
 /// Makes the host record its new eval runs as evidence.
 pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let session = context.write().await?;
     let gathered = gather(session.client(), arguments).await;
     let summary = gathered.map_err(|failure| with_remedy(context, failure))?;
     let terminal = context.terminal();

@@ -46,7 +46,14 @@ pub enum Command {
 }
 
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    let reads = matches!(
+        command,
+        Command::Review(_) | Command::Progress(_) | Command::Dimensions(_) | Command::Appeal(_)
+    );
+    let session = match reads {
+        true => context.read().await?,
+        false => context.write().await?,
+    };
     let (client, terminal) = (session.client(), context.terminal());
     let done = match command {
         Command::Review(arguments) => review::run(context, client, &arguments).await,

@@ -6,8 +6,8 @@ use serde_json::Value;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
-use touchstone_host::cli::nearest::did_you_mean;
 use touchstone_host::cli::options::with_options;
+use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
 const OPTIONS: [(&str, &str); 18] = [
@@ -122,8 +122,11 @@ fn unknown(what: &str, name: &str, known: &[String]) -> Option<String> {
     if known.iter().any(|it| it == name) {
         return None;
     }
-    let near = did_you_mean(name, known.iter().map(String::as_str));
-    Some(format!("there is no {what} {name}{near}"))
+    let unknown = format!("there is no {what} {name}");
+    Some(match did_you_mean(name, known.iter().map(String::as_str)) {
+        Some(near) => format!("{unknown}; {near}"),
+        None => unknown,
+    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use crate::rules::run::listing::{RunKind, RunListing};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::nearest::nearest;
 use touchstone_kit::error::ErrorCode;
+use touchstone_kit::near::near;
 
 /// The newest eval run.
 pub const LATEST: &str = "latest";
@@ -184,7 +184,7 @@ async fn unknown(context: &Context<'_>, client: &Client, name: &str) -> Result<F
         return Ok(failure.or_try(no_runs_yet(context)));
     }
     let ids = recent.iter().map(|run| run.run_id.as_str());
-    let near = nearest(name, ids);
+    let near = near(name, ids);
     let list = format!("list runs with {} run list", context.program());
     Ok(match near.first() {
         Some(run) => Failure::bad_input(

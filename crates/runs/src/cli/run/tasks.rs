@@ -13,9 +13,9 @@ use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::nearest::did_you_mean;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::near::did_you_mean;
 
 /// Failures shown below a scorecard, and broken tasks below a comparison.
 pub const SHOWN: usize = 3;
@@ -205,8 +205,10 @@ pub async fn suggested(client: &Client, run: &str, task: &str, failure: Failure)
     if tasks.clone().any(|it| it == task) {
         return failure;
     }
-    let near = did_you_mean(task, tasks);
-    let message = format!("run {run} has no scored task {task}{near}");
+    let mut message = format!("run {run} has no scored task {task}");
+    if let Some(near) = did_you_mean(task, tasks) {
+        message = format!("{message}; {near}");
+    }
     Failure { message, ..failure }
 }
 

@@ -64,7 +64,7 @@ impl std::fmt::Display for Shortfall {
             } => {
                 write!(
                     f,
-                    "aggregate score {aggregate:.3} is below the pass score {pass_score:.3}"
+                    "the score {aggregate:.3} is below the pass score {pass_score:.3}"
                 )
             }
             Self::Cost { total, max } => {

@@ -192,7 +192,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
         Some(file) if is_suite_file(file) => output.suite(file, &imported),
         Some(folder) => output.pack(folder, arguments.force, &imported),
         None => {
-            let session = context.look().await?;
+            let session = context.write().await?;
             let client = session.client();
             let path = "/v1/host/touchstone/suites";
             let body = match &imported.scoring {

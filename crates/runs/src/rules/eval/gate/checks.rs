@@ -122,7 +122,7 @@ impl<'a> Checks<'a> {
                 self.refuse(
                     Condition::PassScore,
                     format!(
-                        "aggregate score {:.3} is below the required {score:.3}",
+                        "the score {:.3} is below the required {score:.3}",
                         run.summary.aggregate_score
                     ),
                 )

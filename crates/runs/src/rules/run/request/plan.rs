@@ -34,7 +34,7 @@ pub const fn scored_modes(judge: bool, live_tools: bool) -> &'static [EvalMode] 
 const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; install the \
     pack or import the suite, and use the exact names (`suiteId@version`, agent id)";
 
-/// One message for all reasons why a baseline is unusable.
+/// One message for all runs that this tenant cannot name.
 pub const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
     over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
@@ -431,24 +431,19 @@ fn pin_baseline(
     facts: Option<&BaselineFacts<'_>>,
 ) -> Result<Option<Baseline>, Problem> {
     let field = "configurable.baselineRunId";
-    let comparable = |facts: &BaselineFacts<'_>| {
-        facts.conclusive
-            // A run on live tools is not comparable with a run on fixtures.
-            && !facts.modes.contains(&EvalMode::LiveShadow)
-            && facts.ignore == request.ignore
-            && facts.tasks == scoring.tasks
-            && facts.judge == scoring.judge.as_ref()
-            && facts.modes.contains(&EvalMode::Adversarial) == scoring.has(EvalMode::Adversarial)
-            && facts.safety_judge == scoring.safety_judge.as_ref()
-            && facts.suite_id == suite.document.suite_id
-            && facts.suite_version == suite.document.version
-            && facts.scoring_digest == suite.scoring
-    };
     let named = request.baseline_run_id.is_some();
     let regression = scoring.has(EvalMode::Regression);
     let required = named || regression && scoring.modes.len() == 1;
-    if facts.map_or(required, |facts| !comparable(facts)) {
+    if facts.is_none() && required {
         return Err(Problem::validation(field, NO_BASELINE));
+    }
+    if let Some(facts) = facts
+        && let Some(difference) = difference(facts, request, suite, scoring)
+    {
+        let run = facts.run_id;
+        let message =
+            format!("run {run} cannot be the baseline: {difference}; choose another run, or none");
+        return Err(Problem::validation(field, message));
     }
     if named && !regression {
         return Err(Problem::validation(
@@ -461,6 +456,56 @@ fn pin_baseline(
         run_id: facts.run_id.clone(),
         aggregate_score: facts.aggregate_score,
     }))
+}
+
+/// Why a run of this tenant cannot be the baseline; `None` if it can.
+fn difference(
+    baseline: &BaselineFacts<'_>,
+    request: &CreateRun,
+    suite: &SuiteFacts<'_>,
+    scoring: &Scoring,
+) -> Option<String> {
+    let has = |mode| baseline.modes.contains(&mode);
+    let document = suite.document;
+    if !baseline.conclusive {
+        return Some("it did not complete with every task judged".to_owned());
+    }
+    if baseline.suite_id != document.suite_id || baseline.suite_version != document.version {
+        return Some(format!(
+            "it evaluated {}@{} instead of {}@{}",
+            baseline.suite_id, baseline.suite_version, document.suite_id, document.version
+        ));
+    }
+    if baseline.tasks != scoring.tasks {
+        return Some(format!(
+            "it evaluated other tasks ({} instead of {})",
+            baseline.tasks.len(),
+            scoring.tasks.len()
+        ));
+    }
+    let differs = [
+        // A run on live tools is not comparable with a run on fixtures.
+        (has(EvalMode::LiveShadow), "it used live tools"),
+        (
+            has(EvalMode::Adversarial) != scoring.has(EvalMode::Adversarial),
+            "only one of the two runs is in mode `adversarial`",
+        ),
+        (baseline.ignore != request.ignore, "its ignore list differs"),
+        (
+            baseline.scoring_digest != suite.scoring,
+            "its scoring document differs",
+        ),
+        (
+            baseline.judge != scoring.judge.as_ref(),
+            "its judge differs",
+        ),
+        (
+            baseline.safety_judge != scoring.safety_judge.as_ref(),
+            "another judge checked it for missing refusals",
+        ),
+    ];
+    let first = differs.into_iter().find(|(differs, _)| *differs);
+    first.map(|(_, reason)| reason.to_owned())
 }
 
 /// The modes that the run records as not run.

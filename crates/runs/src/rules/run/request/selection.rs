@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"ids": ["refnd-1"]}), "ids", "did you mean `refund-1`")]
+    #[case(json!({"ids": ["refnd-1"]}), "ids", "did you mean refund-1")]
     #[case(json!({"ids": ["zzz"]}), "ids", "use the ids of the suite's tasks")]
     #[case(json!({"ids": ["tone"]}), "ids", "add the mode `rubric`")]
     #[case(json!({"filter": "zzz"}), "filter", "for example, `refund-1`")]

@@ -425,33 +425,43 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
             .aggregate_score,
         0.5
     );
-    let running = plan(&BaselineFacts {
-        conclusive: false,
-        ..good
-    })
-    .unwrap_err();
-    let other = plan(&BaselineFacts {
-        suite_version: "1.0.1",
-        ..good
-    })
-    .unwrap_err();
-    assert_eq!(running.message, other.message);
-    let scored = plan(&BaselineFacts {
-        scoring_digest: Some("sha256-z"),
-        ..good
-    });
-    assert!(
-        scored.is_err(),
-        "scores of other assertions are not comparable"
-    );
-    let live = plan(&BaselineFacts {
-        modes: &[EvalMode::LiveShadow],
-        ..good
-    });
-    assert!(
-        live.is_err(),
-        "a run on live tools is not a baseline for one on fixtures"
-    );
+    for (unlike, reason) in [
+        (
+            BaselineFacts {
+                conclusive: false,
+                ..good
+            },
+            "it did not complete with every task judged",
+        ),
+        (
+            BaselineFacts {
+                suite_version: "1.0.1",
+                ..good
+            },
+            "it evaluated vendor.acme.evals.triage@1.0.1 instead of vendor.acme.evals.triage@1.0.0",
+        ),
+        (
+            BaselineFacts { tasks: &[], ..good },
+            "it evaluated other tasks (0 instead of 1)",
+        ),
+        (
+            BaselineFacts {
+                scoring_digest: Some("sha256-z"),
+                ..good
+            },
+            "its scoring document differs",
+        ),
+        (
+            BaselineFacts {
+                modes: &[EvalMode::LiveShadow],
+                ..good
+            },
+            "it used live tools",
+        ),
+    ] {
+        let refused = plan(&unlike).unwrap_err();
+        assert!(refused.message.contains(reason), "{}", refused.message);
+    }
 }
 
 #[test]
