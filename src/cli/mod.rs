@@ -64,7 +64,7 @@ enum Command {
     Matrix(Box<touchstone_runs::cli::eval::matrix::Matrix>),
     Compare(touchstone_runs::cli::compare::Arguments),
     #[command(subcommand)]
-    Run(touchstone_runs::cli::run::Command),
+    Run(Box<touchstone_runs::cli::run::Command>),
     #[command(subcommand)]
     Pack(touchstone_packs::cli::Command),
     #[command(subcommand)]
@@ -188,7 +188,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Compare(arguments) => {
             touchstone_runs::cli::compare::run(&context, arguments).await
         }
-        Command::Run(command) => touchstone_runs::cli::run::run(&context, KINDS, command).await,
+        Command::Run(command) => touchstone_runs::cli::run::run(&context, KINDS, *command).await,
         Command::Pack(command) => touchstone_packs::cli::run(&context, PACK_FORMAT, command).await,
         Command::Suite(command) => touchstone_runs::cli::suite::run(&context, KINDS, command).await,
         Command::Judge(command) => touchstone_runs::cli::judge::run(&context, command).await,
