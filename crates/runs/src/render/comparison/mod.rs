@@ -214,7 +214,8 @@ pub fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
             "cost",
             format!("per task {}", line(cost, dollars, signed_usd)),
         ));
-    } else if found.score.is_some() {
+    } else if found.score.is_some() && found.latency_ms.is_some() {
+        // A comparison with a log of another tool is about scores only: it has no latency either.
         lines.push(("cost", UNKNOWN_COST.to_owned()));
     }
     if let Some(latency) = &found.latency_ms {
