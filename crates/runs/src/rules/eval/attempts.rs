@@ -134,6 +134,7 @@ fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
         && compared(a) == compared(b)
         && judge(a) == judge(b)
         && a.simulated_user == b.simulated_user
+        && a.deciders == b.deciders
         && adversarial(a) == adversarial(b)
         && a.is_live() == b.is_live()
 }
@@ -370,6 +371,7 @@ mod tests {
     #[case::agent(|eval: &mut EvalSpec| eval.agent_id = "vendor.acme.triage.other".into(), false)]
     #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned(), false)]
     #[case::scoring(|eval: &mut EvalSpec| eval.scoring_digest = Some("sha256-z".to_owned()), false)]
+    #[case::assert_command(|eval: &mut EvalSpec| eval.deciders.command = Some("sha256-z".to_owned()), false)]
     #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned(), false)]
     #[case::adversarial(|eval: &mut EvalSpec| eval.modes.push(EvalMode::Adversarial), false)]
     #[case::live(|eval: &mut EvalSpec| eval.modes = vec![EvalMode::LiveShadow], false)]

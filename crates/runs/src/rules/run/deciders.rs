@@ -9,7 +9,7 @@ use crate::rules::run::record::{EvalSpec, ModelPin};
 use touchstone_agents::rules::EndpointPin;
 use touchstone_agents::rules::ModelIdentity;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::TaskId;
+use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
 
@@ -157,6 +157,29 @@ fn missing(decider: Decider, task: &TaskId) -> Problem {
     Problem::validation("evalSuiteRef", message).with("reason", decider.missing())
 }
 
+/// Refuses a baseline whose assertions were decided by something else: its scores are not
+/// comparable. Both runs have the same tasks and the same scoring document.
+///
+/// # Errors
+/// `validation_error` that names what differs.
+pub fn check_same_deciders(
+    baseline: &RunId,
+    then: &Deciders,
+    now: &Deciders,
+) -> Result<(), Problem> {
+    let identity = |deciders: &Deciders| deciders.embeddings.as_ref().map(EmbeddingsPin::identity);
+    let difference = if identity(then) != identity(now) {
+        "its embedding model differs"
+    } else if then.command != now.command {
+        "its command for assertions differs"
+    } else {
+        return Ok(());
+    };
+    let message =
+        format!("run {baseline} cannot be the baseline: {difference}; choose another run, or none");
+    Err(Problem::validation("configurable.baselineRunId", message))
+}
+
 /// Whether the decisions about a task of two runs have different deciders.
 pub fn decided_differently(
     scoring: Option<&ScoringDocument>,
@@ -191,6 +214,23 @@ mod tests {
         serde_json::from_value(json!({"scoringVersion": 1, "suiteId": "a.evals.b",
             "tasks": {"t": {"assertions": assertions}}}))
         .unwrap()
+    }
+
+    #[test]
+    fn a_baseline_has_the_same_deciders() {
+        let run = RunId::from("run_0");
+        check_same_deciders(&run, &available(), &available()).unwrap();
+        let mut other = available();
+        other.command = Some("sha256-other".to_owned());
+        let refused = check_same_deciders(&run, &other, &available()).unwrap_err();
+        assert!(refused.message.contains("command"), "{}", refused.message);
+        other.embeddings = None;
+        let refused = check_same_deciders(&run, &other, &available()).unwrap_err();
+        assert!(
+            refused.message.contains("embedding model"),
+            "{}",
+            refused.message
+        );
     }
 
     fn available() -> Deciders {

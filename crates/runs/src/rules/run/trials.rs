@@ -60,7 +60,7 @@ fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
             eval.judge.clone(),
             eval.safety_judge.clone(),
             eval.played_by().zip(eval.simulated_user.clone()),
-            eval.baseline.clone(),
+            (eval.baseline.clone(), eval.deciders.clone()),
         )
     };
     of(a) == of(b)
@@ -135,6 +135,7 @@ mod tests {
     #[case::agent(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned())]
     #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned())]
     #[case::scoring(|eval: &mut EvalSpec| eval.scoring_digest = Some("sha256-z".to_owned()))]
+    #[case::assert_command(|eval: &mut EvalSpec| eval.deciders.command = Some("sha256-z".to_owned()))]
     #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned())]
     #[case::judge(|eval: &mut EvalSpec| {
         let judge = json!({"identity": "sha256-j", "provider": "openai", "model": "judge-1"});

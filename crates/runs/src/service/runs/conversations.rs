@@ -1,7 +1,6 @@
 //! The simulated users of runs, and the files that are sent with inputs.
 
 use crate::rules::run::record::{RunSpec, UserPin};
-use crate::rules::run::request::NO_BASELINE;
 use crate::rules::run::request::conversation::{UserFacts, no_pack, plan_files, plan_user};
 use crate::service::runs::Runs;
 use crate::service::runs::plan::FoundBaseline;
@@ -41,9 +40,14 @@ impl Runs {
         let of_baseline = baseline.map(|found| &found.eval().simulated_user);
         // Answers to different users are not comparable.
         if of_baseline.is_some_and(|user| *user != eval.simulated_user) {
+            let run = eval.baseline.as_ref();
+            let run = run.map(|it| it.run_id.as_str()).unwrap_or_default();
             return Err(Problem::validation(
                 "configurable.baselineRunId",
-                NO_BASELINE,
+                format!(
+                    "run {run} cannot be the baseline: another model played its users; choose \
+                     another run, or none"
+                ),
             ));
         }
         Ok(())

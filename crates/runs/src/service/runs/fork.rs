@@ -204,7 +204,7 @@ impl Runs {
             }
         }
         self.pin_endpoints(tenant, &mut spec);
-        self.pin_deciders(&mut spec).await?;
+        self.pin_deciders(tenant, &mut spec).await?;
         let Some(branched) = spec.eval_mut() else {
             return Ok(spec);
         };

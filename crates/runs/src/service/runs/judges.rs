@@ -1,12 +1,13 @@
 //! The models, judges and simulated users that a run would get now.
 
-use crate::rules::run::deciders::Deciders;
+use crate::rules::run::deciders::{Deciders, check_same_deciders};
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use crate::rules::run::request::prices::check_cost_limits;
 use crate::rules::run::retry::ConfiguredModels;
 use crate::service::runs::Runs;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::prices::RunPrices;
+use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 
@@ -77,8 +78,12 @@ impl Runs {
     }
 
     /// Pins what decides the run's assertions, and refuses a run that lacks it or whose cost limit
-    /// cannot be enforced.
-    pub(super) async fn pin_deciders(&self, spec: &mut RunSpec) -> Result<(), Problem> {
+    /// cannot be enforced, or whose baseline was decided by something else.
+    pub(super) async fn pin_deciders(
+        &self,
+        tenant: &TenantId,
+        spec: &mut RunSpec,
+    ) -> Result<(), Problem> {
         let Some(eval) = spec.eval_mut() else {
             return Ok(());
         };
@@ -89,6 +94,14 @@ impl Runs {
             && let (Some(prices), Some(model)) = (&mut eval.prices, self.models.embeddings())
         {
             prices.embeddings = model.model.info().price.clone();
+        }
+        if let Some(baseline) = &eval.baseline {
+            let record = self.projections.record(tenant, &baseline.run_id).await;
+            let record = record.map_err(|cause| internal(&cause))?;
+            let compared = record.as_ref().and_then(|record| record.spec.eval());
+            if let Some(compared) = compared {
+                check_same_deciders(&baseline.run_id, &compared.deciders, &eval.deciders)?;
+            }
         }
         let is_set = self.limits.is_max_cost_set;
         check_cost_limits(eval, &thresholds, scoring.as_deref(), is_set)

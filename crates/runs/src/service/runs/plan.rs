@@ -109,7 +109,7 @@ impl Runs {
         remote: Option<RemoteAgent<'_>>,
     ) -> Result<RunSpec, Problem> {
         let mut spec = self.pinned(tenant, request, suite, remote).await?;
-        self.pin_deciders(&mut spec).await?;
+        self.pin_deciders(tenant, &mut spec).await?;
         Ok(spec)
     }
 

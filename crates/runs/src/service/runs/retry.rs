@@ -68,7 +68,7 @@ impl Runs {
         })?;
         let mut spec = record.spec.clone();
         self.pin_endpoints(&caller.tenant, &mut spec);
-        self.pin_deciders(&mut spec).await?;
+        self.pin_deciders(&caller.tenant, &mut spec).await?;
         let root = eval.execution.retry_root.as_ref();
         let root = root.unwrap_or_else(|| record.facts_of()).clone();
         let made = store::runs::last_retry_number(&self.store, &caller.tenant, &root).await;

@@ -59,7 +59,7 @@ pub fn plan_user(
         let message = format!(
             "task `{id}` limits the cost of its simulated user (`maxCostUsd`), but the model `{}` \
              has no price; set `input_usd_per_mtok` and `output_usd_per_mtok` in \
-             `[simulated_user]`, or remove the limit",
+             `[simulated_user]`, pass --user-price, or remove the limit",
             user.model.model
         );
         return Err(refusal(message, "user_price_missing"));

@@ -35,7 +35,7 @@ const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant;
     pack or import the suite, and use the exact names (`suiteId@version`, agent id)";
 
 /// One message for all runs that this tenant cannot name.
-pub const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
+const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
     over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
 /// The host's limits for a run.
