@@ -279,7 +279,8 @@ impl ModelCatalog {
     }
 
     /// Answers calls of model endpoints from the cache where it can, those of the judge and of
-    /// simulated users included. Agents behind other protocols keep a state of their own, so their answers are not cached.
+    /// simulated users included. Agents behind other protocols keep a state of their own, so their
+    /// answers are not cached.
     #[must_use]
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();

@@ -275,9 +275,11 @@ impl From<(Vec<String>, f64, f64)> for ListPrice {
 
 /// The list prices that Touchstone knows.
 pub fn list() -> &'static PriceList {
-    // A list that cannot be read would be a list without prices; a test reads it.
-    static PARSED: LazyLock<PriceList> =
-        LazyLock::new(|| serde_json::from_str(LIST).unwrap_or_default());
+    #[expect(clippy::expect_used, reason = "the list is part of the program")]
+    fn parsed() -> PriceList {
+        serde_json::from_str(LIST).expect("the list of prices is valid")
+    }
+    static PARSED: LazyLock<PriceList> = LazyLock::new(parsed);
     &PARSED
 }
 

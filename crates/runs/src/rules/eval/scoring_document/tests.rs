@@ -105,6 +105,9 @@ fn faults(document: &Value) -> Vec<String> {
 #[case(json!({"type": "contains", "value": "x", "turn": 1, "on": "answers"}), "", "both `on` and `turn`")]
 #[case(json!({"type": "expected", "turn": 1}), "", "about the whole task")]
 #[case(json!({"type": "latency", "maxMs": 1, "on": "transcript"}), "", "about the whole task")]
+#[case(json!({"type": "closed-question", "question": "Polite?", "on": "answers"}), "", "decided about the last answer")]
+#[case(json!({"type": "similar", "value": "x", "on": "transcript"}), "", "decided about the last answer")]
+#[case(json!({"type": "all", "on": "answers", "assertions": [{"type": "command", "name": "c"}]}), "", "`command` is decided about")]
 #[case(json!({"type": "all", "assertions": [{"type": "refusal", "turn": 3}]}), "/assertions/0/turn", "further turns")]
 fn malformed_assertions_are_refused(
     #[case] assertion: Value,
