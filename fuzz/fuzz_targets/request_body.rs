@@ -29,6 +29,7 @@ static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
 const LIMITS: HostLimits = HostLimits {
     max_tasks_per_suite: 200,
     max_cost_per_suite: None,
+    is_max_cost_set: false,
     max_run_duration_ms: 3_600_000,
     max_node_executions: 1_000,
     advisory_budgets: false,
@@ -52,6 +53,8 @@ fuzz_target!(|data: &[u8]| {
             let suite = SuiteFacts {
                 document: &SUITE,
                 digest: "sha256-x",
+                scoring: None,
+                scoring_document: None,
                 signed: false,
             };
             let agent = AgentFacts {
@@ -80,6 +83,8 @@ fuzz_target!(|data: &[u8]| {
                 judge: None,
                 modes: &[EvalMode::Golden],
                 safety_judge: None,
+                keeps_answers: true,
+                scoring_digest: None,
                 suite_id: "private.touchstone.evals.fuzz",
                 suite_version: "1.0.0",
                 aggregate_score: 0.5,
@@ -90,7 +95,7 @@ fuzz_target!(|data: &[u8]| {
                 Some(&suite),
                 Some(&agent),
                 baseline.as_ref(),
-                Some(&judge),
+                &[judge],
                 &|_, _, _| Ok(None),
             ) {
                 let eval = spec.eval().expect("an eval run");

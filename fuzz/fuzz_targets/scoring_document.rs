@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use touchstone_kit::json;
 use touchstone_kit::json_place::place;
 use touchstone_kit::money::NanoUsd;
-use touchstone_runs::rules::eval::assertions::{Observed, evaluate};
+use touchstone_runs::rules::eval::assertions::turns::TurnLog;
+use touchstone_runs::rules::eval::assertions::{External, Observed, evaluate_turns};
 use touchstone_runs::rules::eval::scoring_document::read::read;
 
 fuzz_target!(|data: &[u8]| {
@@ -34,11 +35,12 @@ fuzz_target!(|data: &[u8]| {
                 answer,
                 calls: &[],
                 latency_ms: Some(1),
-                cost: NanoUsd(0),
+                cost: Some(NanoUsd(0)),
                 tokens: 1,
                 expected: None,
+                external: External::default(),
             };
-            let result = evaluate(&scoring, &observed);
+            let result = evaluate_turns(&scoring, &observed, &Value::Null, &TurnLog::default());
             assert!((0.0..=1.0).contains(&result.score));
         }
     }

@@ -17,7 +17,7 @@ use touchstone_packs::rules::build::template::new_pack;
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 14] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 15] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
