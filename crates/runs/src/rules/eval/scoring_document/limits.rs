@@ -1,5 +1,8 @@
 //! Limits that keep every assertion fast, whatever an author writes and a model answers.
 
+use std::sync::LazyLock;
+
+use moka::sync::Cache;
 use regex::{Regex, RegexBuilder};
 
 use super::checks;
@@ -38,7 +41,11 @@ pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
     if pattern.len() > MAX_PATTERN {
         return Err("is longer than 4096 bytes; split it into several assertions".to_owned());
     }
-    RegexBuilder::new(pattern)
+    let key = (pattern.to_owned(), ignore_case);
+    if let Some(compiled) = COMPILED.get(&key) {
+        return Ok(compiled);
+    }
+    let compiled = RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
@@ -48,8 +55,15 @@ pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
                  repetitions, or [0-9A-Za-z_] instead of \\w"
                 .to_owned(),
             _ => reason(&error),
-        })
+        })?;
+    COMPILED.insert(key, compiled.clone());
+    Ok(compiled)
 }
+
+/// The patterns that were used last, by text and `ignoreCase`. Tasks often share their patterns, and
+/// compiling one takes longer than the rest of an evaluation. With [`MAX_COMPILED`], they take at
+/// most about 32 MiB.
+static COMPILED: LazyLock<Cache<(String, bool), Regex>> = LazyLock::new(|| Cache::new(32));
 
 /// The last line of a parser's message; the lines before draw the place.
 fn reason(error: &regex::Error) -> String {
