@@ -33,7 +33,7 @@ pub struct TaskRow {
 }
 
 impl TaskRow {
-    fn of(numbers: &TaskSummary, task: &TaskReport) -> Self {
+    pub fn of(numbers: &TaskSummary, task: &TaskReport) -> Self {
         let is_judged = task.outcome != TaskOutcome::Unjudged;
         Self {
             id: plain(task.task_id.as_str()),

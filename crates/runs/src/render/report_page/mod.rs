@@ -1,10 +1,10 @@
 //! The report of an eval run as one HTML page for people who approve: no scripts, no external
 //! resources. The template engine escapes all text; control characters are removed before.
 
-mod conditions;
-mod failures;
-mod histogram;
-mod rows;
+pub mod conditions;
+pub mod failures;
+pub mod histogram;
+pub mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -41,32 +41,37 @@ pub struct ReportPage<'a> {
 struct Page {
     version: &'static str,
     made_at: String,
-    agent: String,
-    tone: &'static str,
-    verdict: &'static str,
-    meaning: String,
-    has_content: bool,
-    score: String,
-    scale: Option<ScoreScale>,
-    interval: String,
-    counts: String,
-    passed_percent: f64,
-    cost: String,
-    cost_note: String,
-    latency: String,
-    latency_note: String,
-    conditions: Vec<ConditionRow>,
-    unmet: usize,
-    reasons: Vec<String>,
-    comparison: Option<Change>,
-    scores: Option<Histogram>,
-    latencies: Option<Histogram>,
-    failures: Vec<TaskRow>,
-    failures_left_out: usize,
-    details: Vec<FailureDetails>,
-    passed: Vec<TaskRow>,
-    provenance: Vec<Field>,
-    notes: Vec<String>,
+    view: ReportView,
+}
+
+/// What pages about a run show, in words.
+pub struct ReportView {
+    pub agent: String,
+    pub tone: &'static str,
+    pub verdict: &'static str,
+    pub meaning: String,
+    pub has_content: bool,
+    pub score: String,
+    pub scale: Option<ScoreScale>,
+    pub interval: String,
+    pub counts: String,
+    pub passed_percent: f64,
+    pub cost: String,
+    pub cost_note: String,
+    pub latency: String,
+    pub latency_note: String,
+    pub conditions: Vec<ConditionRow>,
+    pub unmet: usize,
+    pub reasons: Vec<String>,
+    pub comparison: Option<Change>,
+    pub scores: Option<Histogram>,
+    pub latencies: Option<Histogram>,
+    pub failures: Vec<TaskRow>,
+    pub failures_left_out: usize,
+    pub details: Vec<FailureDetails>,
+    pub passed: Vec<TaskRow>,
+    pub provenance: Vec<Field>,
+    pub notes: Vec<String>,
 }
 
 /// Renders the page.
@@ -74,57 +79,65 @@ struct Page {
 /// # Errors
 /// The template engine fails; it does not for any report.
 pub fn report_page(of: ReportPage<'_>) -> Result<String, askama::Error> {
-    let ReportPage {
-        report, statistics, ..
-    } = of;
-    let tone = match (report.verdict, rows::is_shown(report, statistics)) {
-        (Verdict::Pass, true) => "good",
-        (Verdict::Fail, _) => "bad",
-        _ => "doubtful",
-    };
-    let conditions = conditions::conditions(report, statistics, of.made_at);
-    let (failures, failures_left_out) = failures::not_passed(report);
-    let counted = counts(report);
     Page {
         version: VERSION,
         made_at: rows::minute(of.made_at),
-        agent: plain(&format!(
-            "{}@{}",
-            report.agent.agent_id, report.agent.version
-        )),
-        tone,
-        verdict: rows::verdict(report, statistics),
-        meaning: rows::meaning(report, statistics),
-        has_content: of.content.is_some(),
-        score: rows::score(report),
-        scale: ScoreScale::of(report, statistics),
-        interval: rows::interval(statistics),
-        counts: counted.to_string(),
-        passed_percent: percent(counted.passed, counted.all()),
-        cost: rows::cost(report),
-        cost_note: rows::cost_note(report),
-        latency: rows::latency(report),
-        latency_note: rows::latency_note(report),
-        unmet: conditions.iter().filter(|it| !it.is_met).count(),
-        conditions,
-        reasons: report.reasons.iter().map(|it| plain(it)).collect(),
-        comparison: of.comparison.map(Change::of),
-        scores: histogram::scores(report),
-        latencies: histogram::latencies(report),
-        failures,
-        failures_left_out,
-        details: of
-            .content
-            .unwrap_or_default()
-            .iter()
-            .enumerate()
-            .map(|(n, it)| FailureDetails::of(n, it))
-            .collect(),
-        passed: failures::rows_of(report, TaskOutcome::Passed),
-        provenance: rows::provenance(report),
-        notes: report.notes.iter().map(|it| plain(it)).collect(),
+        view: ReportView::of(of),
     }
     .render()
+}
+
+impl ReportView {
+    pub fn of(of: ReportPage<'_>) -> Self {
+        let ReportPage {
+            report, statistics, ..
+        } = of;
+        let tone = match (report.verdict, rows::is_shown(report, statistics)) {
+            (Verdict::Pass, true) => "good",
+            (Verdict::Fail, _) => "bad",
+            _ => "doubtful",
+        };
+        let conditions = conditions::conditions(report, statistics, of.made_at);
+        let (failures, failures_left_out) = failures::not_passed(report);
+        let counted = counts(report);
+        Self {
+            agent: plain(&format!(
+                "{}@{}",
+                report.agent.agent_id, report.agent.version
+            )),
+            tone,
+            verdict: rows::verdict(report, statistics),
+            meaning: rows::meaning(report, statistics),
+            has_content: of.content.is_some(),
+            score: rows::score(report),
+            scale: ScoreScale::of(report, statistics),
+            interval: rows::interval(statistics),
+            counts: counted.to_string(),
+            passed_percent: percent(counted.passed, counted.all()),
+            cost: rows::cost(report),
+            cost_note: rows::cost_note(report),
+            latency: rows::latency(report),
+            latency_note: rows::latency_note(report),
+            unmet: conditions.iter().filter(|it| !it.is_met).count(),
+            conditions,
+            reasons: report.reasons.iter().map(|it| plain(it)).collect(),
+            comparison: of.comparison.map(Change::of),
+            scores: histogram::scores(report),
+            latencies: histogram::latencies(report),
+            failures,
+            failures_left_out,
+            details: of
+                .content
+                .unwrap_or_default()
+                .iter()
+                .enumerate()
+                .map(|(n, it)| FailureDetails::of(n, it))
+                .collect(),
+            passed: failures::rows_of(report, TaskOutcome::Passed),
+            provenance: rows::provenance(report),
+            notes: report.notes.iter().map(|it| plain(it)).collect(),
+        }
+    }
 }
 
 /// A share in percent, 0 of nothing.
