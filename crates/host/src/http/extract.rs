@@ -125,6 +125,24 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
+    /// The same without parameters of empty value: browsers send every field of a form.
+    #[must_use]
+    pub fn filled(mut self) -> Self {
+        self.0.retain(|_, value| !value.is_empty());
+        self
+    }
+
+    /// The parameters as a query string, without some of them, in order of their names.
+    pub fn without(&self, names: &[&str]) -> String {
+        let kept = self.0.iter();
+        let kept = kept.filter(|(name, _)| !names.contains(&name.as_str()));
+        let mut kept: Vec<_> = kept.collect();
+        kept.sort();
+        url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(kept)
+            .finish()
+    }
+
     /// A required run id.
     ///
     /// # Errors

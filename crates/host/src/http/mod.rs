@@ -102,7 +102,9 @@ pub struct Dialect {
     pub owns: fn(&str) -> bool,
     /// The wire name of a code in the envelope.
     pub code: fn(ErrorCode) -> &'static str,
-    /// Serializes an error as JSON.
+    /// Headers of the response, such as its media type.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// Serializes an error.
     pub envelope: fn(&Problem) -> Vec<u8>,
 }
 

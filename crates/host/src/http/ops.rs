@@ -45,7 +45,8 @@ pub async fn readyz(State(api): State<Arc<HostApi>>) -> Answer {
     json(StatusCode::OK, &json!({"status": "ready"}))
 }
 
-fn is_proxied(headers: &HeaderMap) -> bool {
+/// Whether a proxy has added headers.
+pub fn is_proxied(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| {
         let name = name.as_str();
         name.starts_with("x-forwarded") || PROXY_HEADERS.contains(&name)

@@ -5,5 +5,6 @@ pub mod idempotency;
 pub mod ids;
 pub mod keys;
 pub mod run_log;
+pub mod sessions;
 pub mod signing_key;
 pub mod store;

@@ -386,6 +386,34 @@ impl Keys {
         self.admit(record).map(drop)
     }
 
+    /// The caller of a key that was presented earlier, by its id.
+    ///
+    /// # Errors
+    /// `unauthenticated`, `key_revoked`, `key_expired`.
+    pub async fn holder(&self, id: &KeyId) -> Result<Caller, Problem> {
+        let record = self.find(id).await?.ok_or_else(unknown)?;
+        self.admit(record)
+    }
+
+    /// Whether any key of any tenant can be used.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn any_usable(&self) -> Result<bool, Problem> {
+        let keys = self.store.keys(None).await;
+        let keys = keys.map_err(|cause| crate::service::fault::internal(&cause))?;
+        let now = self.clock.now();
+        Ok(keys.iter().any(|key| KeyState::of(key, now).is_good()))
+    }
+
+    /// The person on the machine itself: the rights of [`Keys::admit_local`] within its tenant.
+    pub fn local_caller(&self) -> Option<Caller> {
+        let record = self.local.clone()?;
+        let mut caller = self.admit(record).ok()?;
+        caller.grants.scopes.retain(|scope| !scope.is_operator());
+        Some(caller)
+    }
+
     async fn find(&self, id: &KeyId) -> Result<Option<KeyRecord>, Problem> {
         if let Some(local) = self.local.as_ref().filter(|local| local.id == *id) {
             return Ok(Some(local.clone()));

@@ -6,4 +6,5 @@ pub mod fault;
 pub mod jobs;
 pub mod keys;
 pub mod lease;
+pub mod sessions;
 pub mod vault;

@@ -17,6 +17,7 @@ pub mod keys;
 pub mod migrations;
 pub mod postgres;
 pub mod secrets;
+pub mod sessions;
 pub mod signals;
 pub mod sql;
 pub mod sqlite;

@@ -44,6 +44,7 @@ impl AsRef<Arc<HttpHost>> for RatingsApi {
 pub const DIALECT: Dialect = Dialect {
     owns,
     code: envelope::code,
+    headers: &[("content-type", "application/json")],
     envelope: |problem| text_of(&envelope::of(problem)).into_bytes(),
 };
 

@@ -112,6 +112,9 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
     };
     let mut response = json_text(status, text.into());
     let headers = response.headers_mut();
+    for (name, value) in dialect.map_or(&[][..], |it| it.headers) {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
     headers.insert(LINK, own_header(&help_link(code)));
     if let Some(allow) = parts.headers.get(ALLOW) {
         headers.insert(ALLOW, allow.clone());

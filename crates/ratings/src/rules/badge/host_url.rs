@@ -32,6 +32,11 @@ impl HostUrl {
         }
     }
 
+    /// Whether people reach the host over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.base_url.starts_with("https://")
+    }
+
     /// A host with a public address.
     ///
     /// # Errors

@@ -1,0 +1,176 @@
+//! Sessions of the console.
+
+use jiff::Timestamp;
+
+use crate::ports::sessions::{ReplacedToken, SessionOrigin, SessionRecord};
+use crate::ports::store::StoreError;
+use crate::store::convert::column;
+use crate::store::database::Database;
+use crate::store::sql::query;
+use touchstone_kit::ids::TenantId;
+
+const ADD: &str =
+    "INSERT INTO console_session (id, tenant, principal, method, key_id, scopes, roles,
+        token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, $9, $10, $10, $10, NULL)";
+const ONE: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
+        token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
+    FROM console_session WHERE id = $1";
+const OF_TENANT: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
+        token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
+    FROM console_session WHERE tenant = $1 ORDER BY created_at DESC LIMIT $2";
+const USE: &str = "UPDATE console_session SET used_at = $2 WHERE id = $1 AND used_at < $2";
+/// Only the holder of the current token replaces it, so that of two concurrent requests one does.
+const ROTATE: &str =
+    "UPDATE console_session SET previous_hash = token_hash, previous_until = $4, token_hash = $3,
+        rotated_at = $5, used_at = $5
+    WHERE id = $1 AND token_hash = $2 AND ended_at IS NULL";
+const END: &str = "UPDATE console_session SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL";
+const FORGET: &str = "DELETE FROM console_session WHERE created_at < $1";
+
+/// In the order of `ONE`.
+type SessionRow = (
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    String,
+    String,
+    Vec<u8>,
+    Option<Vec<u8>>,
+    Option<i64>,
+    Vec<u8>,
+    i64,
+    i64,
+    i64,
+    Option<i64>,
+);
+
+fn session_of(row: SessionRow) -> Result<SessionRecord, StoreError> {
+    let (id, tenant, principal, method, key_id, scopes, roles, token_hash, ..) = row;
+    let (.., previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at) = row;
+    let of = |name| column("console_session", name);
+    let origin = match (method.as_str(), key_id) {
+        ("key", Some(key)) => SessionOrigin::Key(key.into()),
+        ("local", None) => SessionOrigin::Local,
+        ("oidc", None) => SessionOrigin::Oidc {
+            scopes: of("scopes").document(&scopes)?,
+            roles: of("roles").document(&roles)?,
+        },
+        _ => return Err(of("method").inconsistent()),
+    };
+    let previous = match (previous_hash, previous_until) {
+        (Some(hash), Some(until)) => Some(ReplacedToken {
+            hash: of("previous_hash").number(hash)?,
+            valid_until: of("previous_until").time(until)?,
+        }),
+        (None, None) => None,
+        _ => return Err(of("previous_hash").inconsistent()),
+    };
+    Ok(SessionRecord {
+        id,
+        tenant: tenant.into(),
+        principal,
+        origin,
+        token_hash: of("token_hash").number(token_hash)?,
+        previous,
+        csrf: of("csrf").number(csrf)?,
+        created_at: of("created_at").time(created_at)?,
+        used_at: of("used_at").time(used_at)?,
+        rotated_at: of("rotated_at").time(rotated_at)?,
+        ended_at: ended_at.map(|it| of("ended_at").time(it)).transpose()?,
+    })
+}
+
+impl Database {
+    pub async fn add_session(&self, session: &SessionRecord) -> Result<(), StoreError> {
+        let none = Vec::new();
+        let (key, scopes, roles) = match &session.origin {
+            SessionOrigin::Key(key) => (Some(key.as_str()), &none, &none),
+            SessionOrigin::Local => (None, &none, &none),
+            SessionOrigin::Oidc { scopes, roles } => (None, scopes, roles),
+        };
+        query(ADD)
+            .bind(session.id.as_str())
+            .bind(session.tenant.as_str())
+            .bind(session.principal.as_str())
+            .bind(session.origin.method())
+            .bind(key)
+            .bind(column("console_session", "scopes").text(scopes)?)
+            .bind(column("console_session", "roles").text(roles)?)
+            .bind(session.token_hash.as_slice())
+            .bind(session.csrf.as_slice())
+            .bind(session.created_at.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+
+    /// The session with this id, ended or not.
+    pub async fn session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
+        let row = query(ONE).bind(id).fetch_optional(self.readers()).await?;
+        row.map(session_of).transpose()
+    }
+
+    /// Up to `limit` sessions of a tenant, newest first, ended or not.
+    pub async fn sessions(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<SessionRecord>, StoreError> {
+        let rows = query(OF_TENANT)
+            .bind(tenant.as_str())
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(session_of).collect()
+    }
+
+    pub async fn use_session(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
+        query(USE)
+            .bind(id)
+            .bind(now.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+
+    /// Replaces the token whose hash is `held`; `false` if it is no longer the current one.
+    pub async fn rotate_session(
+        &self,
+        id: &str,
+        held: &[u8; 32],
+        next: &[u8; 32],
+        now: Timestamp,
+        previous_until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let rotated = query(ROTATE)
+            .bind(id)
+            .bind(held.as_slice())
+            .bind(next.as_slice())
+            .bind(previous_until.as_microsecond())
+            .bind(now.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(rotated > 0)
+    }
+
+    /// Ends a session; `false` if it does not exist or has ended.
+    pub async fn end_session(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let ended = query(END)
+            .bind(id)
+            .bind(now.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(ended > 0)
+    }
+
+    /// Deletes the sessions that began before a moment.
+    pub async fn forget_sessions(&self, before: Timestamp) -> Result<u64, StoreError> {
+        query(FORGET)
+            .bind(before.as_microsecond())
+            .execute(self.writer()?)
+            .await
+    }
+}
