@@ -15,6 +15,7 @@ use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_agents::rules::prices::{self, PriceEntry};
 use touchstone_agents::tools::config::ToolSettings;
+use touchstone_console::config::ConsoleConfig;
 use touchstone_deployments::rules::{Channel, ChannelFault};
 use touchstone_host::access::Roles;
 use touchstone_host::config::{AttestSettings, Error, SecretSettings};
@@ -70,6 +71,7 @@ pub struct Config {
     pub ratings: RatingSettings,
     pub agent_cards: AgentCardSettings,
     pub oasis: OasisSettings,
+    pub console: ConsoleConfig,
     /// Storage limits per tenant.
     pub quotas: Quotas,
     /// When runs are deleted automatically.
@@ -239,6 +241,7 @@ impl Default for Config {
             ratings: RatingSettings::default(),
             agent_cards: AgentCardSettings::default(),
             oasis: OasisSettings::default(),
+            console: ConsoleConfig::default(),
             quotas: Quotas::default(),
             retention: Retention::default(),
             content: ContentSettings::default(),

@@ -18,6 +18,8 @@ use touchstone_agent_cards::service::history::CardScores;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
 use touchstone_agents::runtime::Runtime;
+use touchstone_console::api::ConsoleApi;
+use touchstone_console::config::ConsoleConfig;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_deployments::rules::Channel;
 use touchstone_deployments::service::attestations::{Attestations, Attester};
@@ -30,6 +32,7 @@ use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::service::audit::Audit;
 use touchstone_host::service::keys::Keys;
+use touchstone_host::service::sessions::Sessions;
 use touchstone_host::service::vault::Vault;
 use touchstone_host::store::database::Database;
 use touchstone_host::telemetry::Metrics;
@@ -76,6 +79,9 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub keys: Arc<Keys>,
+    /// Sessions of the console.
+    pub sessions: Arc<Sessions>,
+    pub console: ConsoleConfig,
     /// Encrypts secrets.
     pub vault: Arc<Vault>,
     pub models: Arc<dyn Models>,
@@ -329,15 +335,18 @@ impl Services {
             settings,
             limits,
             subscribers,
-            dialects: vec![touchstone_ratings::http::DIALECT],
+            dialects: vec![
+                touchstone_ratings::http::DIALECT,
+                touchstone_console::page::error::DIALECT,
+            ],
             shutdown,
         });
-        http::router(Apis {
+        let apis = Apis {
             documents: self.documents(&host),
-            runs: self.runs_api(&host),
-            packs: self.packs_api(&host),
-            deployments: self.deployments_api(&host),
-            oasis: OasisApi {
+            runs: Arc::new(self.runs_api(&host)),
+            packs: Arc::new(self.packs_api(&host)),
+            deployments: Arc::new(self.deployments_api(&host)),
+            oasis: Arc::new(OasisApi {
                 host: host.clone(),
                 runs: self.runs.clone(),
                 evaluations: Evaluations {
@@ -345,21 +354,41 @@ impl Services {
                     runs: self.runs.clone(),
                     providers: parts.providers.clone(),
                 },
-            },
-            cards: CardsApi {
+            }),
+            cards: Arc::new(CardsApi {
                 host: host.clone(),
                 cards: self.cards.clone(),
-            },
-            ratings: RatingsApi {
+            }),
+            ratings: Arc::new(RatingsApi {
                 host: host.clone(),
                 ratings: self.ratings.clone(),
                 allowances: Allowances::new(rates),
-            },
+            }),
             conformance: self.conformance_api(&host),
-            host: HostApi {
+            host: Arc::new(HostApi {
                 audit: Audit::new(parts.store.clone(), parts.audit_key.clone()),
                 host,
-            },
+            }),
+            console: None,
+        };
+        let console = parts.console.enabled.then(|| self.console_api(&apis));
+        http::router(Apis { console, ..apis })
+    }
+
+    fn console_api(&self, apis: &Apis) -> Arc<ConsoleApi> {
+        let parts = &self.parts;
+        Arc::new(ConsoleApi {
+            host: apis.host.host.clone(),
+            health: apis.host.clone(),
+            runs: apis.runs.clone(),
+            packs: apis.packs.clone(),
+            deployments: apis.deployments.clone(),
+            ratings: apis.ratings.clone(),
+            oasis: apis.oasis.clone(),
+            cards: apis.cards.clone(),
+            sessions: parts.sessions.clone(),
+            settings: parts.console,
+            secure: parts.host_url.is_secure(),
         })
     }
 

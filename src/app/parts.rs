@@ -26,6 +26,7 @@ use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::ports::signing_key::SigningKey;
 use touchstone_host::service::keys::{Keys, LOCAL_TENANT};
+use touchstone_host::service::sessions::Sessions;
 use touchstone_host::service::vault::Vault;
 use touchstone_host::system::signing_key::{ATTEST_FILE, KeyFile, NoKey};
 use touchstone_host::system::{SystemClock, SystemIds, private_files};
@@ -76,9 +77,21 @@ pub async fn open(
         Keys::new(store.clone(), clock.clone(), ids.clone()).with_roles(Arc::new(config.roles()?));
     let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
     let host_url = config.ratings.host_url(&config.listen);
+    let keys = Arc::new(keys);
+    let sessions = config.console.session_limits();
+    let sessions = sessions.map_err(config::Error::Unusable)?;
+    let sessions = Sessions::new(
+        store.clone(),
+        clock.clone(),
+        ids.clone(),
+        keys.clone(),
+        sessions,
+    );
     let parts = Parts {
         store,
-        keys: Arc::new(keys),
+        keys,
+        sessions: Arc::new(sessions),
+        console: config.console,
         vault: Arc::new(Vault::new(host_keys, ids.clone())),
         models: Arc::new(models),
         tools,

@@ -11,6 +11,7 @@ use axum::http::Method;
 
 use crate::conformance::http::{self as conformance, ConformanceApi};
 use touchstone_agent_cards::http::{self as agent_cards, CardsApi};
+use touchstone_console::api::ConsoleApi;
 use touchstone_deployments::http::{self as deployments, DeploymentsApi};
 use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::http::{self as host, HostApi, HttpHost};
@@ -41,30 +42,35 @@ fn documents(table: Table<DocumentsApi>) -> Table<DocumentsApi> {
 
 /// The state of the routes of each feature.
 pub struct Apis {
-    pub host: HostApi,
+    pub host: Arc<HostApi>,
     pub documents: DocumentsApi,
-    pub runs: RunsApi,
-    pub packs: PacksApi,
-    pub deployments: DeploymentsApi,
-    pub oasis: OasisApi,
-    pub cards: CardsApi,
-    pub ratings: RatingsApi,
+    pub runs: Arc<RunsApi>,
+    pub packs: Arc<PacksApi>,
+    pub deployments: Arc<DeploymentsApi>,
+    pub oasis: Arc<OasisApi>,
+    pub cards: Arc<CardsApi>,
+    pub ratings: Arc<RatingsApi>,
     pub conformance: ConformanceApi,
+    /// `None` on a host that does not serve the console.
+    pub console: Option<Arc<ConsoleApi>>,
 }
 
 /// All routes as one service.
 pub fn router(apis: Apis) -> Router {
     let host = apis.host.host.clone();
-    let routes = host::routes(Table::new(Some(Arc::new(apis.host))))
+    let mut routes = host::routes(Table::new(Some(apis.host)))
         .router()
         .merge(documents(Table::new(Some(Arc::new(apis.documents)))).router())
-        .merge(runs::routes(Table::new(Some(Arc::new(apis.runs)))).router())
-        .merge(packs::routes(Table::new(Some(Arc::new(apis.packs)))).router())
-        .merge(deployments::routes(Table::new(Some(Arc::new(apis.deployments)))).router())
-        .merge(oasis::routes(Table::new(Some(Arc::new(apis.oasis)))).router())
-        .merge(agent_cards::routes(Table::new(Some(Arc::new(apis.cards)))).router())
-        .merge(ratings::routes::routes(Table::new(Some(Arc::new(apis.ratings)))).router())
+        .merge(runs::routes(Table::new(Some(apis.runs))).router())
+        .merge(packs::routes(Table::new(Some(apis.packs))).router())
+        .merge(deployments::routes(Table::new(Some(apis.deployments))).router())
+        .merge(oasis::routes(Table::new(Some(apis.oasis))).router())
+        .merge(agent_cards::routes(Table::new(Some(apis.cards))).router())
+        .merge(ratings::routes::routes(Table::new(Some(apis.ratings))).router())
         .merge(conformance::routes(Table::new(Some(Arc::new(apis.conformance)))).router());
+    if let Some(console) = apis.console {
+        routes = routes.merge(touchstone_console::router(console));
+    }
     host::layered(routes, host)
 }
 

@@ -34,6 +34,7 @@ use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
+use touchstone_console::config::ConsoleConfig;
 use touchstone_deployments::service::attestations::Attester;
 use touchstone_host::access::Roles;
 use touchstone_host::access::Scope;
@@ -43,6 +44,7 @@ use touchstone_host::ports::signing_key::{NoSigningKey, SigningKey};
 use touchstone_host::service::audit::checkpointer::Checkpointer;
 use touchstone_host::service::jobs;
 use touchstone_host::service::keys::{Issue, Keys};
+use touchstone_host::service::sessions::{SessionLimits, Sessions};
 use touchstone_host::service::vault::Vault;
 use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
@@ -391,6 +393,14 @@ impl TestHost {
             clock: clock.clone(),
             ids: ids.clone(),
             keys: keys.clone(),
+            sessions: Arc::new(Sessions::new(
+                store.clone(),
+                clock.clone(),
+                ids.clone(),
+                keys.clone(),
+                SessionLimits::default(),
+            )),
+            console: ConsoleConfig::default(),
             vault: vault.clone(),
             models,
             tools: None,

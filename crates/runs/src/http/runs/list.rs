@@ -32,7 +32,7 @@ pub async fn list(
     query: Query,
 ) -> Answer {
     let page = state.runs.list(&caller.tenant, &asked(&query)?).await?;
-    let next = page.next.map(|it| URL_SAFE_NO_PAD.encode(it.encode()));
+    let next = page.next.as_ref().map(cursor);
     let mut body = json!({"runs": page.runs});
     if let (Some(members), Some(next)) = (body.as_object_mut(), next) {
         members.insert("nextCursor".to_owned(), json!(next));
@@ -40,7 +40,11 @@ pub async fn list(
     json(StatusCode::OK, &body)
 }
 
-fn asked(query: &Query) -> Result<RunQuery, Problem> {
+/// The conditions that a query names.
+///
+/// # Errors
+/// `validation_error` that names the parameter.
+pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
     let text = |name: &str| query.get(name).map(str::to_owned);
     let kinds = RunKind::ALL.map(|kind| (kind.as_str(), kind));
     let verdicts =
@@ -63,6 +67,11 @@ fn asked(query: &Query) -> Result<RunQuery, Problem> {
         after: query.get("cursor").map(position).transpose()?,
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
     })
+}
+
+/// The text that `cursor` takes.
+pub fn cursor(position: &RunPosition) -> String {
+    URL_SAFE_NO_PAD.encode(position.encode())
 }
 
 fn one_of<T: Copy>(

@@ -1,0 +1,34 @@
+//! The state that all pages share.
+
+use std::sync::Arc;
+
+use crate::config::ConsoleConfig;
+use touchstone_agent_cards::http::CardsApi;
+use touchstone_deployments::http::DeploymentsApi;
+use touchstone_host::http::{HostApi, HttpHost};
+use touchstone_host::service::sessions::Sessions;
+use touchstone_oasis::http::OasisApi;
+use touchstone_packs::http::PacksApi;
+use touchstone_ratings::http::RatingsApi;
+use touchstone_runs::http::RunsApi;
+
+pub struct ConsoleApi {
+    pub host: Arc<HttpHost>,
+    pub health: Arc<HostApi>,
+    pub runs: Arc<RunsApi>,
+    pub packs: Arc<PacksApi>,
+    pub deployments: Arc<DeploymentsApi>,
+    pub ratings: Arc<RatingsApi>,
+    pub oasis: Arc<OasisApi>,
+    pub cards: Arc<CardsApi>,
+    pub sessions: Arc<Sessions>,
+    pub settings: ConsoleConfig,
+    /// Whether people reach the host over TLS, so that cookies are sent over TLS alone.
+    pub secure: bool,
+}
+
+impl AsRef<Arc<HttpHost>> for ConsoleApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}

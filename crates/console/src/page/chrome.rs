@@ -1,0 +1,69 @@
+//! The frame of a page: sections, who is signed in, what was done.
+
+use crate::page::assets::Links;
+
+/// A section of the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    Runs,
+}
+
+/// Groups of sections, as the navigation shows them.
+const NAVIGATION: &[(&str, &[(Section, &str, &str)])] =
+    &[("Evaluate", &[(Section::Runs, "Runs", "/console/runs")])];
+
+pub struct NavGroup {
+    pub name: &'static str,
+    pub items: Vec<NavItem>,
+}
+
+pub struct NavItem {
+    pub name: &'static str,
+    pub href: &'static str,
+    pub is_current: bool,
+}
+
+pub struct Chrome {
+    pub links: &'static Links,
+    pub principal: String,
+    pub tenant: String,
+    /// `light`, `dark` or `auto`.
+    pub theme: &'static str,
+    /// The token of forms.
+    pub csrf: String,
+    /// The address of the page, to come back to.
+    pub place: String,
+    pub navigation: Vec<NavGroup>,
+    /// What the last form did.
+    pub done: &'static str,
+}
+
+pub fn navigation(current: Section) -> Vec<NavGroup> {
+    let group = |(name, items): &(&'static str, &[(Section, &'static str, &'static str)])| {
+        let items = items.iter().map(|(section, name, href)| NavItem {
+            name,
+            href,
+            is_current: *section == current,
+        });
+        NavGroup {
+            name,
+            items: items.collect(),
+        }
+    };
+    NAVIGATION.iter().map(group).collect()
+}
+
+/// What a form did, as its page says afterwards; addresses carry the short name.
+pub const DONE: &[(&str, &str)] = &[
+    ("cancelled", "The run is being cancelled."),
+    ("paused", "The run pauses once its running tasks end."),
+    ("resumed", "The run goes on."),
+    ("retried", "This is the new run that repeats the other one."),
+    ("tagged", "The tags are changed."),
+    ("annotated", "The note is saved."),
+];
+
+pub fn done(name: Option<&str>) -> &'static str {
+    let known = DONE.iter().find(|(short, _)| Some(*short) == name);
+    known.map_or("", |(_, text)| text)
+}

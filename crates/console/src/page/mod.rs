@@ -1,0 +1,10 @@
+//! What every page uses.
+
+pub mod answer;
+pub mod assets;
+pub mod chrome;
+pub mod error;
+pub mod form;
+pub mod home;
+pub mod text;
+pub mod visit;

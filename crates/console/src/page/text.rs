@@ -1,0 +1,66 @@
+//! Numbers and times of pages.
+
+use jiff::Timestamp;
+
+use touchstone_host::render::words::{duration, usd};
+use touchstone_kit::money::NanoUsd;
+
+/// A moment: to the minute for people, to the millisecond in `exact` (both UTC), and for scripts.
+/// The script shows the first in the time zone of the browser.
+pub struct Time {
+    pub shown: String,
+    pub exact: String,
+    pub machine: String,
+}
+
+impl From<Timestamp> for Time {
+    fn from(at: Timestamp) -> Self {
+        Self {
+            shown: at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            exact: at.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string(),
+            machine: at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+        }
+    }
+}
+
+/// A score of 0.0..=1.0; a dash if there is none.
+pub fn score(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |it| format!("{it:.3}"))
+}
+
+pub fn cost(value: Option<NanoUsd>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), usd)
+}
+
+/// A duration in milliseconds; a dash if there is none.
+pub fn latency(ms: Option<u64>) -> String {
+    ms.map_or_else(|| "–".to_owned(), duration)
+}
+
+/// A number with a separator between thousands.
+pub fn count(value: usize) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(0, "0")]
+    #[case(999, "999")]
+    #[case(1000, "1,000")]
+    #[case(1_234_567, "1,234,567")]
+    fn thousands_are_separated(#[case] value: usize, #[case] expected: &str) {
+        assert_eq!(count(value), expected);
+    }
+}

@@ -1,0 +1,141 @@
+//! The list of runs.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::api::ConsoleApi;
+use crate::page::answer::html;
+use crate::page::chrome::{Chrome, Section};
+use crate::page::text::{Time, cost, count, score};
+use crate::page::visit::Visit;
+use crate::runs::words::{Badge, state};
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::extract::Query;
+use touchstone_host::render::words::plain;
+use touchstone_runs::http::runs::list::{asked, cursor};
+use touchstone_runs::rules::run::listing::RunListing;
+
+/// Filters of the list by text, with their labels.
+const TEXTS: [(&str, &str); 5] = [
+    ("suiteId", "Suite"),
+    ("agentId", "Agent"),
+    ("agentVersion", "Agent version"),
+    ("model", "Model"),
+    ("tag", "Tag"),
+];
+const VERDICTS: [(&str, &str); 3] = [
+    ("pass", "Passed"),
+    ("fail", "Failed"),
+    ("inconclusive", "Inconclusive"),
+];
+
+#[derive(Template)]
+#[template(path = "runs/list.html")]
+struct Page {
+    chrome: Chrome,
+    texts: Vec<TextFilter>,
+    verdicts: Vec<Choice>,
+    has_filter: bool,
+    rows: Vec<Row>,
+    next: Option<String>,
+    first: Option<String>,
+}
+
+struct TextFilter {
+    name: &'static str,
+    label: &'static str,
+    value: String,
+}
+
+struct Choice {
+    value: &'static str,
+    label: &'static str,
+    is_chosen: bool,
+}
+
+struct Row {
+    id: String,
+    subject: String,
+    agent: String,
+    model: String,
+    started: Time,
+    state: Badge,
+    score: String,
+    tasks: String,
+    cost: String,
+    tags: Vec<String>,
+    is_void: bool,
+}
+
+impl Row {
+    fn of(run: &RunListing) -> Self {
+        let suite = run.subject.suite.as_ref();
+        let agent = run.subject.agent.as_ref();
+        let result = run.result.as_ref();
+        let judged = result.and_then(|it| Some((it.passed_count?, it.judged_count?)));
+        Self {
+            id: run.run_id.to_string(),
+            subject: match suite {
+                Some(suite) => plain(&format!("{}@{}", suite.suite_id, suite.version)),
+                None => plain(run.subject.workflow_id.as_deref().unwrap_or("journal")),
+            },
+            agent: agent.map_or_else(String::new, |agent| {
+                plain(&format!("{}@{}", agent.agent_id, agent.version))
+            }),
+            model: run
+                .subject
+                .model
+                .as_ref()
+                .map_or_else(String::new, |model| plain(&model.model)),
+            started: run.created_at.into(),
+            state: state(run),
+            score: score(result.and_then(|it| it.score)),
+            tasks: judged.map_or_else(String::new, |(passed, judged)| {
+                format!("{} of {}", count(passed), count(judged))
+            }),
+            cost: match result {
+                Some(result) => cost(result.total_cost_usd),
+                None => String::new(),
+            },
+            tags: run.tags.iter().map(|tag| plain(tag)).collect(),
+            is_void: run.voided,
+        }
+    }
+}
+
+/// `GET /console/runs`.
+pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
+    let query = query.filled();
+    let found = api.runs.runs.list(visit.tenant(), &asked(&query)?).await?;
+    let texts = TEXTS.map(|(name, label)| TextFilter {
+        name,
+        label,
+        value: query.get(name).unwrap_or_default().to_owned(),
+    });
+    let chosen = query.get("verdict");
+    let verdicts = VERDICTS.map(|(value, label)| Choice {
+        value,
+        label,
+        is_chosen: chosen == Some(value),
+    });
+    let filters = query.without(&["cursor", "done"]);
+    let address = |more: &str| match filters.as_str() {
+        "" => format!("/console/runs?{more}"),
+        filters => format!("/console/runs?{filters}&{more}"),
+    };
+    html(&Page {
+        chrome: visit.chrome(Section::Runs),
+        has_filter: !filters.is_empty(),
+        texts: texts.into(),
+        verdicts: verdicts.into(),
+        rows: found.runs.iter().map(Row::of).collect(),
+        next: found
+            .next
+            .map(|next| address(&format!("cursor={}", cursor(&next)))),
+        first: query
+            .get("cursor")
+            .map(|_| address("").trim_end_matches(['&', '?']).to_owned()),
+    })
+}

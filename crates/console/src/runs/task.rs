@@ -1,0 +1,70 @@
+//! One task of a run: input, answer, expectation, transcript.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::api::ConsoleApi;
+use crate::page::answer::html;
+use crate::page::chrome::{Chrome, Section};
+use crate::page::visit::Visit;
+use crate::runs::task_page;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::extract::PathParameters;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::TaskId;
+use touchstone_runs::http::extract::RunPath;
+use touchstone_runs::render::report_page::failures::{FailureDetails, TaskRow};
+
+#[derive(Template)]
+#[template(path = "runs/task.html")]
+struct Page {
+    chrome: Chrome,
+    run: String,
+    task: TaskRow,
+    /// `None` without the right to read content.
+    details: Option<FailureDetails>,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// `GET /console/runs/{runId}/tasks/{taskId}`.
+pub async fn page(
+    State(api): State<Arc<ConsoleApi>>,
+    visit: Visit,
+    RunPath(run): RunPath,
+    parameters: PathParameters,
+) -> Answer {
+    let runs = &api.runs.runs;
+    let task = TaskId::from(parameters.get("taskId"));
+    let report = runs.report(visit.tenant(), &run).await?;
+    let at = report.tasks.iter().position(|it| it.task_id == task);
+    let found = at.and_then(|at| Some((at, report.summary.tasks.get(at)?, report.tasks.get(at)?)));
+    let Some((at, numbers, scored)) = found else {
+        return Err(Problem::new(
+            ErrorCode::NotFound,
+            "this run has no scored task with this id",
+        )
+        .into());
+    };
+    let details = match super::may_read_content(&visit) {
+        true => Some(FailureDetails::of(
+            0,
+            &runs.task(&visit.caller, &run, &task).await?,
+        )),
+        false => None,
+    };
+    let address = |at: Option<usize>| {
+        let task = report.tasks.get(at?)?;
+        Some(task_page(&run, &task.task_id))
+    };
+    html(&Page {
+        chrome: visit.chrome(Section::Runs),
+        run: run.to_string(),
+        task: TaskRow::of(numbers, scored),
+        details,
+        previous: address(at.checked_sub(1)),
+        next: address(at.checked_add(1)),
+    })
+}

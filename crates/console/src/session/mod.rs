@@ -1,0 +1,19 @@
+//! Signing in and out.
+
+pub mod bounce;
+pub mod cookie;
+pub mod csrf;
+pub mod local;
+pub mod sign_in;
+
+use axum::http::Method;
+
+use crate::routes::Pages;
+
+pub fn routes(pages: Pages) -> Pages {
+    pages
+        .open(&Method::GET, "/console/sign-in", sign_in::page)
+        .open(&Method::POST, "/console/sign-in", sign_in::send)
+        .form("/console/sign-out", None, sign_in::sign_out)
+        .form("/console/theme", None, sign_in::theme)
+}

@@ -1,0 +1,119 @@
+//! Signing in with an API key, and out.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::SET_COOKIE;
+use axum::response::Response;
+use secrecy::ExposeSecret as _;
+
+use crate::api::ConsoleApi;
+use crate::guard::{same_site, session};
+use crate::page::answer::{html, own_place, see_other};
+use crate::page::assets::{self, Links};
+use crate::page::form::Form;
+use crate::page::visit::Visit;
+use crate::session::cookie;
+use touchstone_host::http::Peer;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::auth::recognise;
+use touchstone_host::http::extract::Query;
+use touchstone_kit::error::{ErrorCode, Problem};
+
+#[derive(Template)]
+#[template(path = "session/sign-in.html")]
+struct SignIn<'a> {
+    links: &'static Links,
+    to: &'a str,
+    failure: &'static str,
+}
+
+/// `GET /console/sign-in?to=PLACE`.
+pub async fn page(query: Query) -> Answer {
+    let failure = match query.get("failed") {
+        None => "",
+        Some("key_revoked") => "This key was revoked. Use another one.",
+        Some("key_expired") => "This key has expired. Use another one.",
+        Some("rate_limited") => "Too many refused keys. Wait a minute, then try again.",
+        Some(_) => "This is not an API key of this host. Check that you copied all of it.",
+    };
+    html(&SignIn {
+        links: assets::links(),
+        to: to(query.get("to")),
+        failure,
+    })
+}
+
+fn to(place: Option<&str>) -> &str {
+    place.and_then(own_place).unwrap_or(crate::ROOT)
+}
+
+/// `POST /console/sign-in`: exchanges a key for a session.
+pub async fn send(
+    State(api): State<Arc<ConsoleApi>>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer {
+    let _place = api.host.limits.enter()?;
+    same_site(&headers)?;
+    let form = Form::parse(&body);
+    let to = to(form.get("to"));
+    let key = form.get("key").map(str::trim);
+    let peer = peer.map(|Extension(peer)| peer);
+    let caller = match recognise(&api.host, key, peer).await {
+        Ok(caller) => caller,
+        Err(problem) => return refused(problem, to),
+    };
+    api.host.limits.admit(&caller)?;
+    // A session of before ends: nobody else may know its token.
+    if let Some(before) = session(&api, &headers).await? {
+        api.sessions.end(&before.record.id).await?;
+    }
+    let new = api.sessions.begin(&caller).await?;
+    let mut response = see_other(to);
+    let cookie = cookie::session(api.secure, new.token.expose_secret());
+    response.headers_mut().append(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+fn refused(problem: Problem, to: &str) -> Answer {
+    let reason = match problem.code {
+        ErrorCode::KeyRevoked => "key_revoked",
+        ErrorCode::KeyExpired => "key_expired",
+        ErrorCode::RateLimited => "rate_limited",
+        ErrorCode::Unauthenticated => "unknown_key",
+        _ => return Err(problem.into()),
+    };
+    let to: String = url::form_urlencoded::byte_serialize(to.as_bytes()).collect();
+    Ok(see_other(&format!(
+        "/console/sign-in?failed={reason}&to={to}"
+    )))
+}
+
+/// `POST /console/sign-out`.
+pub async fn sign_out(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
+    api.sessions.end(&visit.session_id).await?;
+    let mut response = see_other("/console/sign-in");
+    let cookie = cookie::no_session(api.secure);
+    response.headers_mut().append(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// `POST /console/theme`: `light`, `dark`, or the browser's preference.
+pub async fn theme(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form) -> Answer {
+    let theme = match form.get("theme") {
+        Some("light") => "light",
+        Some("dark") => "dark",
+        _ => "auto",
+    };
+    let mut response: Response = see_other(form.place().unwrap_or(crate::ROOT));
+    let cookie = cookie::theme(api.secure, theme);
+    response.headers_mut().append(SET_COOKIE, cookie);
+    drop(visit);
+    Ok(response)
+}
