@@ -46,10 +46,13 @@ pub struct SimulatedUser {
     /// Who the user is and how the user writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
+    /// Whether the user writes the first message. The input is not sent then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens: bool,
     /// When the user ends the conversation; when the goal is reached if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Most replies of the user, 1..=[`MAX_REPLIES`]; the input is none of them.
+    /// Most replies of the user, 1..=[`MAX_REPLIES`]; the first message is not counted.
     #[serde(default = "default_replies")]
     pub max_turns: u32,
     /// Most that the user's model may cost for one task.

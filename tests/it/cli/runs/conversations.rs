@@ -231,6 +231,64 @@ fn a_simulated_user_talks_until_it_stops_and_its_cost_is_shown() {
 }
 
 #[test]
+fn a_simulated_user_who_opens_is_asked_before_the_agent() {
+    let home = home_with(&json!({
+        "conversation": {"user": {"goal": "Get a refund for order 17.", "opens": true}},
+        "assertions": [
+            {"type": "json-pointer", "pointer": "/label", "operator": "equals", "value": "billing"},
+            {"type": "starts-with", "value": "user: Hello there.", "on": "transcript"},
+            {"type": "contains", "value": "money back", "on": "transcript", "not": true},
+        ],
+    }));
+    // The agent never sees the input of the suite.
+    home.model(&json!([
+        {"when": {"contains": "money back"}, "turns": [{"output": {"label": "other"}}]},
+        {"when": {"contains": "Hello there."}, "turns": [{"output": {"label": "billing"}}]},
+    ]));
+    user(
+        &home,
+        &json!([{"turns": [
+            {"output": {"done": false, "message": "Hello there."}},
+            {"output": {"done": true, "message": "refund promised"}}]}]),
+    );
+    let done = eval(&home, &[]);
+    let report = done.document();
+    assert_eq!(done.code, 0, "{} {}", done.stdout, done.stderr);
+    let run = home.run_of(&report);
+    let details = task(&home, &run);
+    assert_eq!(
+        steps(&details),
+        [
+            "started",
+            "modelCalled",
+            "userSaid 1",
+            "modelCalled",
+            "turnAnswered 1",
+            "modelCalled",
+            "userStopped",
+        ]
+    );
+    let entries = details["transcript"].as_array().unwrap();
+    let by_user = entries.iter().filter(|it| it["byUser"] == json!(true));
+    assert_eq!(by_user.count(), 2);
+    check_described(&home, &run, &details);
+}
+
+#[test]
+fn a_simulated_user_who_stops_before_the_first_message_leaves_the_task_unjudged() {
+    let home = home_with(&json!({"conversation": {"user": {"goal": "g", "opens": true}}}));
+    home.model(&labels(&["billing"]));
+    user(
+        &home,
+        &json!([{"turns": [{"output": {"done": true, "message": "bye"}}]}]),
+    );
+    let report = eval(&home, &[]).document();
+    assert_eq!(report["tasks"][0]["reason"], json!("user_malformed"));
+    let (cost, of_user) = (&report["summary"]["totalCostUsd"], &report["userCostUsd"]);
+    assert!(of_user.as_f64() > Some(0.0) && of_user == cost, "{report}");
+}
+
+#[test]
 fn a_simulated_user_is_not_asked_after_its_last_reply() {
     let home = home_with(&json!({"conversation": {"user": {"goal": "g", "maxTurns": 1}}}));
     home.model(&labels(&["other", "billing"]));

@@ -35,6 +35,12 @@ pub enum UserReply {
     Stops(String),
 }
 
+impl UserReply {
+    pub const fn is_stop(&self) -> bool {
+        matches!(self, Self::Stops(_))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
