@@ -222,6 +222,7 @@ impl<'a> Turns<'a> {
                 turn: self.messages_before(),
             }),
             activity: None,
+            thread: None,
         };
         let calls = Calls {
             binding: model,

@@ -73,6 +73,7 @@ pub async fn similarity(
             turn: 0,
         }),
         activity: Some(activity.id()),
+        thread: None,
     };
     let calls = Calls {
         binding: request.model,

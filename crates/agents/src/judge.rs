@@ -110,6 +110,7 @@ impl Questioning<'_> {
                 turn: 0,
             }),
             activity: None,
+            thread: None,
         };
         let calls = Calls {
             binding: self.model,

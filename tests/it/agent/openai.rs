@@ -114,6 +114,7 @@ async fn ask(model: &OpenAiModel) -> Result<touchstone_agents::rules::ModelReply
             turn: 0,
         }),
         activity: None,
+        thread: None,
     };
     model.complete(&request).await
 }

@@ -267,8 +267,7 @@ mod tests {
         log.answered(&json!("Done."));
         let scope = Scope::Part(Part::Transcript);
         let seen = log.seen(scope, &json!("Hi"), &json!("Done."));
-        let transcript =
-            "user: Hello?\n\nagent: Which order?\n\nuser: Order 17.\n\nagent: Done.";
+        let transcript = "user: Hello?\n\nagent: Which order?\n\nuser: Order 17.\n\nagent: Done.";
         assert_eq!(seen.unwrap().answer, json!(transcript));
         assert_eq!(log.messages(&json!("Hi")).len(), 3);
     }
