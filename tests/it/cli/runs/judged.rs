@@ -315,6 +315,46 @@ fn several_judges_decide_by_majority_and_the_report_shows_their_agreement() {
 }
 
 #[test]
+fn a_cassette_replays_every_judge() {
+    let home = home_with_suite(&json!([
+        {"type": "closed-question", "question": "Is it kind?", "not": true},
+        {"type": "closed-question", "question": "Is it clear?"},
+    ]));
+    let reply = |kind: bool| {
+        json!([
+            {"when": {"contains": "Is it kind?"}, "turns": [{"output": {"reason": "a", "yes": kind}}]},
+            {"turns": [{"output": {"reason": "b", "yes": true}}]},
+        ])
+    };
+    judge(&home, &reply(true));
+    second_judge(&home, &reply(false));
+    let recorded = eval_suite(&home, &["--record", "tape.jsonl"]);
+    assert_eq!(recorded.code, 0, "{}{}", recorded.stdout, recorded.stderr);
+    let recorded = recorded.document();
+    // No model answers any more.
+    home.model(&json!([]));
+    judge(&home, &json!([]));
+    second_judge(&home, &json!([]));
+    let replayed = eval_suite(&home, &["--replay", "tape.jsonl"]);
+    assert_eq!(replayed.code, 0, "{}{}", replayed.stdout, replayed.stderr);
+    let replayed = replayed.document();
+    for member in ["judge", "judgeAgreement", "judgeCostUsd"] {
+        assert!(!recorded[member].is_null(), "{member}: {recorded}");
+        assert_eq!(replayed[member], recorded[member], "{member}");
+    }
+    assert_eq!(
+        task(&replayed, TASK)["assertions"],
+        task(&recorded, TASK)["assertions"]
+    );
+    let votes = |report: &Value| {
+        let run = home.run_of(report);
+        let shown = home.run(&["run", "show", &run, "--task", TASK]).stdout;
+        shown.contains("judge 1: yes: a; judge 2: no: a")
+    };
+    assert!(votes(&recorded) && votes(&replayed));
+}
+
+#[test]
 fn a_gate_needs_a_calibration_of_the_judge_that_decides_assertions() {
     let home = home_with_suite(&json!([
         {"type": "closed-question", "question": "Is it kind?"}, {"type": "expected"},
