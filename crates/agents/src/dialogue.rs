@@ -1,4 +1,4 @@
-//! The user's side of an invocation: what is said after each answer of the agent.
+//! The user's side of an invocation: the first message, and the message after each answer.
 //!
 //! ```text
 //! if the simulated user opens:
@@ -18,14 +18,14 @@
 //! those of the agent, and by its own budget.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 
 use crate::budget::Estimate;
-use crate::calls::{CallError, CallState, Calls, seed};
+use crate::calls::{CallState, Calls, seed};
 use crate::ports::agent::{Dialogue, EventSink, Exhausted, Invocation, Meter, UserTurns};
-use crate::ports::model::{ModelBinding, ModelError};
+use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
 use crate::rules::dialogue::{EarlierMessage, MessageRole, SimulatedUser};
 use crate::rules::judging::prompt::quoted;
@@ -33,7 +33,7 @@ use crate::rules::simulated_user::prompt::{Said, messages};
 use crate::rules::simulated_user::reply::{self, MALFORMED, OWN_BUDGET, SCHEMA, UserReply};
 use crate::rules::simulated_user::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{
-    BUDGET_EXHAUSTED, Conversation, ModelRequest, Next, ResponseSchema, TaskHint, octets_of,
+    BUDGET_EXHAUSTED, Conversation, ModelReply, ModelRequest, Next, ResponseSchema, TaskHint,
 };
 use touchstone_kit::ids::EventId;
 use touchstone_kit::money::NanoUsd;
@@ -156,7 +156,7 @@ impl<'a> Turns<'a> {
         self.sink.emit(event, Some(self.started));
     }
 
-    /// What the user says after this answer; `None` at the end of the conversation.
+    /// The user's message after this answer; `None` at the end of the conversation.
     async fn next_text(&mut self, answer: &str) -> Result<Option<String>, String> {
         let Some(dialogue) = self.invocation.dialogue else {
             return Ok(None);
@@ -207,12 +207,8 @@ impl<'a> Turns<'a> {
         opens: bool,
     ) -> Result<UserReply, String> {
         let invocation = self.invocation;
-        let messages = messages(user, &self.said, opens);
-        let bytes = messages.iter().map(octets_of).sum();
-        let mut request = ModelRequest {
-            messages,
-            tools: &[],
-            definitions: &[],
+        let request = ModelRequest {
+            messages: messages(user, &self.said, opens),
             response_schema: Some(ResponseSchema::Written(SCHEMA)),
             temperature: Some(TEMPERATURE),
             max_tokens: Some(MAX_TOKENS),
@@ -221,8 +217,7 @@ impl<'a> Turns<'a> {
                 input: invocation.input,
                 turn: self.messages_before(),
             }),
-            activity: None,
-            thread: None,
+            ..ModelRequest::default()
         };
         let calls = Calls {
             binding: model,
@@ -232,21 +227,17 @@ impl<'a> Turns<'a> {
             task: invocation.node_id,
             seed: seed(&format!("{}/user", invocation.invocation_id)),
         };
-        for asked in 1..=ASKED_AT_MOST {
-            request.activity = Some(self.activity(model, asked));
-            let state = &mut CallState::default();
-            let answered = calls.ask(&request, bytes, state, |_| None).await;
-            let answered = answered.map_err(|error| self.label(error))?;
-            let reply = reply::read(&answered);
-            if let Some(reply) = reply.filter(|it| !(opens && it.is_stop())) {
-                return Ok(reply);
+        let activity = |asked| self.activity(model, asked);
+        let read = |reply: &ModelReply| reply::read(reply).filter(|it| !(opens && it.is_stop()));
+        let asked = calls.ask_for(("user", ASKED_AT_MOST), request, activity, read);
+        asked.await.map_err(|reason| {
+            let is_own_limit = reason == BUDGET_EXHAUSTED && self.meter.has_refused();
+            if is_own_limit {
+                OWN_BUDGET.to_owned()
+            } else {
+                reason
             }
-            if asked < ASKED_AT_MOST {
-                let retried = calls.retry(asked, MALFORMED, Duration::ZERO);
-                retried.map_err(|error| self.label(error))?;
-            }
-        }
-        Err(MALFORMED.to_owned())
+        })
     }
 
     /// Messages that the model has written.
@@ -264,15 +255,6 @@ impl<'a> Turns<'a> {
             provider_key: &format!("{}:chat:user", model.model.info().provider),
         };
         activity.id()
-    }
-
-    fn label(&self, error: CallError) -> String {
-        match error {
-            CallError::Model(ModelError::Unavailable { reason, .. }) => reply::unavailable(&reason),
-            CallError::Model(ModelError::Rejected { reason }) => reply::rejected(reason),
-            CallError::Exhausted if self.meter.has_refused() => OWN_BUDGET.to_owned(),
-            CallError::Exhausted => BUDGET_EXHAUSTED.to_owned(),
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a user says to an agent beside the input of a task: messages before it, and a script or a
+//! The messages of a user beside the input of a task: those before it, and a script or a
 //! simulated user after it.
 
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ impl MessageRole {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SimulatedUser {
-    /// What the user wants to reach, and all facts that the user knows.
+    /// The user's aim, and all facts that the user knows.
     pub goal: String,
     /// Who the user is and how the user writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

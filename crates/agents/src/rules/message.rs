@@ -55,7 +55,7 @@ pub struct TaskHint<'a> {
 }
 
 /// One request to a model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ModelRequest<'a> {
     pub messages: Vec<Message>,
     /// Offered tools by their full names, `<scope>:<tool-id>`; adapters map them to names that the

@@ -2,17 +2,15 @@
 
 use serde_json::{Value, json};
 
+use super::support::described;
 use crate::cli::home::{Done, Home};
-use crate::support::{asyncapi, openapi};
 
 const SUITE_ID: &str = "vendor.acme.evals.refunds";
 const AGENT_PROMPT: &str = "You handle refunds.";
 
 /// A pack folder with one task, whose entry in the scoring document is given.
 fn home_with(entry: &Value) -> Home {
-    let home = Home::empty();
-    let made = home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    let home = Home::with_folder();
     std::fs::write(home.path("my-agent/prompts/agent.md"), AGENT_PROMPT).unwrap();
     let suite = json!({
         "suiteId": SUITE_ID, "version": "0.1.0", "modes": ["golden", "adversarial"],
@@ -63,9 +61,9 @@ fn eval(home: &Home, more: &[&str]) -> Done {
     home.run(&[&arguments[..], more].concat())
 }
 
+/// The details of the task, checked with the run's events.
 fn task(home: &Home, run: &str) -> Value {
-    home.run(&["--json", "run", "show", run, "--task", "refund"])
-        .document()
+    described(home, run, "refund").0
 }
 
 fn labels(labels: &[&str]) -> Value {
@@ -86,15 +84,6 @@ fn steps(details: &Value) -> Vec<String> {
             None => it["step"].as_str().unwrap().to_owned(),
         })
         .collect()
-}
-
-/// Checks the events of a run and the details of its task against the API documents.
-fn check_described(home: &Home, run: &str, details: &Value) {
-    openapi::check_component("TaskDetails", details);
-    let events = home.run(&["--json", "run", "events", run]);
-    for line in events.stdout.lines() {
-        asyncapi::check_event(&serde_json::from_str(line).unwrap());
-    }
 }
 
 #[test]
@@ -141,7 +130,6 @@ fn a_scripted_conversation_is_held_recorded_and_checked_turn_by_turn() {
         .map(|it| it["holds"].as_bool().unwrap())
         .collect();
     assert_eq!(holds, [true; 4]);
-    check_described(&home, &run, &details);
     // Reports have no content.
     assert!(!report.to_string().contains("order 17"));
     let shown = home.run(&["run", "show", &run, "--task", "refund"]);
@@ -222,7 +210,6 @@ fn a_simulated_user_talks_until_it_stops_and_its_cost_is_shown() {
         "{}",
         card.stdout
     );
-    check_described(&home, &run, &details);
     // A replay computes the same from the recorded facts, without any model.
     home.model(&json!([]));
     let replay = home.run(&["--json", "run", "fork", &run]).document();
@@ -272,7 +259,6 @@ fn a_simulated_user_who_opens_is_asked_before_the_agent() {
     let entries = details["transcript"].as_array().unwrap();
     let by_user = entries.iter().filter(|it| it["byUser"] == json!(true));
     assert_eq!(by_user.count(), 2);
-    check_described(&home, &run, &details);
 }
 
 #[test]

@@ -5,22 +5,8 @@ use touchstone::demo::pack::{AGENT, Release};
 use touchstone::kinds::KINDS;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 
+use super::support::{TASK, eval, home_with, task};
 use crate::cli::home::{Done, Home, right_answers};
-
-const SCORING: &str = "evals/support-triage.scoring.json";
-
-/// The demo's pack with these assertions for one of its tasks, signed and installed.
-fn home_with(assertions: &Value) -> Home {
-    let document = json!({
-        "scoringVersion": 1, "suiteId": "vendor.touchstone-demo.evals.support-triage",
-        "tasks": {"charged-twice": {"assertions": assertions}},
-    });
-    let mut files = Release::Present.files();
-    files.insert(SCORING.to_owned(), document.to_string().into_bytes());
-    let home = Home::with_signed(&files);
-    home.model(&json!(right_answers()));
-    home
-}
 
 /// Configures a judge that answers by these rules.
 fn judge(home: &Home, rules: &Value) {
@@ -58,7 +44,6 @@ fn settings_without_judges(home: &Home) -> String {
 }
 
 const SUITE: &str = "local.test.evals.judged@1.0.0";
-const TASK: &str = "charged-twice";
 
 /// A suite with one task of the demo and these assertions, imported.
 fn home_with_suite(assertions: &Value) -> Home {
@@ -94,16 +79,6 @@ fn home_with_suite(assertions: &Value) -> Home {
 fn eval_suite(home: &Home, more: &[&str]) -> Done {
     let options = ["--json", "eval", SUITE, "--agent", AGENT, "--lenient"];
     home.run(&[&options, more].concat())
-}
-
-fn eval(home: &Home, more: &[&str]) -> Done {
-    let options = ["--json", "--task", "charged-twice", "--lenient"];
-    home.eval(&[&options, more].concat())
-}
-
-fn task<'a>(report: &'a Value, id: &str) -> &'a Value {
-    let tasks = report["tasks"].as_array().unwrap();
-    tasks.iter().find(|task| task["taskId"] == id).unwrap()
 }
 
 #[test]

@@ -226,18 +226,12 @@ mod tests {
         let (id, input) = (TaskId::from(task), Value::from(text));
         let request = ModelRequest {
             messages: vec![Message::User(text.into())],
-            tools: &[],
-            definitions: &[],
-            response_schema: None,
-            temperature: None,
-            max_tokens: None,
             task: Some(TaskHint {
                 id: &id,
                 input: &input,
                 turn: 0,
             }),
-            activity: None,
-            thread: None,
+            ..ModelRequest::default()
         };
         let reply = match model.recall(&request).await {
             Some(reply) => reply,
