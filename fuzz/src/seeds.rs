@@ -17,7 +17,7 @@ use touchstone_packs::rules::build::template::new_pack;
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 15] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 17] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
@@ -30,6 +30,8 @@ fn main() -> io::Result<()> {
         ("interrupt_token", tokens()),
         ("interrupt_answer", answers()),
         ("a2a_reply", texts(&replies())),
+        ("embedding_reply", texts(&embeddings())),
+        ("assert_answer", texts(&decisions())),
         ("mcp_result", texts(&results())),
         ("cassette", cassettes()),
         ("agent_card", texts(&cards())),
@@ -86,6 +88,23 @@ fn scorings() -> Vec<Value> {
     vec![
         json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t1": entry}}),
         json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "defaults": entry, "tasks": {}}),
+    ]
+}
+
+fn embeddings() -> Vec<Value> {
+    let item = |index: usize, vector: Value| json!({"index": index, "embedding": vector});
+    vec![
+        json!({"data": [item(0, json!([1.0, 0.0])), item(1, json!([0.5, 0.5]))], "usage": {"prompt_tokens": 7}}),
+        json!({"data": [{"embedding": [1e308, -1e-320]}, {"embedding": [1, 2]}]}),
+        json!({"data": [item(1, json!("AACAPw==")), item(0, json!([0]))], "usage": {"prompt_tokens": -1}}),
+    ]
+}
+
+fn decisions() -> Vec<Value> {
+    vec![
+        json!({"id": 0, "pass": true, "score": 0.5, "reason": "the key is sk-canary1234567890"}),
+        json!({"id": 1, "pass": false, "reason": {"text": "too long"}}),
+        json!({"id": 2, "error": "no such check"}),
     ]
 }
 

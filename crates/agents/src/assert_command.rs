@@ -163,6 +163,12 @@ struct Answer {
     error: Option<Value>,
 }
 
+/// The id and the decision in a line of the command; `None` if the line is not an answer.
+pub fn read_line(line: &[u8]) -> Option<(u64, Result<AssertionAnswer, &'static str>)> {
+    let answer = Answer::parse(line)?;
+    Some((answer.id, answer.read()))
+}
+
 impl LineAnswer for Answer {
     fn parse(line: &[u8]) -> Option<Self> {
         // serde would also accept a list of the members in order.
@@ -200,6 +206,7 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;
 
@@ -373,5 +380,26 @@ sys.stdin.readline()
     ) {
         assert_eq!(settings.check().unwrap_err().0, field);
         AssertionSettings::default().check().unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_of_any_bytes_is_a_decision_within_bounds_a_label_or_nothing(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            score in "-?[0-9]{1,3}(\\.[0-9]{1,3})?(e-?[0-9]{1,3})?",
+            reason in "(?s)[^\"\\\\]{0,3000}",
+        ) {
+            let answer = format!(r#"{{"id":0,"pass":true,"score":{score},"reason":"{reason}"}}"#);
+            for line in [bytes, answer.into_bytes()] {
+                match read_line(&line) {
+                    Some((_, Ok(answer))) => {
+                        prop_assert!((0.0..=1.0).contains(&answer.score));
+                        prop_assert!(answer.reason.len() <= MAX_REASON);
+                    }
+                    Some((_, Err(label))) => prop_assert!(label == MALFORMED || label == FAILED),
+                    None => {}
+                }
+            }
+        }
     }
 }

@@ -9,7 +9,9 @@ use crate::budget::Estimate;
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
 use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
 use crate::rules::prices::ModelPrice;
-use crate::rules::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
+use crate::rules::{
+    BUDGET_EXHAUSTED, ModelReply, ModelRequest, TokenUsage, estimate, octets_of, usage_from_size,
+};
 use touchstone_host::net::response_memory::MemoryReservation;
 use touchstone_host::net::response_memory::within;
 use touchstone_kit::ids::{EventId, TaskId};
@@ -30,6 +32,17 @@ pub(super) enum CallError {
     Model(ModelError),
     /// The budget allows no further call.
     Exhausted,
+}
+
+impl CallError {
+    /// The label of a task that is unjudged because a model in this role gave no reply.
+    fn label(self, role: &str) -> String {
+        match self {
+            Self::Model(ModelError::Unavailable { reason, .. }) => format!("{role}_{reason}"),
+            Self::Model(ModelError::Rejected { reason }) => format!("{role}_{reason}"),
+            Self::Exhausted => BUDGET_EXHAUSTED.to_owned(),
+        }
+    }
 }
 
 /// The calls of one task, and where they are recorded.
@@ -115,6 +128,35 @@ impl Calls<'_> {
         Ok(reply)
     }
 
+    /// Asks a model in a role other than the agent's, at most `most` times, until `read` accepts its
+    /// reply. Every request gets an `activity` id of its own, because an endpoint may answer a
+    /// repeated id with its earlier reply. An error is the label of the task: `{role}_malformed` if
+    /// no reply was accepted.
+    pub async fn ask_for<T>(
+        &self,
+        (role, most): (&str, u32),
+        mut request: ModelRequest<'_>,
+        activity: impl Fn(u32) -> String + Send,
+        read: impl Fn(&ModelReply) -> Option<T> + Send,
+    ) -> Result<T, String> {
+        let octets = request.messages.iter().map(octets_of).sum();
+        let malformed = format!("{role}_malformed");
+        for times in 1..=most {
+            request.activity = Some(activity(times));
+            let state = &mut CallState::default();
+            let reply = self.ask(&request, octets, state, |_| None).await;
+            let reply = reply.map_err(|error| error.label(role))?;
+            if let Some(read) = read(&reply) {
+                return Ok(read);
+            }
+            if times < most {
+                let retried = self.retry(times, &malformed, Duration::ZERO);
+                retried.map_err(|error| error.label(role))?;
+            }
+        }
+        Err(malformed)
+    }
+
     async fn attempts(
         &self,
         request: &ModelRequest<'_>,
@@ -182,7 +224,7 @@ impl Calls<'_> {
     }
 
     /// Counts a retry and records it.
-    pub fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), CallError> {
+    fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), CallError> {
         self.meter
             .retry()
             .map_err(|Exhausted| CallError::Exhausted)?;

@@ -401,7 +401,7 @@ pub struct ConfiguredModels {
     pub user: Option<ModelConfig>,
 }
 
-/// What a model does in a run.
+/// The role of a model in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Agent,

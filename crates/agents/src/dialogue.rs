@@ -1,6 +1,11 @@
-//! The user's side of an invocation: what is said after each answer of the agent.
+//! The user's side of an invocation: the first message, and the message after each answer.
 //!
 //! ```text
+//! if the simulated user opens:
+//!   touchstone.user.opens
+//!   [touchstone.model.retried]*
+//!   provider.usage [touchstone.usage.estimated]     repeated if the reply was not valid
+//!   touchstone.user.said
 //! per answer:
 //!   touchstone.turn.answered
 //!   of a simulated user, while it has replies left:
@@ -13,14 +18,14 @@
 //! those of the agent, and by its own budget.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 
 use crate::budget::Estimate;
-use crate::calls::{CallError, CallState, Calls, seed};
+use crate::calls::{CallState, Calls, seed};
 use crate::ports::agent::{Dialogue, EventSink, Exhausted, Invocation, Meter, UserTurns};
-use crate::ports::model::{ModelBinding, ModelError};
+use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
 use crate::rules::dialogue::{EarlierMessage, MessageRole, SimulatedUser};
 use crate::rules::judging::prompt::quoted;
@@ -28,11 +33,11 @@ use crate::rules::simulated_user::prompt::{Said, messages};
 use crate::rules::simulated_user::reply::{self, MALFORMED, OWN_BUDGET, SCHEMA, UserReply};
 use crate::rules::simulated_user::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{
-    BUDGET_EXHAUSTED, Conversation, ModelRequest, Next, ResponseSchema, TaskHint, octets_of,
+    BUDGET_EXHAUSTED, Conversation, ModelReply, ModelRequest, Next, ResponseSchema, TaskHint,
 };
 use touchstone_kit::ids::EventId;
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::events::{Event, TurnAnswered, UserSaid, UserStopped};
+use touchstone_openwop::events::{Event, TurnAnswered, UserOpens, UserSaid, UserStopped};
 
 /// The turns of the user in one invocation.
 pub(super) struct Turns<'a> {
@@ -42,8 +47,10 @@ pub(super) struct Turns<'a> {
     meter: UserMeter<'a>,
     /// The conversation from the input on, for a simulated user.
     said: Vec<Said>,
-    /// Messages of the user after the input.
+    /// Messages of the user after the first one.
     replies: u32,
+    /// Whether the user has been asked for the first message.
+    has_opened: bool,
 }
 
 impl<'a> Turns<'a> {
@@ -71,6 +78,7 @@ impl<'a> Turns<'a> {
             },
             said: Vec::new(),
             replies: 0,
+            has_opened: false,
         }
     }
 
@@ -83,6 +91,34 @@ impl<'a> Turns<'a> {
     /// Whether the user has said more than the input.
     pub const fn has_begun(&self) -> bool {
         self.replies > 0
+    }
+
+    /// The first message of a user who opens the conversation. An error is the reason why the task
+    /// cannot be judged.
+    pub async fn open(&mut self) -> Result<Option<String>, String> {
+        let Some(dialogue) = self.invocation.dialogue else {
+            return Ok(None);
+        };
+        let UserTurns::Simulated { user, model } = dialogue.turns else {
+            return Ok(None);
+        };
+        if !user.opens {
+            return Ok(None);
+        }
+        self.said
+            .extend(dialogue.messages.iter().filter_map(said_earlier));
+        self.emit(Event::UserOpens(UserOpens {}));
+        let reply = self.ask(user, model, true).await?;
+        self.has_opened = true;
+        let UserReply::Says(text) = reply else {
+            return Err(MALFORMED.to_owned());
+        };
+        self.said.push(said(true, text.clone()));
+        self.emit(Event::UserSaid(UserSaid {
+            turn: 1,
+            text: text.clone(),
+        }));
+        Ok(Some(text))
     }
 
     /// Records an answer and continues the conversation, if the user says more. An error is the
@@ -120,7 +156,7 @@ impl<'a> Turns<'a> {
         self.sink.emit(event, Some(self.started));
     }
 
-    /// What the user says after this answer; `None` at the end of the conversation.
+    /// The user's message after this answer; `None` at the end of the conversation.
     async fn next_text(&mut self, answer: &str) -> Result<Option<String>, String> {
         let Some(dialogue) = self.invocation.dialogue else {
             return Ok(None);
@@ -140,7 +176,7 @@ impl<'a> Turns<'a> {
                     self.stop(UserStopped::MAX_TURNS, String::new());
                     return Ok(None);
                 }
-                match self.ask(user, model).await? {
+                match self.ask(user, model, false).await? {
                     UserReply::Says(text) => {
                         self.said.push(said(true, text.clone()));
                         Ok(Some(text))
@@ -162,24 +198,26 @@ impl<'a> Turns<'a> {
         }));
     }
 
-    /// Asks the model that plays the user.
-    async fn ask(&self, user: &SimulatedUser, model: &ModelBinding) -> Result<UserReply, String> {
+    /// Asks the model that plays the user. With `opens`, it is asked for the first message
+    /// and cannot stop.
+    async fn ask(
+        &self,
+        user: &SimulatedUser,
+        model: &ModelBinding,
+        opens: bool,
+    ) -> Result<UserReply, String> {
         let invocation = self.invocation;
-        let messages = messages(user, &self.said);
-        let bytes = messages.iter().map(octets_of).sum();
-        let mut request = ModelRequest {
-            messages,
-            tools: &[],
-            definitions: &[],
+        let request = ModelRequest {
+            messages: messages(user, &self.said, opens),
             response_schema: Some(ResponseSchema::Written(SCHEMA)),
             temperature: Some(TEMPERATURE),
             max_tokens: Some(MAX_TOKENS),
             task: Some(TaskHint {
                 id: invocation.node_id,
                 input: invocation.input,
-                turn: self.replies,
+                turn: self.messages_before(),
             }),
-            activity: None,
+            ..ModelRequest::default()
         };
         let calls = Calls {
             binding: model,
@@ -189,24 +227,26 @@ impl<'a> Turns<'a> {
             task: invocation.node_id,
             seed: seed(&format!("{}/user", invocation.invocation_id)),
         };
-        for asked in 1..=ASKED_AT_MOST {
-            request.activity = Some(self.activity(model, asked));
-            let state = &mut CallState::default();
-            let answered = calls.ask(&request, bytes, state, |_| None).await;
-            let answered = answered.map_err(|error| self.label(error))?;
-            if let Some(reply) = reply::read(&answered) {
-                return Ok(reply);
+        let activity = |asked| self.activity(model, asked);
+        let read = |reply: &ModelReply| reply::read(reply).filter(|it| !(opens && it.is_stop()));
+        let asked = calls.ask_for(("user", ASKED_AT_MOST), request, activity, read);
+        asked.await.map_err(|reason| {
+            let is_own_limit = reason == BUDGET_EXHAUSTED && self.meter.has_refused();
+            if is_own_limit {
+                OWN_BUDGET.to_owned()
+            } else {
+                reason
             }
-            if asked < ASKED_AT_MOST {
-                let retried = calls.retry(asked, MALFORMED, Duration::ZERO);
-                retried.map_err(|error| self.label(error))?;
-            }
-        }
-        Err(MALFORMED.to_owned())
+        })
+    }
+
+    /// Messages that the model has written.
+    fn messages_before(&self) -> u32 {
+        self.replies + u32::from(self.has_opened)
     }
 
     fn activity(&self, model: &ModelBinding, asked: u32) -> String {
-        let ordinal = self.replies.saturating_mul(ASKED_AT_MOST);
+        let ordinal = self.messages_before().saturating_mul(ASKED_AT_MOST);
         let activity = Activity {
             tenant: self.invocation.tenant,
             run: self.invocation.run,
@@ -215,15 +255,6 @@ impl<'a> Turns<'a> {
             provider_key: &format!("{}:chat:user", model.model.info().provider),
         };
         activity.id()
-    }
-
-    fn label(&self, error: CallError) -> String {
-        match error {
-            CallError::Model(ModelError::Unavailable { reason, .. }) => reply::unavailable(&reason),
-            CallError::Model(ModelError::Rejected { reason }) => reply::rejected(reason),
-            CallError::Exhausted if self.meter.has_refused() => OWN_BUDGET.to_owned(),
-            CallError::Exhausted => BUDGET_EXHAUSTED.to_owned(),
-        }
     }
 }
 

@@ -10,16 +10,13 @@
 
 use serde_json::Value;
 
-use crate::calls::{CallError, CallState, Calls, seed};
+use crate::calls::{Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
-use crate::ports::model::{ModelBinding, ModelError};
+use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
 use crate::rules::similarity::{most_similar, read_vectors};
-use crate::rules::{BUDGET_EXHAUSTED, Message, ModelRequest, TaskHint, octets_of};
+use crate::rules::{Message, ModelReply, ModelRequest, TaskHint};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
-
-/// The label of a task whose embedding model answered with something else than vectors.
-pub const MALFORMED: &str = "embeddings_malformed";
 
 /// A text of a task, and the texts to compare it with.
 #[derive(Clone, Copy)]
@@ -41,7 +38,8 @@ pub struct SimilarityRequest<'a> {
 /// usage. Dropping the future cancels it.
 ///
 /// # Errors
-/// Why there is none, as a label; `budget_exhausted` if the meter refused.
+/// Why there is none, as a label: `embeddings_malformed` for a reply without usable vectors,
+/// `budget_exhausted` if the meter refused.
 pub async fn similarity(
     request: SimilarityRequest<'_>,
     meter: &dyn Meter,
@@ -49,7 +47,6 @@ pub async fn similarity(
 ) -> Result<f64, String> {
     let texts = std::iter::once(&request.text).chain(request.others);
     let messages: Vec<Message> = texts.map(|text| Message::User((*text).into())).collect();
-    let bytes = messages.iter().map(octets_of).sum();
     let info = request.model.model.info();
     let provider_key = format!("{}:embeddings:{}", info.provider, request.assertion);
     let activity = Activity {
@@ -61,10 +58,6 @@ pub async fn similarity(
     };
     let asked = ModelRequest {
         messages,
-        tools: &[],
-        definitions: &[],
-        response_schema: None,
-        temperature: None,
         // Embeddings have no output tokens.
         max_tokens: Some(0),
         task: Some(TaskHint {
@@ -72,7 +65,7 @@ pub async fn similarity(
             input: request.input,
             turn: 0,
         }),
-        activity: Some(activity.id()),
+        ..ModelRequest::default()
     };
     let calls = Calls {
         binding: request.model,
@@ -82,19 +75,12 @@ pub async fn similarity(
         task: request.task,
         seed: seed(&format!("{}/{}", request.task, request.assertion)),
     };
-    let state = &mut CallState::default();
-    let reply = calls.ask(&asked, bytes, state, |_| None).await;
-    let reply = reply.map_err(label)?;
-    let vectors = reply.text.as_deref().and_then(read_vectors);
-    let similarity = vectors.filter(|it| it.len() == 1 + request.others.len());
-    let similarity = similarity.as_deref().and_then(most_similar);
-    similarity.ok_or_else(|| MALFORMED.to_owned())
-}
-
-fn label(error: CallError) -> String {
-    match error {
-        CallError::Model(ModelError::Unavailable { reason, .. }) => format!("embeddings_{reason}"),
-        CallError::Model(ModelError::Rejected { reason }) => format!("embeddings_{reason}"),
-        CallError::Exhausted => BUDGET_EXHAUSTED.to_owned(),
-    }
+    let count = 1 + request.others.len();
+    let read = |reply: &ModelReply| {
+        let vectors = reply.text.as_deref().and_then(read_vectors)?;
+        most_similar(&vectors).filter(|_| vectors.len() == count)
+    };
+    calls
+        .ask_for(("embeddings", 1), asked, |_| activity.id(), read)
+        .await
 }

@@ -10,24 +10,20 @@
 //! A question whose reply is not a verdict is asked once more. Of the judge's input
 //! and replies, only the reasons are recorded.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use crate::calls::{CallError, CallState, Calls, seed};
+use crate::calls::{Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
 use crate::ports::judge::{JudgeRequest, Judgement};
-use crate::ports::model::{ModelBinding, ModelError};
+use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
 use crate::rules::judging::form::Asked;
 use crate::rules::judging::prompt::JudgedTexts;
 use crate::rules::judging::verdict;
-use crate::rules::judging::verdict::{CriterionVerdict, MALFORMED};
+use crate::rules::judging::verdict::CriterionVerdict;
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
-use crate::rules::{
-    BUDGET_EXHAUSTED, ModelReply, ModelRequest, ResponseSchema, TaskHint, octets_of,
-};
+use crate::rules::{ModelReply, ModelRequest, ResponseSchema, TaskHint};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// Judges every criterion and records the usage. Dropping the future cancels it.
@@ -96,11 +92,8 @@ impl Questioning<'_> {
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> Result<T, String> {
-        let bytes = asked.messages.iter().map(octets_of).sum();
-        let mut request = ModelRequest {
+        let request = ModelRequest {
             messages: asked.messages,
-            tools: &[],
-            definitions: &[],
             response_schema: Some(ResponseSchema::Written(asked.schema)),
             temperature: Some(TEMPERATURE),
             max_tokens: Some(asked.max_tokens),
@@ -109,7 +102,7 @@ impl Questioning<'_> {
                 input: self.input,
                 turn: 0,
             }),
-            activity: None,
+            ..ModelRequest::default()
         };
         let calls = Calls {
             binding: self.model,
@@ -119,25 +112,12 @@ impl Questioning<'_> {
             task: self.task,
             seed: seed(&format!("{}/{}{}", self.task, self.assertion, self.number)),
         };
-        for times in 1..=ASKED_AT_MOST {
-            request.activity = Some(self.activity(times));
-            let state = &mut CallState::default();
-            let reply = calls.ask(&request, bytes, state, |_| None).await;
-            let reply = reply.map_err(label)?;
-            if let Some(read) = read(&reply) {
-                return Ok(read);
-            }
-            if times < ASKED_AT_MOST {
-                calls
-                    .retry(times, MALFORMED, Duration::ZERO)
-                    .map_err(label)?;
-            }
-        }
-        Err(MALFORMED.to_owned())
+        let activity = |times| self.activity(times);
+        calls
+            .ask_for(("judge", ASKED_AT_MOST), request, activity, read)
+            .await
     }
 
-    /// The activity id of one question. A repeated question gets another id, because an endpoint
-    /// may answer a repeated id with its earlier reply.
     fn activity(&self, times: u32) -> String {
         let info = self.model.model.info();
         // Several judges may be models of one endpoint.
@@ -156,13 +136,5 @@ impl Questioning<'_> {
             provider_key: &provider_key,
         };
         activity.id()
-    }
-}
-
-fn label(error: CallError) -> String {
-    match error {
-        CallError::Model(ModelError::Unavailable { reason, .. }) => verdict::unavailable(&reason),
-        CallError::Model(ModelError::Rejected { reason }) => verdict::rejected(reason),
-        CallError::Exhausted => BUDGET_EXHAUSTED.to_owned(),
     }
 }

@@ -5,6 +5,9 @@
 //! ```text
 //! agent.invocation.started
 //! [touchstone.task.attached]
+//! [touchstone.user.opens            if a simulated user opens the conversation
+//!  provider.usage*
+//!  touchstone.user.said]
 //! per model turn:
 //!   [touchstone.model.retried]*
 //!   [agent.reasoned]
@@ -177,12 +180,18 @@ impl<'a> Running<'a> {
             started: &started,
             made: 0,
         };
+        self.record_files();
+        let mut turns = Turns::of(invocation, self.meter, self.sink, &started);
+        let opening = match turns.open().await {
+            Ok(text) => text.map(Value::String),
+            Err(reason) => return Ending::unjudged(reason),
+        };
         let mut conversation = Conversation::new(ConversationInput {
             prompt: &agent.prompt,
             tools,
             return_schema: agent.return_schema.as_ref().map(|(_, compiled)| compiled),
             task: invocation.node_id,
-            input: invocation.input,
+            input: opening.as_ref().unwrap_or(invocation.input),
             files: invocation.dialogue.map_or(&[][..], |it| it.files),
             earlier: invocation.dialogue.map_or(&[][..], |it| it.messages),
             continues: Turns::has_any(invocation),
@@ -197,8 +206,6 @@ impl<'a> Running<'a> {
             max_tokens: invocation.max_tokens,
             limits,
         });
-        self.record_files();
-        let mut turns = Turns::of(invocation, self.meter, self.sink, &started);
         loop {
             // The caller's limit counts the model turns of the whole task.
             if turns.has_begun() && Some(self.turns) == invocation.max_loop_iterations {

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agents::model::a2a::A2aAgent;
+use touchstone_agents::model::scripted::ScriptedModel;
+use touchstone_agents::model::scripted::script::Script;
+use touchstone_agents::ports::agent::{Dialogue, InvocationResult, UserTurns};
 use touchstone_agents::ports::model::*;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -156,6 +159,141 @@ async fn a_refusal_is_the_agents_own_failure() {
     let (_server, _, binding) = serve(vec![task("rejected", json!(null), said("no"))]).await;
     let trial = Trial::new(agent(&[], None));
     assert_eq!(failed(&trial.run(&binding).await), "refused");
+}
+
+/// A scripted conversation of two turns.
+async fn converse(binding: &ModelBinding) -> InvocationResult {
+    let turns = ["It is order 17.".to_owned()];
+    let dialogue = Dialogue {
+        files: &[],
+        messages: &[],
+        turns: UserTurns::Scripted(&turns),
+    };
+    Trial::new(agent(&[], None))
+        .converse(binding, dialogue)
+        .await
+}
+
+#[rstest]
+#[case::new_task(
+    task("completed", json!([{"parts": [text("Which order?")]}]), json!(null)),
+    json!({"contextId": "c", "referenceTaskIds": ["t-9"]})
+)]
+#[case::waiting_task(
+    task("input-required", json!(null), said("Which order?")),
+    json!({"contextId": "c", "taskId": "t-9"})
+)]
+#[case::message(
+    json!({"result": {"kind": "message", "role": "agent", "messageId": "m", "contextId": "c",
+        "parts": [text("Which order?")]}}),
+    json!({"contextId": "c"})
+)]
+#[case::waiting_task_alone(
+    json!({"result": {"kind": "task", "id": "t-9",
+        "status": {"state": "input-required", "message": said("Which order?")}}}),
+    json!({"taskId": "t-9"})
+)]
+#[tokio::test]
+async fn a_conversation_continues_where_the_agent_keeps_it(
+    #[case] first: Value,
+    #[case] ids: Value,
+) {
+    let done = json!([{"parts": [text("refunded")]}]);
+    let (_server, bodies, binding) = serve(vec![first, task("completed", done, json!(null))]).await;
+    assert_eq!(decided(&converse(&binding).await), &json!("refunded"));
+
+    let bodies = bodies.lock().unwrap();
+    let messages: Vec<&Value> = bodies.iter().map(|it| &it["params"]["message"]).collect();
+    assert_eq!(messages.len(), 2);
+    let ids_of = |message: &Value| {
+        let mut ids = message.clone();
+        let members = ids.as_object_mut().unwrap();
+        for known in ["kind", "role", "messageId", "parts"] {
+            members.remove(known).unwrap();
+        }
+        ids
+    };
+    assert_eq!(ids_of(messages[0]), json!({}));
+    assert_eq!(ids_of(messages[1]), ids);
+    // The agent knows what was said before.
+    assert_eq!(messages[1]["parts"], json!([text("It is order 17.")]));
+    assert_ne!(messages[0]["messageId"], messages[1]["messageId"]);
+}
+
+#[rstest]
+#[case::no_context(json!({"result": said("Which order?")}), json!({"result": said("x")}), "a2a_no_context", 1)]
+#[case::no_context_of_a_task(
+    json!({"result": {"kind": "task", "id": "t-9", "artifacts": [{"parts": [text("x")]}],
+        "status": {"state": "completed"}}}),
+    json!({"result": said("x")}), "a2a_no_context", 1)]
+#[case::other_context(
+    task("completed", json!([{"parts": [text("x")]}]), json!(null)),
+    json!({"result": {"kind": "message", "contextId": "other", "parts": [text("Which order?")]}}),
+    "a2a_other_context", 2)]
+#[tokio::test]
+async fn a_conversation_that_the_agent_does_not_keep_is_unjudged(
+    #[case] first: Value,
+    #[case] second: Value,
+    #[case] reason: &str,
+    #[case] asked: usize,
+) {
+    let (_server, bodies, binding) = serve(vec![first, second]).await;
+    assert_eq!(unjudged(&converse(&binding).await), reason);
+    assert_eq!(bodies.lock().unwrap().len(), asked);
+}
+
+#[tokio::test]
+async fn a_conversation_with_an_agent_that_streams_continues_in_its_context() {
+    let events = [
+        artifact("a", "Which order?", false),
+        status("completed", json!(null)),
+    ];
+    let (_server, bodies, binding) = streaming(&events, json!({})).await;
+    assert_eq!(decided(&converse(&binding).await), &json!("Which order?"));
+    assert_eq!(methods(&bodies), ["message/stream"; 2]);
+    let second = bodies.lock().unwrap()[1]["params"]["message"].clone();
+    assert_eq!(second["contextId"], json!("c"));
+    assert_eq!(second["referenceTaskIds"], json!(["t-9"]));
+}
+
+#[tokio::test]
+async fn a_simulated_user_talks_to_an_a2a_agent() {
+    let question = task("input-required", json!(null), said("Which order?"));
+    let done = json!([{"parts": [text("refunded")]}]);
+    let (_server, bodies, binding) =
+        serve(vec![question, task("completed", done, json!(null))]).await;
+    let says = |when: &str, reply: Value| json!({"when": {"contains": when}, "turns": [{"output": reply}]});
+    let script = json!({"rules": [
+        says("assistant: refunded", json!({"done": true, "message": ""})),
+        says("assistant: Which order?", json!({"done": false, "message": "Order 17."})),
+        says("write first", json!({"done": false, "message": "I want a refund."})),
+    ]});
+    let script = Script::parse(script.to_string().as_bytes()).unwrap();
+    let model = bound(ScriptedModel::new(script, info()));
+    let user = serde_json::from_value(json!({"goal": "A refund", "opens": true})).unwrap();
+    let dialogue = Dialogue {
+        files: &[],
+        messages: &[],
+        turns: UserTurns::Simulated {
+            user: &user,
+            model: &model,
+        },
+    };
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.converse(&binding, dialogue).await;
+    assert_eq!(decided(&result), &json!("refunded"));
+    let bodies = bodies.lock().unwrap();
+    let parts: Vec<&Value> = bodies
+        .iter()
+        .map(|it| &it["params"]["message"]["parts"])
+        .collect();
+    assert_eq!(
+        parts,
+        [
+            &json!([text("I want a refund.")]),
+            &json!([text("Order 17.")])
+        ]
+    );
 }
 
 /// An agent whose card says that it streams.

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use touchstone_agents::model::anthropic::AnthropicModel;
+use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::model::*;
+use touchstone_agents::rules::attachment::Attachment;
+use touchstone_kit::media_type::MediaType;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
@@ -162,4 +165,40 @@ async fn a_refusal_counts_as_agent_failure_and_max_tokens_is_always_sent() {
     trial.max_tokens = None;
     assert_eq!(failed(&trial.run(&binding).await), "refused");
     assert_eq!(bodies.lock().unwrap()[0]["max_tokens"], json!(4096));
+}
+
+#[tokio::test]
+async fn files_are_sent_with_the_input_and_stay_in_the_conversation() {
+    let (_server, bodies, binding) = serve(|n, _| says(&format!("answer {n}"))).await;
+    let files = [
+        Attachment::new("evals/files/scan.png", MediaType::Png, b"a"),
+        Attachment::new("evals/files/invoice.pdf", MediaType::Pdf, b"b"),
+    ];
+    let turns = ["And the total?".to_owned()];
+    let dialogue = Dialogue {
+        files: &files,
+        messages: &[],
+        turns: UserTurns::Scripted(&turns),
+    };
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.converse(&binding, dialogue).await;
+    assert_eq!(decided(&result), &json!("answer 2"));
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies.len(), 2);
+    for body in bodies.iter() {
+        let messages = body["messages"].as_array().unwrap();
+        let first = messages.iter().find(|it| it["role"] == "user").unwrap();
+        assert_eq!(
+            first["content"],
+            json!([
+                {"type": "image", "source": {
+                    "type": "base64", "media_type": "image/png", "data": "YQ=="}},
+                {"type": "document", "source": {
+                    "type": "base64", "media_type": "application/pdf", "data": "Yg=="}},
+                {"type": "text", "text": "{\"q\":\"canary-input\"}"},
+            ])
+        );
+    }
+    let attached = trial.recorder.payloads("touchstone.task.attached");
+    assert_eq!(attached[0]["files"][1]["mediaType"], "application/pdf");
 }

@@ -7,9 +7,12 @@ use std::time::Duration;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agents::model::openai::OpenAiModel;
+use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::model::*;
+use touchstone_agents::rules::attachment::Attachment;
 use touchstone_agents::rules::{Message, ModelRequest, Rejection, TaskHint};
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::media_type::MediaType;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
@@ -114,6 +117,7 @@ async fn ask(model: &OpenAiModel) -> Result<touchstone_agents::rules::ModelReply
             turn: 0,
         }),
         activity: None,
+        thread: None,
     };
     model.complete(&request).await
 }
@@ -496,4 +500,40 @@ async fn neither_key_nor_prompt_nor_answer_is_in_any_error() {
     for text in seen {
         assert!(!text.contains("canary"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn files_are_sent_with_the_input_and_stay_in_the_conversation() {
+    let (server, bodies) = serve(|n, _| ok(answer(&format!("answer {n}")))).await;
+    let binding = binding(&base(&server));
+    let files = [
+        Attachment::new("evals/files/scan.png", MediaType::Png, b"a"),
+        Attachment::new("evals/files/invoice.pdf", MediaType::Pdf, b"b"),
+    ];
+    let turns = ["And the total?".to_owned()];
+    let dialogue = Dialogue {
+        files: &files,
+        messages: &[],
+        turns: UserTurns::Scripted(&turns),
+    };
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.converse(&binding, dialogue).await;
+    assert_eq!(decided(&result), &json!("answer 2"));
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies.len(), 2);
+    for body in bodies.iter() {
+        let messages = body["messages"].as_array().unwrap();
+        let first = messages.iter().find(|it| it["role"] == "user").unwrap();
+        assert_eq!(
+            first["content"],
+            json!([
+                {"type": "text", "text": "{\"q\":\"canary-input\"}"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,YQ=="}},
+                {"type": "file", "file": {
+                    "filename": "invoice.pdf", "file_data": "data:application/pdf;base64,Yg=="}},
+            ])
+        );
+    }
+    let attached = trial.recorder.payloads("touchstone.task.attached");
+    assert_eq!(attached[0]["files"][1]["mediaType"], "application/pdf");
 }

@@ -202,6 +202,23 @@ impl Trial {
     }
 
     pub async fn run(&self, binding: &ModelBinding) -> InvocationResult {
+        self.invoke(binding, None).await
+    }
+
+    /// Runs the task with these files and turns of its user.
+    pub async fn converse(
+        &self,
+        binding: &ModelBinding,
+        dialogue: Dialogue<'_>,
+    ) -> InvocationResult {
+        self.invoke(binding, Some(dialogue)).await
+    }
+
+    async fn invoke(
+        &self,
+        binding: &ModelBinding,
+        dialogue: Option<Dialogue<'_>>,
+    ) -> InvocationResult {
         let task = TaskId::from("task-1");
         let (tenant, run) = (TenantId::from("acme"), RunId::from("run_1"));
         let invocation = Invocation {
@@ -213,7 +230,7 @@ impl Trial {
             agent_channel: None,
             model: binding,
             input: &self.input,
-            dialogue: None,
+            dialogue,
             fixtures: Some(&self.fixtures),
             live: self.live.as_deref(),
             temperature: Some(0.0),

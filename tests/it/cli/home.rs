@@ -75,6 +75,14 @@ impl Home {
         home
     }
 
+    /// With the folder of a new pack, `my-agent`.
+    pub fn with_folder() -> Self {
+        let home = Self::empty();
+        let made = home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        home
+    }
+
     /// With the demo's pack.
     pub fn with_pack() -> Self {
         Self::with_signed(&Release::Present.files())

@@ -239,7 +239,7 @@ fn attachments_of(request: &ModelRequest<'_>) -> Vec<Value> {
     with_content.collect()
 }
 
-/// What the user said last: the task's input, or a later message of a conversation.
+/// The last message of the user: the task's input, or a later message of a conversation.
 fn newest_message<'a>(task: TaskHint<'a>, request: &ModelRequest<'_>) -> Cow<'a, Value> {
     let said = request.messages.iter().rev().find_map(|it| match it {
         Message::User(text) | Message::UserWithFiles { text, .. } => Some(Value::from(&**text)),

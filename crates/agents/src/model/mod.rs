@@ -172,7 +172,7 @@ pub struct ModelCatalog {
     external: Option<Arc<ExternalAgents>>,
 }
 
-/// What the endpoints of a configuration are set up with.
+/// The settings that all endpoints of a configuration share.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The environment variables, which hold API keys.
@@ -182,7 +182,7 @@ pub struct Setup<'a> {
     pub prices: &'a [PriceEntry],
     /// The embedding model.
     pub embeddings: Option<&'a ModelConfig>,
-    /// What plays simulated users.
+    /// The model that plays simulated users.
     pub user: Option<&'a ModelConfig>,
 }
 

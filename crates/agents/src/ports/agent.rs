@@ -40,7 +40,7 @@ pub struct Invocation<'a> {
     pub agent_channel: Option<&'a str>,
     pub model: &'a ModelBinding,
     pub input: &'a Value,
-    /// What the user says beside the input.
+    /// The user's messages and files beside the input.
     pub dialogue: Option<Dialogue<'a>>,
     /// Recorded results of tools and memory.
     pub fixtures: Option<&'a Fixtures>,
@@ -55,7 +55,7 @@ pub struct Invocation<'a> {
     pub node_id: &'a TaskId,
 }
 
-/// What the user of a task says and sends beside its input.
+/// The messages and files of a task's user beside the input.
 #[derive(Clone, Copy)]
 pub struct Dialogue<'a> {
     /// Sent with the input.
@@ -65,14 +65,14 @@ pub struct Dialogue<'a> {
     pub turns: UserTurns<'a>,
 }
 
-/// What the user says after the agent's answers.
+/// The user's messages after the agent's answers.
 #[derive(Clone, Copy)]
 pub enum UserTurns<'a> {
     /// Nothing: the first answer is the last one.
     None,
     /// These messages, one after each answer.
     Scripted(&'a [String]),
-    /// What a model says.
+    /// Messages that a model writes.
     Simulated {
         user: &'a SimulatedUser,
         model: &'a ModelBinding,

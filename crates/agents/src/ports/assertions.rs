@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What the program is asked about one assertion.
+/// A question about one assertion.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionQuestion<'a> {
@@ -36,7 +36,6 @@ pub struct AskedToolCall<'a> {
     pub arguments: Option<&'a Value>,
 }
 
-/// What the program answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionAnswer {
     pub pass: bool,

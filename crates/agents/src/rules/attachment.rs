@@ -57,7 +57,7 @@ impl Attachment {
         }
     }
 
-    /// What identifies it, without its content.
+    /// Its identity without its content: name, media type, digest and size.
     pub fn reference(&self) -> Value {
         json!({
             "name": &*self.name, "mediaType": self.media_type, "sha256": &*self.sha256, "sizeBytes": self.size,
@@ -72,6 +72,15 @@ impl fmt::Debug for Attachment {
             .field("media_type", &self.media_type)
             .finish_non_exhaustive()
     }
+}
+
+/// An image and a document, for tests of wire formats.
+#[cfg(test)]
+pub fn examples() -> [Attachment; 2] {
+    [
+        Attachment::new("evals/files/a.png", MediaType::Png, b"a"),
+        Attachment::new("evals/files/b.pdf", MediaType::Pdf, b"b"),
+    ]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a user says to an agent beside the input of a task: messages before it, and a script or a
+//! The messages of a user beside the input of a task: those before it, and a script or a
 //! simulated user after it.
 
 use serde::{Deserialize, Serialize};
@@ -41,15 +41,18 @@ impl MessageRole {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SimulatedUser {
-    /// What the user wants to reach, and all facts that the user knows.
+    /// The user's aim, and all facts that the user knows.
     pub goal: String,
     /// Who the user is and how the user writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
+    /// Whether the user writes the first message. The input is not sent then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens: bool,
     /// When the user ends the conversation; when the goal is reached if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Most replies of the user, 1..=[`MAX_REPLIES`]; the input is none of them.
+    /// Most replies of the user, 1..=[`MAX_REPLIES`]; the first message is not counted.
     #[serde(default = "default_replies")]
     pub max_turns: u32,
     /// Most that the user's model may cost for one task.

@@ -55,7 +55,7 @@ pub struct TaskHint<'a> {
 }
 
 /// One request to a model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ModelRequest<'a> {
     pub messages: Vec<Message>,
     /// Offered tools by their full names, `<scope>:<tool-id>`; adapters map them to names that the
@@ -73,6 +73,19 @@ pub struct ModelRequest<'a> {
     /// The activity id of this call ([`Activity`](super::activity::Activity)), the
     /// same for every attempt.
     pub activity: Option<String>,
+    /// The place of the conversation at a remote agent; `None` if this is the only message of the
+    /// user.
+    pub thread: Option<RemoteThread>,
+}
+
+/// A conversation that a remote agent keeps, by the ids that the agent gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteThread {
+    pub context_id: Option<String>,
+    /// The task that waits for the user.
+    pub waiting_task: Option<String>,
+    /// The task that the user's next message is about.
+    pub ended_task: Option<String>,
 }
 
 /// The schema that an answer must satisfy.
@@ -171,4 +184,6 @@ pub struct ModelReply {
     pub truncated: bool,
     /// Whether an earlier call got the answer, so that it costs nothing.
     pub from_cache: bool,
+    /// Where a remote agent keeps the conversation.
+    pub thread: Option<RemoteThread>,
 }

@@ -6,21 +6,25 @@ use serde_json::Value;
 
 use touchstone_kit::media_type::MediaType;
 
+/// `touchstone.user.opens`: a simulated user is asked for the first message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserOpens {}
+
 /// `touchstone.turn.answered`: the agent's answer to one message of the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnAnswered {
-    /// From 1, which answers the task's input.
+    /// From 1, which answers the task's input, or the first message of a user who opens.
     pub turn: u32,
     /// The agent's output.
     pub answer: Value,
 }
 
-/// `touchstone.user.said`: what the user says next, by a script or by a simulated user.
+/// `touchstone.user.said`: the next message of the user, from a script or a simulated user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserSaid {
-    /// The turn that begins with it, from 2.
+    /// The turn that begins with it: from 2, or 1 if the user opens.
     pub turn: u32,
     pub text: String,
 }

@@ -34,7 +34,7 @@ pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
     DeploymentStateChanged,
 };
-pub use dialogue::{AttachedFile, TaskAttached, TurnAnswered, UserSaid, UserStopped};
+pub use dialogue::{AttachedFile, TaskAttached, TurnAnswered, UserOpens, UserSaid, UserStopped};
 pub use eval::{
     AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, EvalCompleted,
     EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, JudgeVote, TaskFailed, TaskJudged,
@@ -193,7 +193,9 @@ events! {
     TaskAttached(TaskAttached) = "touchstone.task.attached";
     /// The agent answered one message of the user.
     TurnAnswered(TurnAnswered) = "touchstone.turn.answered";
-    /// The user says more after an answer.
+    /// A simulated user is asked for the first message.
+    UserOpens(UserOpens) = "touchstone.user.opens";
+    /// The user says more after an answer, or opens the conversation.
     UserSaid(UserSaid) = "touchstone.user.said";
     /// A simulated user ended the conversation.
     UserStopped(UserStopped) = "touchstone.user.stopped";

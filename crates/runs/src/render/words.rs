@@ -216,6 +216,12 @@ pub fn in_words(label: &str) -> String {
         return format!("simulated user: {}", in_words(label));
     }
     let text = match label {
+        "a2a_no_context" => {
+            "the agent's answer has no contextId, so the conversation cannot continue"
+        }
+        "a2a_other_context" => {
+            "the agent answered with another contextId, so it forgot the conversation"
+        }
         "connect" => "endpoint unreachable",
         "dns" => "endpoint's host name not found",
         "tls" => "TLS connection to the endpoint failed",

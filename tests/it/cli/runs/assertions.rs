@@ -107,9 +107,7 @@ fn a_signed_pack_scores_its_tasks_by_the_assertions_of_its_scoring_document() {
 
 #[test]
 fn runs_with_other_scoring_documents_are_compared_only_where_the_assertions_are_the_same() {
-    let home = Home::empty();
-    let made = home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    let home = Home::with_folder();
     home.model(&json!([
         {"when": {"taskId": "double-charge"}, "turns": [{"output": {"label": "billing"}}]},
         {"when": {"taskId": "login-error"}, "turns": [{"output": {"label": "technical"}}]},
@@ -251,8 +249,7 @@ fn a_scoring_document_is_imported_with_its_suite_and_belongs_to_its_version() {
 
 #[test]
 fn a_scoring_document_without_its_suite_is_an_error_of_the_pack() {
-    let home = Home::empty();
-    home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
+    let home = Home::with_folder();
     let document = scoring("vendor.acme.evals.ticket-labels", &json!({}));
     std::fs::write(
         home.path("my-agent/evals/labels.scoring.json"),

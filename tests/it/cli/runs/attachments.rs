@@ -4,17 +4,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use touchstone_kit::hex::hex;
 
+use super::support::described;
 use crate::cli::home::{Done, Home};
-use crate::support::{asyncapi, openapi};
 
 const FILE: &[u8] = b"%PDF-1.7 invoice 4711";
 const SUITE_ID: &str = "vendor.acme.evals.ticket-labels";
 
 /// A pack folder whose task `double-charge` has the file, with this digest.
 fn home_with(sha256: &str) -> Home {
-    let home = Home::empty();
-    let made = home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    let home = Home::with_folder();
     std::fs::create_dir(home.path("my-agent/evals/files")).unwrap();
     std::fs::write(home.path("my-agent/evals/files/invoice.pdf"), FILE).unwrap();
     let document = json!({"scoringVersion": 1, "suiteId": SUITE_ID, "tasks": {"double-charge": {"attachments": [
@@ -64,22 +62,10 @@ for line in sys.stdin:
         &digest()[..12]
     );
     assert!(shown.stdout.contains(&line), "{}", shown.stdout);
-    let details = ["--json", "run", "show", &run, "--task", "double-charge"];
-    openapi::check_component("TaskDetails", &home.run(&details).document());
-    let events = home.run(&["--json", "run", "events", &run]);
-    for line in events.stdout.lines() {
-        asyncapi::check_event(&serde_json::from_str(line).unwrap());
-    }
-    assert!(
-        events.stdout.contains("touchstone.task.attached"),
-        "{}",
-        events.stdout
-    );
-    assert!(events.stdout.contains(&digest()), "{}", events.stdout);
-    assert!(
-        !events.stdout.contains("JVBERi"),
-        "the content is not in the log"
-    );
+    let (_, events) = described(&home, &run, "double-charge");
+    assert!(events.contains("touchstone.task.attached"), "{}", events);
+    assert!(events.contains(&digest()), "{}", events);
+    assert!(!events.contains("JVBERi"), "the content is not in the log");
 }
 
 #[test]

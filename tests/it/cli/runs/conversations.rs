@@ -2,17 +2,15 @@
 
 use serde_json::{Value, json};
 
+use super::support::described;
 use crate::cli::home::{Done, Home};
-use crate::support::{asyncapi, openapi};
 
 const SUITE_ID: &str = "vendor.acme.evals.refunds";
 const AGENT_PROMPT: &str = "You handle refunds.";
 
 /// A pack folder with one task, whose entry in the scoring document is given.
 fn home_with(entry: &Value) -> Home {
-    let home = Home::empty();
-    let made = home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    let home = Home::with_folder();
     std::fs::write(home.path("my-agent/prompts/agent.md"), AGENT_PROMPT).unwrap();
     let suite = json!({
         "suiteId": SUITE_ID, "version": "0.1.0", "modes": ["golden", "adversarial"],
@@ -63,9 +61,9 @@ fn eval(home: &Home, more: &[&str]) -> Done {
     home.run(&[&arguments[..], more].concat())
 }
 
+/// The details of the task, checked with the run's events.
 fn task(home: &Home, run: &str) -> Value {
-    home.run(&["--json", "run", "show", run, "--task", "refund"])
-        .document()
+    described(home, run, "refund").0
 }
 
 fn labels(labels: &[&str]) -> Value {
@@ -86,15 +84,6 @@ fn steps(details: &Value) -> Vec<String> {
             None => it["step"].as_str().unwrap().to_owned(),
         })
         .collect()
-}
-
-/// Checks the events of a run and the details of its task against the API documents.
-fn check_described(home: &Home, run: &str, details: &Value) {
-    openapi::check_component("TaskDetails", details);
-    let events = home.run(&["--json", "run", "events", run]);
-    for line in events.stdout.lines() {
-        asyncapi::check_event(&serde_json::from_str(line).unwrap());
-    }
 }
 
 #[test]
@@ -141,7 +130,6 @@ fn a_scripted_conversation_is_held_recorded_and_checked_turn_by_turn() {
         .map(|it| it["holds"].as_bool().unwrap())
         .collect();
     assert_eq!(holds, [true; 4]);
-    check_described(&home, &run, &details);
     // Reports have no content.
     assert!(!report.to_string().contains("order 17"));
     let shown = home.run(&["run", "show", &run, "--task", "refund"]);
@@ -222,12 +210,69 @@ fn a_simulated_user_talks_until_it_stops_and_its_cost_is_shown() {
         "{}",
         card.stdout
     );
-    check_described(&home, &run, &details);
     // A replay computes the same from the recorded facts, without any model.
     home.model(&json!([]));
     let replay = home.run(&["--json", "run", "fork", &run]).document();
     let diff = home.run(&["run", "diff", &run, &home.run_of(&replay)]);
     assert_eq!(diff.code, 0, "{}", diff.stdout);
+}
+
+#[test]
+fn a_simulated_user_who_opens_is_asked_before_the_agent() {
+    let home = home_with(&json!({
+        "conversation": {"user": {"goal": "Get a refund for order 17.", "opens": true}},
+        "assertions": [
+            {"type": "json-pointer", "pointer": "/label", "operator": "equals", "value": "billing"},
+            {"type": "starts-with", "value": "user: Hello there.", "on": "transcript"},
+            {"type": "contains", "value": "money back", "on": "transcript", "not": true},
+        ],
+    }));
+    // The agent never sees the input of the suite.
+    home.model(&json!([
+        {"when": {"contains": "money back"}, "turns": [{"output": {"label": "other"}}]},
+        {"when": {"contains": "Hello there."}, "turns": [{"output": {"label": "billing"}}]},
+    ]));
+    user(
+        &home,
+        &json!([
+            {"when": {"contains": "billing"}, "turns": [{"output": {"done": true, "message": "refund promised"}}]},
+            {"turns": [{"output": {"done": false, "message": "Hello there."}}]},
+        ]),
+    );
+    let done = eval(&home, &[]);
+    let report = done.document();
+    assert_eq!(done.code, 0, "{} {}", done.stdout, done.stderr);
+    let run = home.run_of(&report);
+    let details = task(&home, &run);
+    assert_eq!(
+        steps(&details),
+        [
+            "started",
+            "modelCalled",
+            "userSaid 1",
+            "modelCalled",
+            "turnAnswered 1",
+            "modelCalled",
+            "userStopped",
+        ]
+    );
+    let entries = details["transcript"].as_array().unwrap();
+    let by_user = entries.iter().filter(|it| it["byUser"] == json!(true));
+    assert_eq!(by_user.count(), 2);
+}
+
+#[test]
+fn a_simulated_user_who_stops_before_the_first_message_leaves_the_task_unjudged() {
+    let home = home_with(&json!({"conversation": {"user": {"goal": "g", "opens": true}}}));
+    home.model(&labels(&["billing"]));
+    user(
+        &home,
+        &json!([{"turns": [{"output": {"done": true, "message": "bye"}}]}]),
+    );
+    let report = eval(&home, &[]).document();
+    assert_eq!(report["tasks"][0]["reason"], json!("user_malformed"));
+    let (cost, of_user) = (&report["summary"]["totalCostUsd"], &report["userCostUsd"]);
+    assert!(of_user.as_f64() > Some(0.0) && of_user == cost, "{report}");
 }
 
 #[test]

@@ -1,94 +1,47 @@
 //! Assertions that an embedding model or a command of the operator decides.
 
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
-use touchstone::demo::pack::Release;
 use wiremock::matchers::{method, path};
-use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+use wiremock::{Mock, Request, ResponseTemplate};
 
-use crate::cli::home::{Done, Home, right_answers};
-
-const SCORING: &str = "evals/support-triage.scoring.json";
-
-/// The demo's pack with these assertions for one of its tasks, signed and installed.
-fn home_with(assertions: &Value) -> Home {
-    let document = json!({
-        "scoringVersion": 1, "suiteId": "vendor.touchstone-demo.evals.support-triage",
-        "tasks": {"charged-twice": {"assertions": assertions}},
-    });
-    let mut files = Release::Present.files();
-    files.insert(SCORING.to_owned(), document.to_string().into_bytes());
-    let home = Home::with_signed(&files);
-    home.model(&json!(right_answers()));
-    home
-}
-
-fn eval(home: &Home, more: &[&str]) -> Done {
-    let options = ["--json", "--task", "charged-twice", "--lenient"];
-    home.eval(&[&options, more].concat())
-}
-
-fn task<'a>(report: &'a Value, id: &str) -> &'a Value {
-    let tasks = report["tasks"].as_array().unwrap();
-    tasks.iter().find(|task| task["taskId"] == id).unwrap()
-}
+use super::support::{ModelServer, eval, home_with, task};
 
 /// An embedding model: texts about a queue point in one direction, all others in another.
-struct Embedder {
-    runtime: Runtime,
-    server: MockServer,
+fn embedder() -> ModelServer {
+    let answer = |request: &Request| {
+        let body: Value = request.body_json().unwrap();
+        let texts = body["input"].as_array().unwrap();
+        let vector = |text: &Value| match text.as_str().unwrap().contains("queue") {
+            true => json!([1.0, 0.0]),
+            false => json!([0.6, 0.8]),
+        };
+        let data: Vec<Value> = texts
+            .iter()
+            .enumerate()
+            .map(|(index, text)| json!({"index": index, "embedding": vector(text)}))
+            .collect();
+        ResponseTemplate::new(200).set_body_json(json!({
+            "data": data, "usage": {"prompt_tokens": 100, "total_tokens": 100},
+        }))
+    };
+    let posted = Mock::given(method("POST")).and(path("/v1/embeddings"));
+    ModelServer::new(posted.respond_with(answer))
 }
 
-impl Embedder {
-    fn new() -> Self {
-        let runtime = Runtime::new().unwrap();
-        let server = runtime.block_on(async {
-            let server = MockServer::start().await;
-            Mock::given(method("POST"))
-                .and(path("/v1/embeddings"))
-                .respond_with(|request: &Request| {
-                    let body: Value = request.body_json().unwrap();
-                    let texts = body["input"].as_array().unwrap();
-                    let vector = |text: &Value| match text.as_str().unwrap().contains("queue") {
-                        true => json!([1.0, 0.0]),
-                        false => json!([0.6, 0.8]),
-                    };
-                    let data: Vec<Value> = texts
-                        .iter()
-                        .enumerate()
-                        .map(|(index, text)| json!({"index": index, "embedding": vector(text)}))
-                        .collect();
-                    ResponseTemplate::new(200).set_body_json(json!({
-                        "data": data, "usage": {"prompt_tokens": 100, "total_tokens": 100},
-                    }))
-                })
-                .mount(&server)
-                .await;
-            server
-        });
-        Self { runtime, server }
-    }
-
-    fn options(&self) -> [String; 4] {
-        let url = format!("{}/v1", self.server.uri());
-        ["--embeddings-url", &url, "--embeddings-model", "embed-1"].map(str::to_owned)
-    }
-
-    fn calls(&self) -> usize {
-        let requests = self.runtime.block_on(self.server.received_requests());
-        requests.unwrap().len()
-    }
+fn options(embedder: &ModelServer) -> [String; 4] {
+    let url = embedder.url();
+    ["--embeddings-url", &url, "--embeddings-model", "embed-1"].map(str::to_owned)
 }
 
 #[test]
 fn an_embedding_model_decides_similarity_and_its_cost_counts() {
-    let embedder = Embedder::new();
+    let embedder = embedder();
     let home = home_with(&json!([
         {"type": "similar", "value": "the queue of billing", "metric": "meaning"},
         {"type": "similar", "anyOf": ["a greeting", "another one"], "not": true},
         {"type": "similar", "value": "a greeting", "min": 0.5},
     ]));
-    let options = embedder.options();
+    let options = options(&embedder);
     let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
     options.extend(["--embeddings-price", "1000"]);
     let report = eval(&home, &options).document();
@@ -125,22 +78,10 @@ fn without_an_embedding_model_the_run_is_refused_with_a_remedy() {
 
 #[test]
 fn an_embedding_model_that_fails_leaves_the_task_unjudged() {
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(async {
-        let server = MockServer::start().await;
-        let answer = ResponseTemplate::new(200).set_body_json(json!({"data": []}));
-        Mock::given(method("POST"))
-            .respond_with(answer)
-            .mount(&server)
-            .await;
-        server
-    });
+    let answer = ResponseTemplate::new(200).set_body_json(json!({"data": []}));
+    let server = ModelServer::new(Mock::given(method("POST")).respond_with(answer));
     let home = home_with(&json!([{"type": "similar", "value": "x"}]));
-    let url = format!("{}/v1", server.uri());
-    let done = eval(
-        &home,
-        &["--embeddings-url", &url, "--embeddings-model", "embed-1"],
-    );
+    let done = eval(&home, &options(&server).each_ref().map(String::as_str));
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert_eq!(
         task(&done.document(), "charged-twice")["reason"],

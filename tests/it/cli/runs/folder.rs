@@ -18,13 +18,6 @@ fn write_agent(home: &Home, answer: &str) {
     std::fs::write(home.path("agent.py"), program).unwrap();
 }
 
-fn home_with_folder() -> Home {
-    let home = Home::empty();
-    let made = home.run(&["pack", "init", "my-agent", "--name", "vendor.acme.my-agent"]);
-    assert_eq!(made.code, 0, "{}", made.stderr);
-    home
-}
-
 fn eval(home: &Home, more: &[&str]) -> Done {
     let command = ["--json", "eval", "my-agent", "--lenient", "--agent-command"];
     home.run(&[&command[..], &["python3 agent.py"], more].concat())
@@ -36,7 +29,7 @@ const RIGHT: &str =
 
 #[test]
 fn a_failed_task_of_a_folder_is_shown_fixed_and_evaluated_again() {
-    let home = home_with_folder();
+    let home = Home::with_folder();
     write_agent(&home, WRONG);
     let done = eval(&home, &[]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
@@ -80,7 +73,7 @@ fn a_failed_task_of_a_folder_is_shown_fixed_and_evaluated_again() {
 
 #[test]
 fn a_scorecard_in_a_pipe_has_no_task_content() {
-    let home = home_with_folder();
+    let home = Home::with_folder();
     write_agent(&home, WRONG);
     let run = home.run_of(&eval(&home, &[]).document());
     let shown = home.run(&["run", "show", &run]);
@@ -90,7 +83,7 @@ fn a_scorecard_in_a_pipe_has_no_task_content() {
 
 #[test]
 fn a_report_page_has_content_only_if_asked_and_compares_with_a_baseline() {
-    let home = home_with_folder();
+    let home = Home::with_folder();
     write_agent(&home, WRONG);
     let before = home.run_of(&eval(&home, &[]).document());
     write_agent(&home, RIGHT);
@@ -127,7 +120,7 @@ fn a_report_page_has_content_only_if_asked_and_compares_with_a_baseline() {
 
 #[test]
 fn a_changed_prompt_is_another_version_and_no_gate_accepts_either() {
-    let home = home_with_folder();
+    let home = Home::with_folder();
     write_agent(&home, RIGHT);
     let first = eval(&home, &[]).document();
     std::fs::write(home.path("my-agent/prompts/agent.md"), "Answer `other`.").unwrap();
@@ -145,7 +138,7 @@ fn a_changed_prompt_is_another_version_and_no_gate_accepts_either() {
 
 #[test]
 fn a_folder_that_is_no_pack_is_refused_with_its_file() {
-    let home = home_with_folder();
+    let home = Home::with_folder();
     std::fs::write(home.path("my-agent/evals/label.json"), "{").unwrap();
     let done = home.run(&["eval", "my-agent", "--agent-command", "true"]);
     assert_eq!(done.code, 2, "{}", done.stdout);
@@ -163,7 +156,7 @@ fn a_folder_that_is_no_pack_is_refused_with_its_file() {
 
 #[test]
 fn a_folder_is_evaluated_only_by_the_embedded_host() {
-    let home = home_with_folder();
+    let home = Home::with_folder();
     let done = home.run(&["--server", "http://127.0.0.1:9", "eval", "my-agent"]);
     assert_eq!(done.code, 2);
     assert!(

@@ -5,22 +5,8 @@ use touchstone::demo::pack::{AGENT, Release};
 use touchstone::kinds::KINDS;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 
+use super::support::{TASK, eval, home_with, task};
 use crate::cli::home::{Done, Home, right_answers};
-
-const SCORING: &str = "evals/support-triage.scoring.json";
-
-/// The demo's pack with these assertions for one of its tasks, signed and installed.
-fn home_with(assertions: &Value) -> Home {
-    let document = json!({
-        "scoringVersion": 1, "suiteId": "vendor.touchstone-demo.evals.support-triage",
-        "tasks": {"charged-twice": {"assertions": assertions}},
-    });
-    let mut files = Release::Present.files();
-    files.insert(SCORING.to_owned(), document.to_string().into_bytes());
-    let home = Home::with_signed(&files);
-    home.model(&json!(right_answers()));
-    home
-}
 
 /// Configures a judge that answers by these rules.
 fn judge(home: &Home, rules: &Value) {
@@ -58,7 +44,6 @@ fn settings_without_judges(home: &Home) -> String {
 }
 
 const SUITE: &str = "local.test.evals.judged@1.0.0";
-const TASK: &str = "charged-twice";
 
 /// A suite with one task of the demo and these assertions, imported.
 fn home_with_suite(assertions: &Value) -> Home {
@@ -94,16 +79,6 @@ fn home_with_suite(assertions: &Value) -> Home {
 fn eval_suite(home: &Home, more: &[&str]) -> Done {
     let options = ["--json", "eval", SUITE, "--agent", AGENT, "--lenient"];
     home.run(&[&options, more].concat())
-}
-
-fn eval(home: &Home, more: &[&str]) -> Done {
-    let options = ["--json", "--task", "charged-twice", "--lenient"];
-    home.eval(&[&options, more].concat())
-}
-
-fn task<'a>(report: &'a Value, id: &str) -> &'a Value {
-    let tasks = report["tasks"].as_array().unwrap();
-    tasks.iter().find(|task| task["taskId"] == id).unwrap()
 }
 
 #[test]
@@ -312,6 +287,46 @@ fn several_judges_decide_by_majority_and_the_report_shows_their_agreement() {
     judge(&home, &both);
     let alone = eval_suite(&home, &["--baseline", &run]);
     assert_eq!(alone.code, 2, "{}{}", alone.stdout, alone.stderr);
+}
+
+#[test]
+fn a_cassette_replays_every_judge() {
+    let home = home_with_suite(&json!([
+        {"type": "closed-question", "question": "Is it kind?", "not": true},
+        {"type": "closed-question", "question": "Is it clear?"},
+    ]));
+    let reply = |kind: bool| {
+        json!([
+            {"when": {"contains": "Is it kind?"}, "turns": [{"output": {"reason": "a", "yes": kind}}]},
+            {"turns": [{"output": {"reason": "b", "yes": true}}]},
+        ])
+    };
+    judge(&home, &reply(true));
+    second_judge(&home, &reply(false));
+    let recorded = eval_suite(&home, &["--record", "tape.jsonl"]);
+    assert_eq!(recorded.code, 0, "{}{}", recorded.stdout, recorded.stderr);
+    let recorded = recorded.document();
+    // No model answers any more.
+    home.model(&json!([]));
+    judge(&home, &json!([]));
+    second_judge(&home, &json!([]));
+    let replayed = eval_suite(&home, &["--replay", "tape.jsonl"]);
+    assert_eq!(replayed.code, 0, "{}{}", replayed.stdout, replayed.stderr);
+    let replayed = replayed.document();
+    for member in ["judge", "judgeAgreement", "judgeCostUsd"] {
+        assert!(!recorded[member].is_null(), "{member}: {recorded}");
+        assert_eq!(replayed[member], recorded[member], "{member}");
+    }
+    assert_eq!(
+        task(&replayed, TASK)["assertions"],
+        task(&recorded, TASK)["assertions"]
+    );
+    let votes = |report: &Value| {
+        let run = home.run_of(report);
+        let shown = home.run(&["run", "show", &run, "--task", TASK]).stdout;
+        shown.contains("judge 1: yes: a; judge 2: no: a")
+    };
+    assert!(votes(&recorded) && votes(&replayed));
 }
 
 #[test]

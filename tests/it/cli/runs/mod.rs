@@ -17,4 +17,5 @@ mod ownership;
 mod prices;
 mod storage;
 mod suites;
+mod support;
 mod webhooks;

@@ -1,10 +1,10 @@
 //! Prices of models, unknown costs, and cost limits that need a price.
 
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 use wiremock::matchers::method;
-use wiremock::{Mock, MockServer, ResponseTemplate};
+use wiremock::{Mock, ResponseTemplate};
 
+use super::support::ModelServer;
 use crate::cli::home::{Done, Home};
 
 const CASES: &str =
@@ -13,49 +13,28 @@ const CASES: &str =
 /// A prompt and cases, and a local endpoint that always answers `billing`.
 struct Desk {
     home: Home,
-    runtime: Runtime,
-    server: MockServer,
+    server: ModelServer,
 }
 
 impl Desk {
     fn new() -> Self {
-        let runtime = Runtime::new().unwrap();
-        let server = runtime.block_on(async {
-            let server = MockServer::start().await;
-            let answer = json!({
-                "choices": [{"index": 0, "finish_reason": "stop",
-                             "message": {"role": "assistant", "content": "billing"}}],
-                "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
-            });
-            Mock::given(method("POST"))
-                .respond_with(ResponseTemplate::new(200).set_body_json(answer))
-                .mount(&server)
-                .await;
-            server
+        let answer = json!({
+            "choices": [{"index": 0, "finish_reason": "stop",
+                         "message": {"role": "assistant", "content": "billing"}}],
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
         });
+        let answer = ResponseTemplate::new(200).set_body_json(answer);
+        let server = ModelServer::new(Mock::given(method("POST")).respond_with(answer));
         let home = Home::empty();
         std::fs::write(home.path("prompt.md"), "Answer with a label.").unwrap();
         std::fs::write(home.path("cases.csv"), CASES).unwrap();
-        Self {
-            home,
-            runtime,
-            server,
-        }
-    }
-
-    fn calls(&self) -> usize {
-        let requests = self.runtime.block_on(self.server.received_requests());
-        requests.unwrap().len()
-    }
-
-    fn host(&self) -> String {
-        self.server.address().to_string()
+        Self { home, server }
     }
 
     /// Evaluates the prompt on the endpoint as the model `gpt-4o-mini`, which has a list price
     /// elsewhere.
     fn eval(&self, more: &[&str]) -> Done {
-        let url = format!("{}/v1", self.server.uri());
+        let url = self.server.url();
         let command = [
             "eval",
             "--prompt",
@@ -142,14 +121,14 @@ fn a_price_of_the_configuration_applies_to_its_host_only() {
     };
     std::fs::write(desk.home.config(), entry("127.0.0.1:1")).unwrap();
     assert!(desk.report(&[])["summary"].get("totalCostUsd").is_none());
-    std::fs::write(desk.home.config(), entry(&desk.host())).unwrap();
+    std::fs::write(desk.home.config(), entry(&desk.server.host())).unwrap();
     let report = desk.report(&[]);
     assert_eq!(report["summary"]["totalCostUsd"], json!(0.004));
     assert_eq!(report["prices"]["model"]["asOf"], "2026-11-01");
     let listed = desk.home.run(&["model", "prices", "gpt-4o-mini"]).stdout;
     let first = listed.lines().next().unwrap();
     assert!(
-        first.contains(&desk.host()) && first.contains("2026-11-01"),
+        first.contains(&desk.server.host()) && first.contains("2026-11-01"),
         "{listed}"
     );
     assert!(listed.contains("api.openai.com"), "{listed}");
@@ -169,7 +148,7 @@ fn a_cost_limit_without_a_price_is_refused_before_any_call() {
     .unwrap();
     let said = refusal(&desk.eval(&[]));
     assert!(said.contains("max_cost_usd_per_suite"), "{said}");
-    assert_eq!(desk.calls(), 0);
+    assert_eq!(desk.server.calls(), 0);
     desk.report(&["--model-price", "0,0"]);
 }
 
@@ -198,7 +177,7 @@ fn a_command_has_a_price_only_if_one_is_given() {
 #[test]
 fn variants_of_unknown_cost_are_not_on_the_front_of_a_matrix() {
     let desk = Desk::new();
-    let url = format!("{}/v1", desk.server.uri());
+    let url = desk.server.url();
     let command = [
         "--json",
         "matrix",

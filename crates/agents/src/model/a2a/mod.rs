@@ -6,6 +6,10 @@
 //! stream ends early, is polled until it ends, within the attempt's time. The message id is the
 //! call's effect id, the same for every attempt, so that an agent can recognize a repetition. A
 //! task that is no longer awaited is cancelled (`tasks/cancel`), if its id is already known.
+//!
+//! The agent keeps a conversation under the `contextId` of its first answer, so a later turn sends
+//! only the user's newest message with this id: to the task, if it waits for input, and otherwise as
+//! a new task that refers to the last one.
 
 pub mod card;
 pub mod wire;
@@ -24,7 +28,7 @@ use crate::model::endpoint::dialect::described;
 use crate::model::endpoint::sse::documents;
 use crate::model::endpoint::{Access, Error, Remote, StreamAnswer, bearer, json_of};
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
-use crate::rules::{Message, ModelReply, ModelRequest};
+use crate::rules::{Message, ModelReply, ModelRequest, RemoteThread};
 use touchstone_host::net;
 
 /// Delay before the first poll.
@@ -33,6 +37,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Maximum bytes of a stream that are read.
 const LARGEST: u64 = 8 << 20;
+/// The reason of a turn that cannot be sent, because the last answer named no context.
+const NO_CONTEXT: &str = "a2a_no_context";
+/// The reason of an answer in another context: the agent does not know the earlier turns.
+const OTHER_CONTEXT: &str = "a2a_other_context";
 
 #[derive(Debug)]
 pub struct A2aAgent {
@@ -130,13 +138,19 @@ impl A2aAgent {
         known: &mut RunningTask,
     ) -> Result<ModelReply, ModelError> {
         let activity = request.activity.as_deref();
+        let newest = newest(request);
+        let mut message = json!({
+            "kind": "message",
+            "role": "user",
+            "messageId": activity.unwrap_or("message"),
+            "parts": parts(request, newest),
+        });
+        if newest > 0 {
+            let thread = request.thread.clone().unwrap_or_default();
+            continue_thread(&mut message, thread)?;
+        }
         let params = json!({
-            "message": {
-                "kind": "message",
-                "role": "user",
-                "messageId": activity.unwrap_or("message"),
-                "parts": parts(request),
-            },
+            "message": message,
             "configuration": {
                 "blocking": true,
                 "acceptedOutputModes": ["application/json", "text/plain"],
@@ -149,7 +163,7 @@ impl A2aAgent {
         let mut wait = FIRST_WAIT;
         loop {
             match progress {
-                Progress::Ended(reply) => return Ok(reply),
+                Progress::Ended(reply) => return in_thread(reply, request),
                 Progress::Working { task } => {
                     known.task = Some(task.clone());
                     tokio::time::sleep(wait).await;
@@ -218,10 +232,51 @@ fn body(method: &str, params: Value) -> Result<Vec<u8>, ModelError> {
         .map_err(|_| ModelError::unavailable("request_not_serialisable", false))
 }
 
-/// The message parts for the agent. The first message is the pack's prompt, which is left out
-/// because the agent has its own.
-fn parts(request: &ModelRequest<'_>) -> Vec<Value> {
-    let told = request.messages.iter().enumerate();
+/// The index of the first message that the agent does not know yet.
+fn newest(request: &ModelRequest<'_>) -> usize {
+    let is_answer = |message: &Message| matches!(message, Message::Assistant { .. });
+    let last_answer = request.messages.iter().rposition(is_answer);
+    last_answer.map_or(0, |at| at + 1)
+}
+
+/// Adds the ids that continue a conversation.
+fn continue_thread(message: &mut Value, thread: RemoteThread) -> Result<(), ModelError> {
+    if thread.context_id.is_none() && thread.waiting_task.is_none() {
+        return Err(ModelError::unavailable(NO_CONTEXT, false));
+    }
+    if let Some(id) = thread.context_id {
+        message["contextId"] = Value::from(id);
+    }
+    if let Some(id) = thread.waiting_task {
+        message["taskId"] = Value::from(id);
+    }
+    if let Some(id) = thread.ended_task {
+        message["referenceTaskIds"] = json!([id]);
+    }
+    Ok(())
+}
+
+/// The reply, unless the agent gave it in another context than the conversation's. An agent may
+/// leave out the id of a known context.
+fn in_thread(mut reply: ModelReply, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+    let known = request.thread.as_ref();
+    let Some(known) = known.and_then(|thread| thread.context_id.as_ref()) else {
+        return Ok(reply);
+    };
+    let thread = reply.thread.get_or_insert_default();
+    match &thread.context_id {
+        Some(id) if id != known => Err(ModelError::unavailable(OTHER_CONTEXT, false)),
+        _ => {
+            thread.context_id = Some(known.clone());
+            Ok(reply)
+        }
+    }
+}
+
+/// The message parts for the agent, from the `newest` message on. The first message is the pack's
+/// prompt, which is left out because the agent has its own.
+fn parts(request: &ModelRequest<'_>, newest: usize) -> Vec<Value> {
+    let told = request.messages.iter().enumerate().skip(newest);
     let texts = told.filter_map(|(n, message)| match message {
         Message::System(text) if n > 0 => Some(text.to_string()),
         Message::User(text) | Message::UserWithFiles { text, .. } => Some(text.to_string()),
@@ -230,7 +285,8 @@ fn parts(request: &ModelRequest<'_>) -> Vec<Value> {
     let texts = texts
         .chain(request.response_schema.map(described))
         .map(|text| json!({"kind": "text", "text": text}));
-    let files = request.messages.iter().filter_map(|message| match message {
+    let files = request.messages.iter().skip(newest);
+    let files = files.filter_map(|message| match message {
         Message::UserWithFiles { files, .. } => Some(files),
         _ => None,
     });

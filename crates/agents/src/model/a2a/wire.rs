@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::model::wire::reported;
 use crate::ports::model::ModelError;
-use crate::rules::ModelReply;
+use crate::rules::{ModelReply, RemoteThread};
 
 /// JSON-RPC's error code for a fault inside the server.
 const INTERNAL_ERROR: i64 = -32603;
@@ -47,6 +47,8 @@ enum Outcome {
 #[serde(rename_all = "camelCase")]
 struct StatusUpdate {
     task_id: String,
+    #[serde(default)]
+    context_id: Option<String>,
     status: Status,
 }
 
@@ -54,6 +56,8 @@ struct StatusUpdate {
 #[serde(rename_all = "camelCase")]
 struct ArtifactUpdate {
     task_id: String,
+    #[serde(default)]
+    context_id: Option<String>,
     artifact: Content,
     /// Whether the content is appended to the artifact with this id.
     #[serde(default)]
@@ -65,12 +69,17 @@ struct ArtifactUpdate {
 struct Content {
     #[serde(default)]
     artifact_id: Option<String>,
+    #[serde(default)]
+    context_id: Option<String>,
     parts: Vec<Part>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Task {
     id: String,
+    #[serde(default)]
+    context_id: Option<String>,
     status: Status,
     #[serde(default)]
     artifacts: Option<Vec<Content>>,
@@ -117,7 +126,7 @@ enum Part {
 /// The task has failed, or the answer is malformed.
 pub fn read_answer(body: &[u8]) -> Result<Progress, ModelError> {
     match outcome(body)? {
-        Outcome::Message(said) => Ok(Progress::Ended(reply(text_of(&[said])))),
+        Outcome::Message(said) => Ok(Progress::Ended(said.reply())),
         Outcome::Task(task) => task.progress(),
         Outcome::StatusUpdate(_) | Outcome::ArtifactUpdate(_) => Err(malformed()),
     }
@@ -147,11 +156,14 @@ impl Streamed {
     /// As for an answer.
     pub fn take(&mut self, data: &[u8]) -> Result<Option<ModelReply>, ModelError> {
         match outcome(data)? {
-            Outcome::Message(said) => return Ok(Some(reply(text_of(&[said])))),
+            Outcome::Message(said) => return Ok(Some(said.reply())),
             Outcome::Task(task) => self.0 = Some(task),
-            Outcome::StatusUpdate(update) => self.of(update.task_id)?.status = update.status,
+            Outcome::StatusUpdate(update) => {
+                self.of(update.task_id, update.context_id)?.status = update.status;
+            }
             Outcome::ArtifactUpdate(update) => {
-                let artifacts = self.of(update.task_id)?.artifacts.get_or_insert_default();
+                let task = self.of(update.task_id, update.context_id)?;
+                let artifacts = task.artifacts.get_or_insert_default();
                 let same = |known: &&mut Content| known.artifact_id == update.artifact.artifact_id;
                 match artifacts.iter_mut().find(same) {
                     Some(known) if update.append => known.parts.extend(update.artifact.parts),
@@ -180,9 +192,10 @@ impl Streamed {
     }
 
     /// The task with this id.
-    fn of(&mut self, id: String) -> Result<&mut Task, ModelError> {
+    fn of(&mut self, id: String, context_id: Option<String>) -> Result<&mut Task, ModelError> {
         let task = self.0.get_or_insert_with(|| Task {
             id: id.clone(),
+            context_id,
             status: Status {
                 state: State::Working,
                 message: None,
@@ -204,20 +217,29 @@ impl Task {
 
     fn progress(self) -> Result<Progress, ModelError> {
         let said = self.status.message.map(|message| vec![message]);
+        let waits = matches!(self.status.state, State::InputRequired);
+        let task = Some(self.id.clone());
+        let thread = RemoteThread {
+            context_id: self.context_id,
+            waiting_task: task.clone().filter(|_| waits),
+            ended_task: task.filter(|_| !waits),
+        };
         match self.status.state {
             State::Submitted | State::Working => Ok(Progress::Working { task: self.id }),
             // The answer is in the artifacts; small agents put it in the last message.
             State::Completed => {
                 let artifacts = self.artifacts.filter(|artifacts| !artifacts.is_empty());
                 let said = artifacts.or(said).unwrap_or_default();
-                Ok(Progress::Ended(reply(text_of(&said))))
+                Ok(Progress::Ended(reply(text_of(&said), thread)))
             }
-            // No one can answer a question of the agent, so the question is its final answer.
-            State::InputRequired => Ok(Progress::Ended(reply(text_of(&said.unwrap_or_default())))),
+            // A question is the agent's answer; the next message of the user answers it.
+            State::InputRequired => {
+                let said = said.unwrap_or_default();
+                Ok(Progress::Ended(reply(text_of(&said), thread)))
+            }
             State::Rejected => Ok(Progress::Ended(ModelReply {
-                text: text_of(&said.unwrap_or_default()),
                 refused: true,
-                ..ModelReply::default()
+                ..reply(text_of(&said.unwrap_or_default()), thread)
             })),
             State::AuthRequired => Err(ModelError::unavailable("unauthorized", false)),
             State::Failed => Err(ModelError::unavailable("agent_failed", false)),
@@ -227,9 +249,21 @@ impl Task {
     }
 }
 
-fn reply(text: Option<String>) -> ModelReply {
+impl Content {
+    /// The reply of an agent that answers without a task.
+    fn reply(mut self) -> ModelReply {
+        let thread = RemoteThread {
+            context_id: self.context_id.take(),
+            ..RemoteThread::default()
+        };
+        reply(text_of(&[self]), thread)
+    }
+}
+
+fn reply(text: Option<String>, thread: RemoteThread) -> ModelReply {
     ModelReply {
         text,
+        thread: Some(thread),
         ..ModelReply::default()
     }
 }

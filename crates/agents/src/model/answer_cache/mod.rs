@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::model::answer_cache::folder::AnswerFolder;
 use crate::model::cassette::format::{Reply, exact_request_of};
+use crate::model::config::Provider;
 use crate::ports::model::{Model, ModelError, ModelInfo};
 use crate::rules::{ModelReply, ModelRequest};
 use touchstone_kit::hex::hex;
@@ -109,6 +110,12 @@ struct CachedModel {
 }
 
 impl CachedModel {
+    /// Whether the answer depends on what a remote agent keeps of the conversation, or is needed to
+    /// continue it.
+    fn is_bound_to_agent(&self, request: &ModelRequest<'_>) -> bool {
+        request.thread.is_some() && self.info().provider == Provider::A2a.as_str()
+    }
+
     fn place(&self, request: &ModelRequest<'_>) -> Place {
         let task = request.task.map(|task| task.id.as_str().to_owned());
         (key_of(&self.url, self.model.info(), request), task)
@@ -132,6 +139,9 @@ impl Model for CachedModel {
     }
 
     async fn recall(&self, request: &ModelRequest<'_>) -> Option<ModelReply> {
+        if self.is_bound_to_agent(request) {
+            return None;
+        }
         let place = self.place(request);
         let number = self.cache.begin(&place);
         let name = name_of(&place.0, number);
@@ -216,17 +226,12 @@ mod tests {
         let (id, input) = (TaskId::from(task), Value::from(text));
         let request = ModelRequest {
             messages: vec![Message::User(text.into())],
-            tools: &[],
-            definitions: &[],
-            response_schema: None,
-            temperature: None,
-            max_tokens: None,
             task: Some(TaskHint {
                 id: &id,
                 input: &input,
                 turn: 0,
             }),
-            activity: None,
+            ..ModelRequest::default()
         };
         let reply = match model.recall(&request).await {
             Some(reply) => reply,

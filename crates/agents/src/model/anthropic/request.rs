@@ -238,16 +238,9 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::json;
-    use touchstone_kit::media_type::MediaType;
 
     use super::*;
-
-    fn files() -> Vec<Attachment> {
-        vec![
-            Attachment::new("evals/files/a.png", MediaType::Png, b"a"),
-            Attachment::new("evals/files/b.pdf", MediaType::Pdf, b"b"),
-        ]
-    }
+    use crate::rules::attachment::examples;
 
     #[test]
     fn files_are_sent_before_the_text_and_a_conversation_begins_with_the_user() {
@@ -260,7 +253,7 @@ mod tests {
             },
             Message::UserWithFiles {
                 text: "Read this.".into(),
-                files: Arc::from(files()),
+                files: Arc::from(examples()),
             },
         ];
         let sent = serde_json::to_value(turns(&messages, &names)).unwrap();

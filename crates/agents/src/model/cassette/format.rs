@@ -361,6 +361,7 @@ impl From<Reply> for ModelReply {
             }),
             usage_invalid: false,
             from_cache: false,
+            thread: None,
             cost: reply.cost.map(NanoUsd),
             refused: reply.refused,
             truncated: reply.truncated,

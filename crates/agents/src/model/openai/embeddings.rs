@@ -105,10 +105,12 @@ impl EndpointProtocol for Embeddings {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::rules::similarity::{most_similar, read_vectors};
 
     fn read(body: &Value) -> Option<ModelReply> {
         Embeddings::read(body.to_string().as_bytes(), &ToolNames::new(&[]))
@@ -140,5 +142,21 @@ mod tests {
     fn negative_usage_is_invalid() {
         let reply = read(&json!({"data": [], "usage": {"prompt_tokens": -1}})).unwrap();
         assert!(reply.usage_invalid);
+    }
+
+    proptest! {
+        #[test]
+        fn an_answer_of_any_bytes_has_a_similarity_from_0_to_1_or_none(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            vectors in proptest::collection::vec(proptest::collection::vec(any::<f64>(), 0..4), 0..4),
+        ) {
+            let data: Vec<Value> = vectors.iter().map(|it| json!({"embedding": it})).collect();
+            for body in [bytes, json!({"data": data}).to_string().into_bytes()] {
+                let reply = Embeddings::read(&body, &ToolNames::new(&[]));
+                let vectors = reply.and_then(|it| read_vectors(&it.text?));
+                let similarity = vectors.as_deref().and_then(most_similar);
+                prop_assert!(similarity.is_none_or(|it| (0.0..=1.0).contains(&it)));
+            }
+        }
     }
 }

@@ -108,6 +108,7 @@ pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -
         usage_invalid: matches!(usage, Reported::Invalid),
         usage: usage.valid(),
         from_cache: false,
+        thread: None,
     }
 }
 

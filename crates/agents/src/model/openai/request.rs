@@ -272,20 +272,13 @@ struct Declaration<'a> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use touchstone_kit::media_type::MediaType;
 
     use super::*;
-
-    fn files() -> Vec<Attachment> {
-        vec![
-            Attachment::new("evals/files/a.png", MediaType::Png, b"a"),
-            Attachment::new("evals/files/b.pdf", MediaType::Pdf, b"b"),
-        ]
-    }
+    use crate::rules::attachment::examples;
 
     #[test]
     fn images_are_sent_as_urls_and_documents_as_files_after_the_text() {
-        let files = files();
+        let files = examples();
         let content = UserContent::parts("Read this.", &files);
         assert_eq!(
             serde_json::to_value(content).unwrap(),

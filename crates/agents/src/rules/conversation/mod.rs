@@ -17,7 +17,8 @@ use super::effects::Effects;
 use super::failure::FailureReason;
 use super::fixtures::FixtureCursor;
 use super::message::{
-    Message, ModelReply, ModelRequest, ResponseSchema, TaskHint, ToolCall, ToolDefinition,
+    Message, ModelReply, ModelRequest, RemoteThread, ResponseSchema, TaskHint, ToolCall,
+    ToolDefinition,
 };
 use super::metering::{OVERHEAD, octets_of_call, octets_of_json};
 use super::output::{Answer, read_answer};
@@ -224,6 +225,7 @@ impl<'a> Conversation<'a> {
                     turn: 0,
                 }),
                 activity: None,
+                thread: brief.continues.then(RemoteThread::default),
             },
             octets: names + described + schema.map_or(0, octets_of_json),
             grown: 0,
@@ -292,6 +294,9 @@ impl<'a> Conversation<'a> {
     /// Processes a model reply.
     pub fn step(&mut self, reply: ModelReply) -> Step {
         self.turns += 1;
+        if self.request.thread.is_some() && reply.thread.is_some() {
+            self.request.thread = reply.thread;
+        }
         let mut tools = Vec::new();
         let next = if reply.refused {
             self.failed(FailureReason::Refused, reply.text)

@@ -17,7 +17,7 @@ use crate::rules::{Message, ModelReply};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     pub name: &'static str,
-    /// What the judge decides, and how.
+    /// The judge's decision and how it is made.
     pub rules: &'static str,
     /// The last words of the prompt.
     pub question: &'static str,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::rules::{ModelReply, Rejection};
+use crate::rules::ModelReply;
 use touchstone_kit::redaction::mask;
 
 /// The schema of a verdict, for endpoints that enforce one. The order of members matters: a model
@@ -17,16 +17,6 @@ pub const SCHEMA: &str = r#"{"type":"object","properties":{"reason":{"type":"str
 
 /// The label of a task whose judge gave no valid verdict, even when asked again.
 pub const MALFORMED: &str = "judge_malformed";
-
-/// The label of a task that is left unjudged because its judge did not answer.
-pub fn unavailable(reason: &str) -> String {
-    format!("judge_{reason}")
-}
-
-/// The label for an endpoint that rejected the prompt.
-pub fn rejected(reason: Rejection) -> String {
-    unavailable(&reason.to_string())
-}
 
 /// Maximum length of a reason, in bytes; the rest is dropped.
 const MAX_REASON: usize = 2_000;
@@ -84,7 +74,7 @@ pub fn kept_text(reason: &str) -> String {
 }
 
 /// The content of a text that is a single fenced block from start to end.
-pub fn whole_block(text: &str) -> Option<&str> {
+fn whole_block(text: &str) -> Option<&str> {
     let (tag, inside) = text
         .strip_prefix("```")?
         .strip_suffix("```")?

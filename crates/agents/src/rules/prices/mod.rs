@@ -85,7 +85,7 @@ pub struct RunPrices {
     /// The embedding model; absent if none is needed or its price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<ModelPrice>,
-    /// What plays simulated users; absent if none is simulated or its price is unknown.
+    /// The model that plays simulated users; absent if none is simulated or its price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<ModelPrice>,
 }

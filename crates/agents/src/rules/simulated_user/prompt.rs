@@ -35,12 +35,16 @@ Reply with one JSON object and nothing else: {\"done\": false, \"message\": \"<t
 const QUESTION: &str = "\
 The quotations are over. Does the person stop, and if not, what does the person write next? Reply with the JSON object alone.";
 
+/// The same, if the person writes before the assistant has answered.
+const OPENING: &str = "\
+The quotations are over. What does the person write first? The person cannot stop yet. Reply with the JSON object alone.";
+
 /// The stop condition of a user without one.
 const GOAL_REACHED: &str =
     "The goal is reached, or the assistant has made clear that it cannot be reached.";
 
 /// The fixed parts of the prompt; they are part of a user's identity.
-pub const TEMPLATE: [&str; 3] = [RULES, QUESTION, GOAL_REACHED];
+pub const TEMPLATE: [&str; 4] = [RULES, QUESTION, OPENING, GOAL_REACHED];
 
 /// One message of the conversation so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +53,9 @@ pub struct Said {
     pub text: String,
 }
 
-/// The conversation with the model that plays the user.
-pub fn messages(user: &SimulatedUser, so_far: &[Said]) -> Vec<Message> {
+/// The conversation with the model that plays the user. With `opens`, it is asked for the user's
+/// first message.
+pub fn messages(user: &SimulatedUser, so_far: &[Said], opens: bool) -> Vec<Message> {
     let mut conversation = String::new();
     for said in so_far {
         let name = match said.by_user {
@@ -73,7 +78,7 @@ pub fn messages(user: &SimulatedUser, so_far: &[Said]) -> Vec<Message> {
     for (name, text) in &quotations {
         let _ = write!(question, "<{name} {mark}>\n{text}\n</{name} {mark}>\n\n");
     }
-    question.push_str(QUESTION);
+    question.push_str(if opens { OPENING } else { QUESTION });
     vec![
         Message::System(RULES.replace("{mark}", &mark).into()),
         Message::User(question.into()),
@@ -88,6 +93,7 @@ mod tests {
         SimulatedUser {
             goal: "Get a refund for order 17.".to_owned(),
             persona: persona.map(str::to_owned),
+            opens: false,
             stop: None,
             max_turns: 8,
             max_cost_usd: None,
@@ -95,7 +101,7 @@ mod tests {
     }
 
     fn texts(user: &SimulatedUser, so_far: &[Said]) -> (String, String) {
-        match messages(user, so_far).as_slice() {
+        match messages(user, so_far, so_far.is_empty()).as_slice() {
             [Message::System(rules), Message::User(question)] => {
                 (rules.to_string(), question.to_string())
             }
@@ -123,6 +129,12 @@ mod tests {
             assert!(question.contains(part), "{part}");
         }
         assert!(question.ends_with(QUESTION));
+    }
+
+    #[test]
+    fn a_user_who_opens_is_asked_for_the_first_message() {
+        let (_, question) = texts(&user(None), &[]);
+        assert!(question.ends_with(OPENING), "{question}");
     }
 
     #[test]

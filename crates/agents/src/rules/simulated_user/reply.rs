@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::rules::judging::verdict::whole_block;
-use crate::rules::{ModelReply, Rejection};
+use crate::rules::ModelReply;
+use crate::rules::judging::verdict::document;
 
 /// The schema of a reply, for endpoints that enforce one. The decision comes first, so that a model
 /// does not write a farewell and then has to stop.
@@ -17,22 +17,18 @@ pub const OWN_BUDGET: &str = "user_budget_exhausted";
 /// Longest message, in bytes; a longer one is not what a person types.
 const MAX_MESSAGE: usize = 16 * 1024;
 
-/// The label of a task that is left unjudged because its simulated user did not answer.
-pub fn unavailable(reason: &str) -> String {
-    format!("user_{reason}")
-}
-
-/// The label for an endpoint that rejected the prompt.
-pub fn rejected(reason: Rejection) -> String {
-    unavailable(&reason.to_string())
-}
-
-/// What the user does next.
+/// The user's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserReply {
     Says(String),
     /// Ends the conversation, with a note about why.
     Stops(String),
+}
+
+impl UserReply {
+    pub const fn is_stop(&self) -> bool {
+        matches!(self, Self::Stops(_))
+    }
 }
 
 #[derive(Deserialize)]
@@ -45,16 +41,7 @@ struct Document {
 
 /// The reply; `None` if it is not a valid one.
 pub fn read(reply: &ModelReply) -> Option<UserReply> {
-    if reply.refused || reply.truncated || !reply.tool_calls.is_empty() {
-        return None;
-    }
-    let text = reply.text.as_deref()?.trim();
-    let document = whole_block(text).unwrap_or(text).trim();
-    if !document.starts_with('{') {
-        // serde would also accept a list of the members in order.
-        return None;
-    }
-    let document: Document = serde_json::from_str(document).ok()?;
+    let document: Document = document(reply)?;
     let message = document.message.unwrap_or_default();
     let message = message.trim();
     if message.len() > MAX_MESSAGE {

@@ -13,6 +13,8 @@ const LAST_UNJUDGED_RETRY: u32 = 2;
 /// answer can be made too long for any judge or simulated user.
 const BY_THE_AGENTS_SIDE: &[&str] = &[
     "a2a_error",
+    "a2a_no_context",
+    "a2a_other_context",
     "agent_canceled",
     "agent_exited",
     "agent_failed",

@@ -11,7 +11,7 @@ use touchstone_openwop::events::Event;
 /// One message of the user with the agent's answer.
 #[derive(Clone, Debug, PartialEq)]
 struct Turn {
-    /// What the user said; absent in the first turn, which answers the input.
+    /// The user's message; absent in the first turn if it answers the input.
     said: Option<String>,
     answer: Value,
     /// The tool calls before the answer.
@@ -23,7 +23,7 @@ struct Turn {
 pub struct TurnLog {
     turns: Vec<Turn>,
     calls: usize,
-    /// What the user has said since the last answer.
+    /// The user's message since the last answer.
     said: Option<String>,
 }
 
@@ -64,9 +64,15 @@ impl TurnLog {
         self.turns.last().map_or(0, |turn| turn.calls.end)
     }
 
-    /// Whether the user has said more than the input.
+    /// Whether the user has said more than the input, or something else.
     pub fn is_conversation(&self) -> bool {
-        !self.turns.is_empty()
+        !self.turns.is_empty() || self.said.is_some()
+    }
+
+    /// Whether a message of the user took the place of the input.
+    fn is_opened_by_user(&self) -> bool {
+        let first = self.turns.first().map_or(&self.said, |turn| &turn.said);
+        first.is_some()
     }
 
     /// The answers before the last one.
@@ -82,7 +88,10 @@ impl TurnLog {
     pub fn messages(&self, input: &Value) -> Vec<Value> {
         let message =
             |role: &str, content: Value| serde_json::json!({"role": role, "content": content});
-        let mut all = vec![message("user", input.clone())];
+        let mut all = Vec::new();
+        if !self.is_opened_by_user() {
+            all.push(message("user", input.clone()));
+        }
         for turn in &self.turns {
             all.extend(
                 turn.said
@@ -243,6 +252,24 @@ mod tests {
             json!("Which order?\n\n{\"refunded\":true}")
         );
         assert_eq!(text(Part::Answer), last);
+    }
+
+    #[test]
+    fn a_message_of_a_user_who_opens_takes_the_place_of_the_input() {
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let mut log = TurnLog::default();
+        log.said("Hello?");
+        assert_eq!(log.messages(&json!("Hi")), [user("Hello?")]);
+        assert!(log.is_conversation());
+        log.answered(&json!("Which order?"));
+        assert_eq!(log.messages(&json!("Hi")), [user("Hello?")]);
+        log.said("Order 17.");
+        log.answered(&json!("Done."));
+        let scope = Scope::Part(Part::Transcript);
+        let seen = log.seen(scope, &json!("Hi"), &json!("Done."));
+        let transcript = "user: Hello?\n\nagent: Which order?\n\nuser: Order 17.\n\nagent: Done.";
+        assert_eq!(seen.unwrap().answer, json!(transcript));
+        assert_eq!(log.messages(&json!("Hi")).len(), 3);
     }
 
     #[test]

@@ -131,7 +131,7 @@ mod tests {
     #[case::turns(json!({"turns": ["Order 17."]}))]
     #[case::user(json!({"user": {"goal": "Get a refund."}}))]
     #[case::whole_user(json!({"messages": [{"role": "system", "content": "Today is Monday."}],
-        "user": {"goal": "g", "persona": "p", "stop": "s", "maxTurns": 50, "maxCostUsd": 0.05}}))]
+        "user": {"goal": "g", "persona": "p", "opens": true, "stop": "s", "maxTurns": 50, "maxCostUsd": 0.05}}))]
     fn a_usable_conversation_has_no_faults(#[case] document: Value) {
         assert_eq!(read(document).faults(), []);
     }

@@ -246,7 +246,7 @@ fn check_conversation(value: &Value, at: &str, faults: &mut Faults) {
     let before = faults.all.len();
     known_members(members, at, &["messages", "turns", "user"], faults);
     if let Some(Value::Object(user)) = members.get("user") {
-        let known = ["goal", "persona", "stop", "maxTurns", "maxCostUsd"];
+        let known = ["goal", "persona", "opens", "stop", "maxTurns", "maxCostUsd"];
         known_members(user, &format!("{at}/user"), &known, faults);
     }
     if faults.all.len() > before {

@@ -147,6 +147,8 @@ fn malformed_documents_are_refused(#[case] document: Value, #[case] reason: &str
 #[case(json!({"conversation": {"turn": ["a"]}}), "/conversation/turn", "did you mean `turns`?")]
 #[case(json!({"conversation": {"user": {"gaol": "g"}}}), "/conversation/user/gaol", "did you mean `goal`?")]
 #[case(json!({"conversation": {"user": {"persona": "p"}}}), "/conversation", "missing member `goal`")]
+#[case(json!({"conversation": {"user": {"goal": "g", "opens": "yes"}}}), "/conversation", "invalid type")]
+#[case(json!({"conversation": {"user": {"goal": "g", "open": true}}}), "/conversation/user/open", "did you mean `opens`?")]
 #[case(json!({"conversation": {"turns": [""]}}), "/conversation/turns/0", "is empty")]
 #[case(json!({"conversation": {"messages": [{"role": "bot", "content": "a"}]}}), "/conversation", "unknown variant")]
 #[case(json!({"conversation": {"turns": ["a"]}, "threshold": 1}), "/threshold", "needs `assertions`")]

@@ -78,7 +78,7 @@ pub enum Step {
     Attached { files: Vec<AttachedFile> },
     /// The agent answered one message of the user.
     TurnAnswered { turn: u32, answer: Value },
-    /// The user said more.
+    /// The user said more, or opened the conversation.
     UserSaid { turn: u32, text: String },
     /// The simulated user ended the conversation.
     UserStopped { reason: String, note: String },
@@ -150,7 +150,7 @@ impl TaskLog {
         }
         match event {
             Event::AgentInvocationCompleted(_) => self.ended = true,
-            Event::TurnAnswered(_) => self.user_is_next = true,
+            Event::TurnAnswered(_) | Event::UserOpens(_) => self.user_is_next = true,
             Event::UserSaid(_) | Event::UserStopped(_) => self.user_is_next = false,
             Event::AgentDecided(decided) => self.answer = Some(decided.decision.clone()),
             Event::JudgeReasoned(judge) => self.reasons.clone_from(&judge.reasons),

@@ -95,7 +95,7 @@ pub struct TaskFacts {
     pub before_judge: bool,
     /// The judge's part of the cost.
     pub judge_cost: Cost,
-    /// Whether the agent has answered and the user is next, so that model calls are those of the
+    /// Whether the agent has answered, or has yet to be addressed, and the user is next, so that model calls are those of the
     /// simulated user.
     pub before_user: bool,
     /// The simulated user's part of the cost.
@@ -134,7 +134,7 @@ impl TaskFacts {
                 self.before_judge = false;
                 self.before_user = false;
             }
-            Event::TurnAnswered(_) => self.before_user = true,
+            Event::TurnAnswered(_) | Event::UserOpens(_) => self.before_user = true,
             Event::UserSaid(_) | Event::UserStopped(_) => self.before_user = false,
             Event::AgentInvocationCompleted(completed) => {
                 // A worker's invocation lies within the agent's invocation, which is still open.

@@ -246,6 +246,7 @@ impl RunState {
             | Event::UsageEstimated(_)
             | Event::AnswerCached(_)
             | Event::TurnAnswered(_)
+            | Event::UserOpens(_)
             | Event::UserSaid(_)
             | Event::UserStopped(_) => {
                 if let Some(task) = self.task(node) {

@@ -6,10 +6,10 @@ use crate::rules::run::record::{EvalSpec, ModelPin, UserPin};
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TaskId;
 
-/// Protocols of remote agents that only receive the task's input.
-const INPUT_ONLY: [&str; 2] = ["a2a", WITHOUT_FILES];
-/// The protocol without a place for files.
-const WITHOUT_FILES: &str = "openwop";
+/// The protocol of remote agents that only receive the task's input, without files.
+const INPUT_ONLY: &str = "openwop";
+/// The protocol of remote agents that keep the conversation themselves.
+const KEEPS_HISTORY: &str = "a2a";
 
 /// The model that plays simulated users.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,11 +35,20 @@ pub fn plan_user(
         return Ok(None);
     };
     let provider = spec.model.provider.as_str();
-    if INPUT_ONLY.contains(&provider) {
+    if provider == INPUT_ONLY {
         let message = format!(
             "task `{first}` is a conversation, but an agent behind the protocol `{provider}` \
-             receives only the input; use a model endpoint or --agent-command, or select other \
-             tasks"
+             receives only the input; use a model endpoint, an A2A agent or --agent-command, or \
+             select other tasks"
+        );
+        return Err(refusal(message, "conversation_unsupported"));
+    }
+    let mut with_history = conversations().filter(|(_, it)| !it.messages.is_empty());
+    if let (true, Some((id, _))) = (provider == KEEPS_HISTORY, with_history.next()) {
+        let message = format!(
+            "task `{id}` has earlier `messages`, but an A2A agent keeps its conversations itself \
+             and cannot be given others; use `turns`, a model endpoint or --agent-command, or \
+             select other tasks"
         );
         return Err(refusal(message, "conversation_unsupported"));
     }
@@ -76,9 +85,9 @@ pub fn plan_files(spec: &EvalSpec, scoring: &ScoringDocument) -> Result<bool, Pr
     let Some(first) = spec.tasks.iter().find(has_files) else {
         return Ok(false);
     };
-    if spec.model.provider == WITHOUT_FILES {
+    if spec.model.provider == INPUT_ONLY {
         let message = format!(
-            "task `{first}` has attachments, but an agent behind the protocol `{WITHOUT_FILES}` \
+            "task `{first}` has attachments, but an agent behind the protocol `{INPUT_ONLY}` \
              receives only the input; use a model endpoint, an A2A agent or --agent-command, or \
              select other tasks"
         );
@@ -137,7 +146,8 @@ mod tests {
     #[rstest]
     #[case::script("openai", json!({"turns": ["b"]}), None, None)]
     #[case::script_for_a_command("command", json!({"turns": ["b"]}), None, None)]
-    #[case::script_for_a_remote_agent("a2a", json!({"turns": ["b"]}), None, Some("conversation_unsupported"))]
+    #[case::script_for_an_a2a_agent("a2a", json!({"turns": ["b"]}), None, None)]
+    #[case::messages_for_an_a2a_agent("a2a", json!({"messages": [{"role": "user", "content": "a"}]}), None, Some("conversation_unsupported"))]
     #[case::messages_for_a_workflow("openwop", json!({"messages": [{"role": "user", "content": "a"}]}), None, Some("conversation_unsupported"))]
     #[case::nobody("openai", json!({"user": {"goal": "g"}}), None, Some("user_missing"))]
     #[case::somebody("openai", json!({"user": {"goal": "g"}}), Some(user(false)), None)]
