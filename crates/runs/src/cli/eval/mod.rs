@@ -51,6 +51,7 @@ Examples:
   touchstone eval --cases promptfooconfig.yaml
   touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
   touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
+  touchstone eval my-agent --agent-command ./agent.py --task-tag billing --task-tag slow
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
@@ -118,7 +119,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
 
-    /// Tag of the run, for `touchstone run list --tag`; repeat for several
+    /// Tag of the run, for `touchstone run list --tag`; repeat for several. To select tasks by their
+    /// tags, use --task-tag
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 

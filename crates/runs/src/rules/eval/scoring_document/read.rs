@@ -8,9 +8,10 @@ use super::attachments::{AttachmentReference, MAX_FILES};
 use super::checks::{Check, Operator, TYPES};
 use super::limits::{
     MAX_ASSERTIONS, MAX_COMMAND_NAME, MAX_METRIC_CHARS, MAX_METRICS, MAX_NESTING,
-    MAX_REFERENCE_BYTES, MAX_REFERENCES, compile,
+    MAX_REFERENCE_BYTES, MAX_REFERENCES, compile, is_label,
 };
 use super::read_judged::{check_judged, missing_context};
+use super::tags::check_tags;
 use super::{Assertion, Conversation, ScoringDocument, VERSION, path};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::{integrity, json};
@@ -145,9 +146,12 @@ fn in_words(error: &serde_json::Error) -> String {
 
 const DOCUMENT: [&str; 4] = ["scoringVersion", "suiteId", "defaults", "tasks"];
 const ENTRY: [&str; 2] = ["assertions", "threshold"];
-const TASK_ENTRY: [&str; 4] = ["assertions", "threshold", CONVERSATION, ATTACHMENTS];
+const TASK_ENTRY: [&str; 5] = ["assertions", "threshold", CONVERSATION, ATTACHMENTS, TAGS];
 const CONVERSATION: &str = "conversation";
 const ATTACHMENTS: &str = "attachments";
+const TAGS: &str = "tags";
+/// Members that leave a task its expectation in the suite if there are no assertions.
+const BESIDE_SCORING: [&str; 3] = [CONVERSATION, ATTACHMENTS, TAGS];
 const COMMON: [&str; 6] = ["type", "not", "weight", "metric", "on", "turn"];
 
 fn check_shape(value: &Value, faults: &mut Faults) {
@@ -217,17 +221,19 @@ fn check_entry(value: &Value, at: &str, known: &[&str], faults: &mut Faults) {
         return;
     };
     known_members(members, at, known, faults);
-    let conversation = members.get(CONVERSATION);
-    if let Some(conversation) = conversation {
+    if let Some(conversation) = members.get(CONVERSATION) {
         check_conversation(conversation, &format!("{at}/{CONVERSATION}"), faults);
     }
     if let Some(attachments) = members.get(ATTACHMENTS) {
         check_attachments(attachments, &format!("{at}/{ATTACHMENTS}"), faults);
     }
-    // The task may keep the suite's expectation.
-    if !members.contains_key("assertions")
-        && (conversation.is_some() || members.contains_key(ATTACHMENTS))
-    {
+    if let Some(tags) = members.get(TAGS) {
+        check_tags(tags, &format!("{at}/{TAGS}"), faults);
+    }
+    let has_more = BESIDE_SCORING
+        .iter()
+        .any(|name| members.contains_key(*name));
+    if !members.contains_key("assertions") && has_more {
         if members.contains_key("threshold") {
             faults.add(format!("{at}/threshold"), "needs `assertions`");
         }
@@ -369,7 +375,8 @@ fn check_rules(document: &ScoringDocument, faults: &mut Faults) {
     }
     for (id, entry) in &document.tasks {
         let at = format!("/tasks/{}", escaped(id.as_str()));
-        let has_more = entry.conversation.is_some() || !entry.attachments.is_empty();
+        let has_more =
+            entry.conversation.is_some() || !entry.attachments.is_empty() || !entry.tags.is_empty();
         if entry.assertions.is_empty() && has_more {
             continue;
         }
@@ -403,7 +410,7 @@ fn check_assertions(assertions: &[Assertion], at: &str, faults: &mut Faults) {
             faults.add(format!("{at}/weight"), "must be at least 0");
         }
         if let Some(name) = &assertion.metric
-            && !is_metric(name)
+            && !is_label(name, MAX_METRIC_CHARS)
         {
             faults.add(
                 format!("{at}/metric"),
@@ -474,12 +481,6 @@ fn check_turns(assertions: &[Assertion], at: &str, most: usize, faults: &mut Fau
         }
         check_turns(assertion.check.nested(), &at, most, faults);
     }
-}
-
-fn is_metric(name: &str) -> bool {
-    let allowed = |c: char| c.is_alphanumeric() || " _-./:".contains(c);
-    let length = name.chars().count();
-    (1..=MAX_METRIC_CHARS).contains(&length) && name.trim() == name && name.chars().all(allowed)
 }
 
 pub(super) fn check_score(score: Option<f64>, at: &str, member: &str, faults: &mut Faults) {
