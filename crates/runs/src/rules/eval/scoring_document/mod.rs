@@ -12,7 +12,6 @@ pub mod limits;
 pub mod path;
 pub mod place;
 pub mod read;
-mod read_judged;
 pub mod scope;
 pub mod tags;
 
