@@ -69,6 +69,18 @@ def built(*target: str, profile: str | None = None) -> str:
     return found[-1]
 
 
+def scoring_documents(folder: Path, suites: list[Path]) -> dict[Path, Path]:
+    """The scoring document of each suite that has one: NAME.scoring.json for NAME.json."""
+    by_name = {f"{suite.stem}.scoring.json": suite for suite in suites}
+    documents = sorted(folder.glob("*.scoring.json"))
+    if not documents:
+        raise Failure(f"{folder} contains no scoring document (*.scoring.json)")
+    alone = [document.name for document in documents if document.name not in by_name]
+    if alone:
+        raise Failure(f"no suite belongs to {', '.join(alone)}")
+    return {by_name[document.name]: document for document in documents}
+
+
 class Touchstone:
     """The command line over one data folder (and database)."""
 
@@ -201,11 +213,12 @@ class Serving:
 class ConformanceHost:
     """A fresh host with the stub agent, the suites of a folder, two tenants and a key without deploy scopes."""
 
-    def __init__(self, suites: Path, database_url: str | None, *, changes: dict[str, str] | None = None):
-        """`changes` maps lines of the configuration to their replacements."""
+    def __init__(self, suites: Path, database_url: str | None, *, changes: dict[str, str] | None = None, scoring: Path | None = None):
+        """`changes` maps lines of the configuration to their replacements; `scoring` is a folder of scoring documents."""
         files = sorted(suites.glob("*.json"))
         if not files:
             raise Failure(f"{suites} contains no suite (*.json)")
+        scored = scoring_documents(scoring, files) if scoring else {}
         program = binary()
         self.folder = Path(tempfile.mkdtemp(prefix="touchstone-conformance-"))
         self.serving: Serving | None = None
@@ -241,7 +254,8 @@ class ConformanceHost:
                 self._install(touchstone, keys["apiKey"], archive)
             self._install(touchstone, keys["secondTenantKey"], other_archive)
             for file in files:
-                touchstone.run_at(self.serving.base_url, keys["apiKey"], "suite", "import", str(file))
+                with_scoring = ("--scoring", str(scored[file])) if file in scored else ()
+                touchstone.run_at(self.serving.base_url, keys["apiKey"], "suite", "import", str(file), *with_scoring)
             self.facts = {"baseUrl": self.serving.base_url, **keys, "agentId": AGENT_ID, "draftVersion": VERSIONS[-1], "pid": self.serving.pid}
         except BaseException:
             self.close()

@@ -10,7 +10,7 @@ use crate::support::reference::shared;
 
 /// Runs the checker through the conformance kit against a fresh host; a skipped check counts as a
 /// failure.
-fn check(database_url: Option<&str>) {
+fn check(options: &[&str]) {
     let Some(checker) = shared("conformance/openwop_check.py") else {
         return;
     };
@@ -20,10 +20,8 @@ fn check(database_url: Option<&str>) {
     let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/run");
     let mut command = Command::new(&python);
     command.arg("-B").arg(kit).arg(checker);
-    if let Some(url) = database_url {
-        command.args(["--database-url", url]);
-    }
     let output = command
+        .args(options)
         .args(["--", "--require", "all"])
         .env("TOUCHSTONE_BIN", env!("CARGO_BIN_EXE_touchstone"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -42,7 +40,16 @@ fn check(database_url: Option<&str>) {
 
 #[test]
 fn the_reference_checker_passes_without_skipped_checks() {
-    check(None);
+    check(&[]);
+}
+
+/// Scoring documents change how tasks are scored, and nothing that OpenWOP says about eval runs.
+#[test]
+fn a_suite_with_a_scoring_document_passes_the_reference_checker() {
+    let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance");
+    let [suites, scoring] = ["suites", "scoring"].map(|folder| kit.join(folder));
+    let [suites, scoring] = [&suites, &scoring].map(|folder| folder.to_str().unwrap());
+    check(&["--suites", suites, "--scoring", scoring]);
 }
 
 #[tokio::test]
@@ -50,5 +57,5 @@ async fn the_reference_checker_passes_without_skipped_checks_on_postgres() {
     let Some(database) = TestDatabase::create().await else {
         return;
     };
-    check(Some(&database.url()));
+    check(&["--database-url", &database.url()]);
 }

@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::StreamExt;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::cli::compare::log::compared;
 use crate::cli::output::{check_output, not_written, write_file};
 use crate::cli::progress::Progress;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
+use crate::render::comparison::log::{log_comparison, log_markdown};
 use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
 use crate::render::scorecard::scorecard;
+use crate::rules::eval::comparison::log_baseline::{LogComparison, ScoredLog};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::kind::Kinds;
@@ -106,21 +109,30 @@ impl Outputs {
         terminal: &Terminal,
         report: &EvalReport,
         baseline: Option<&EvalReport>,
+        log: Option<&LogComparison>,
     ) -> Result<(), Failure> {
+        let markdown = || {
+            let mut text = markdown(report, baseline);
+            if let Some(log) = log {
+                text.push('\n');
+                text.push_str(&log_markdown(log));
+            }
+            text
+        };
         if let Some(file) = &self.junit {
             let text = junit(report)
                 .map_err(|cause| Failure::not_done("file_not_written", cause.to_string()))?;
             write_file(file, &text)?;
         }
         if let Some(file) = &self.markdown {
-            write_file(file, &markdown(report, baseline))?;
+            write_file(file, &markdown())?;
         }
         if let Some(file) = self.step_summary()? {
             for annotation in annotations(report) {
                 // GitHub reads annotations from both streams; stdout is for the result.
                 terminal.note(&annotation);
             }
-            let summary = truncate(markdown(report, baseline), MAX_SUMMARY_BYTES);
+            let summary = truncate(markdown(), MAX_SUMMARY_BYTES);
             std::fs::OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -143,6 +155,14 @@ fn truncate(mut text: String, most: usize) -> String {
         text.push_str(CUT);
     }
     text
+}
+
+/// A report with the comparison of its run with a log.
+#[derive(Serialize)]
+struct WithComparison<'a> {
+    #[serde(flatten)]
+    report: &'a EvalReport,
+    comparison: &'a LogComparison,
 }
 
 /// The answer to a created run.
@@ -176,6 +196,23 @@ pub async fn watch(
     let mut interrupts = Interrupts::listen()?;
     let report = follow_to_end(context, session, run, &mut interrupts).await?;
     show(context, session, kinds, &report, outputs).await
+}
+
+/// As [`watch`], and compares the run with a log, if there is one.
+///
+/// # Errors
+/// As [`watch`] and [`show_beside`].
+pub async fn watch_beside(
+    context: &Context<'_>,
+    session: &Session,
+    kinds: Kinds,
+    run: &str,
+    outputs: &Outputs,
+    log: Option<&ScoredLog>,
+) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let report = follow_to_end(context, session, run, &mut interrupts).await?;
+    show_beside(context, session, kinds, &report, outputs, log).await
 }
 
 /// Follows a run to its end, and returns its report.
@@ -294,6 +331,39 @@ pub async fn show(
     report: &EvalReport,
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
+    show_beside(context, session, kinds, report, outputs, None).await
+}
+
+/// As [`show`], with the comparison of the run with a log, if there is one. The comparison does not
+/// change the verdict: the scores of the log are another tool's.
+///
+/// # Errors
+/// A file could not be written; the run and the log have no task in common, which is reported after
+/// everything else.
+pub async fn show_beside(
+    context: &Context<'_>,
+    session: &Session,
+    kinds: Kinds,
+    report: &EvalReport,
+    outputs: &Outputs,
+    log: Option<&ScoredLog>,
+) -> Result<Exit, Failure> {
+    let (log, fault) = match log.map(|log| compared(log, report)).transpose() {
+        Ok(found) => (found, None),
+        Err(fault) => (None, Some(fault)),
+    };
+    let exit = show_all(context, session, kinds, report, outputs, log.as_ref()).await?;
+    fault.map_or(Ok(exit), Err)
+}
+
+async fn show_all(
+    context: &Context<'_>,
+    session: &Session,
+    kinds: Kinds,
+    report: &EvalReport,
+    outputs: &Outputs,
+    log: Option<&LogComparison>,
+) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     // The verdict of a kind is not an estimate, so it has no confidence interval, and its tasks
     // cannot be retried separately.
@@ -308,9 +378,21 @@ pub async fn show(
     };
     // Show the result of a paid run first: a file that cannot be written must not hide it.
     if terminal.json() {
-        terminal.document(report);
+        match log {
+            Some(log) => terminal.document(&WithComparison {
+                report,
+                comparison: log,
+            }),
+            None => terminal.document(report),
+        }
     } else {
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
+        if let Some(log) = log {
+            terminal.print(&format!(
+                "\nagainst the baseline\n{}",
+                log_comparison(log, terminal.style())
+            ));
+        }
         for note in rejected_keys(context, session, report) {
             terminal.note(&note);
         }
@@ -323,7 +405,7 @@ pub async fn show(
             terminal.note(&format!("retry the unjudged tasks: {command}"));
         }
     }
-    outputs.write(terminal, report, baseline.as_ref())?;
+    outputs.write(terminal, report, baseline.as_ref(), log)?;
     if report.verdict != Verdict::Pass || !is_plain || outputs.lenient {
         return Ok(report.verdict.into());
     }

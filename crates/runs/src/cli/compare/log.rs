@@ -14,7 +14,7 @@ use crate::render::comparison::log::{log_comparison, log_markdown};
 use crate::rules::eval::comparison::log_baseline::{
     LogComparison, LogFault, ScoredLog, compare_with_log, read,
 };
-use crate::rules::eval::report::Verdict;
+use crate::rules::eval::report::{EvalReport, Verdict};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -25,8 +25,7 @@ use touchstone_host::cli::exit::{Exit, Failure};
 /// The log cannot be read, or the run has not ended or does not exist.
 pub(super) async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
     let file = Path::new(&arguments.baseline);
-    let bytes = read_octets(file)?;
-    let log = read(&bytes, arguments.scorer.as_deref()).map_err(|fault| refused(file, &fault))?;
+    let log = read_log(file, arguments.scorer.as_deref())?;
     resolve_all(context, vec![&mut arguments.candidate]).await?;
     let session = context.read().await?;
     let client = session.client();
@@ -38,8 +37,7 @@ pub(super) async fn run(context: &Context<'_>, mut arguments: Arguments) -> Resu
         )
         .or_try("compare the run once it has ended"));
     }
-    let found = compare_with_log(&log, &report)
-        .map_err(|cause| Failure::bad_input("nothing_in_common", cause.to_string()))?;
+    let found = compared(&log, &report)?;
     let terminal = context.terminal();
     let to_stdout = arguments.to_stdout();
     print_result(terminal, &found, || match to_stdout {
@@ -53,6 +51,24 @@ pub(super) async fn run(context: &Context<'_>, mut arguments: Arguments) -> Resu
         write_file(file, &log_markdown(&found))?;
     }
     Ok(arguments.exit(found.regression.verdict, found.broke, found.is_whole()))
+}
+
+/// Reads a log with one of its scores.
+///
+/// # Errors
+/// The file cannot be read, is not a log with scores, or has several scores to choose from.
+pub fn read_log(file: &Path, scorer: Option<&str>) -> Result<ScoredLog, Failure> {
+    let bytes = read_octets(file)?;
+    read(&bytes, scorer).map_err(|fault| refused(file, &fault))
+}
+
+/// Compares a run that has ended with a log.
+///
+/// # Errors
+/// They have no task in common.
+pub fn compared(log: &ScoredLog, report: &EvalReport) -> Result<LogComparison, Failure> {
+    compare_with_log(log, report)
+        .map_err(|cause| Failure::bad_input("nothing_in_common", cause.to_string()))
 }
 
 fn refused(file: &Path, fault: &LogFault) -> Failure {

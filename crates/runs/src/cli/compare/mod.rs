@@ -1,7 +1,7 @@
 //! `touchstone compare`: what changed between two runs, task by task, and which changes are
 //! significant. The baseline may be a log of Inspect.
 
-mod log;
+pub mod log;
 
 use std::path::{Path, PathBuf};
 
@@ -60,15 +60,18 @@ pub struct Arguments {
 }
 
 /// A run, or the path of a log.
-fn baseline(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// It is neither.
+pub fn baseline(text: &str) -> Result<String, String> {
     match is_log(text) {
         true => Ok(text.to_owned()),
         false => run_id(text),
     }
 }
 
-/// Ids of runs contain no dots.
-fn is_log(text: &str) -> bool {
+/// Whether a baseline is the path of a log. Ids of runs contain no dots.
+pub fn is_log(text: &str) -> bool {
     let extension = Path::new(text).extension();
     extension.is_some_and(|it| it.eq_ignore_ascii_case("eval") || it.eq_ignore_ascii_case("json"))
 }

@@ -10,7 +10,7 @@ use touchstone_host::cli::options::with_options;
 use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("configurable.baselineRunId", "--baseline"),
     ("configurable.evalTargetOverride", "--any-target"),
     ("configurable.evalConcurrency", "--concurrency"),
@@ -22,6 +22,7 @@ const OPTIONS: [(&str, &str); 18] = [
     ("configurable.evalTaskTimeoutMs", "--timeout"),
     ("configurable.evalTasks.ids", "--task"),
     ("configurable.evalTasks.filter", "--filter"),
+    ("configurable.evalTasks.tags", "--task-tag"),
     ("configurable.evalTasks.failedOf", "--failed-of"),
     ("configurable.evalTasks.limit", "--limit"),
     ("configurable.evalTasks", "--task"),

@@ -10,17 +10,21 @@ mod target;
 pub mod trials;
 mod watching;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::cli::cassette::CassetteOptions;
+use crate::cli::compare;
+use crate::cli::compare::log::read_log;
 use crate::cli::eval::described::DescribedAgent;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::target::{Selected, Subject, Target, subject};
 use crate::cli::run::reference::resolve;
-use crate::cli::watch::{Outputs, Started, watch};
+use crate::cli::watch::{Outputs, Started, watch_beside};
+use crate::rules::eval::comparison::log_baseline::ScoredLog;
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
@@ -51,6 +55,7 @@ Examples:
   touchstone eval --cases promptfooconfig.yaml
   touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
   touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
+  touchstone eval my-agent --agent-command ./agent.py --task-tag billing --task-tag slow
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
@@ -59,6 +64,7 @@ Examples:
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
     --baseline latest-passed --junit eval.xml --markdown eval.md
+  touchstone eval capitals --agent-command ./agent.py --baseline logs/capitals.eval
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default --trials 5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
@@ -89,9 +95,14 @@ pub struct Arguments {
     model: ModelEndpoint,
 
     /// Earlier run of the same suite and version to compare with, by its id or a unique start of it;
-    /// `latest` or `latest-passed` of the same agent, in any version, and suite
-    #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
+    /// `latest` or `latest-passed` of the same agent, in any version, and suite. Or a log of Inspect,
+    /// as a file `.eval` or `.json`: its scores are compared by task id, and change no verdict
+    #[arg(long, value_name = "RUN|LOG", value_parser = compare::baseline)]
     baseline: Option<String>,
+
+    /// Score of the log to compare, if it has several
+    #[arg(long, value_name = "NAME", requires = "baseline")]
+    scorer: Option<String>,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -118,7 +129,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
 
-    /// Tag of the run, for `touchstone run list --tag`; repeat for several
+    /// Tag of the run, for `touchstone run list --tag`; repeat for several. To select tasks by their
+    /// tags, use --task-tag
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 
@@ -188,6 +200,22 @@ impl Arguments {
         }
     }
 
+    /// The log that the run is compared with, if the baseline is one.
+    fn log(&self) -> Result<Option<ScoredLog>, Failure> {
+        match self.baseline.as_deref().filter(|it| compare::is_log(it)) {
+            Some(_) if self.trials.is_some() => Err(Failure::usage(
+                "--trials cannot be compared with a log of Inspect",
+            )
+            .or_try("omit --trials, or compare one of the runs with `touchstone compare LOG RUN`")),
+            Some(file) => read_log(Path::new(file), self.scorer.as_deref()).map(Some),
+            None if self.scorer.is_some() => {
+                Err(Failure::usage("--scorer applies only to a log of Inspect")
+                    .or_try("omit --scorer, or name a file .eval or .json with --baseline"))
+            }
+            None => Ok(None),
+        }
+    }
+
     /// Opens the embedded or remote host with the models that the options select.
     async fn open(
         &self,
@@ -219,8 +247,10 @@ pub async fn run(
         return Err(commands_are_local());
     }
     arguments.configured(context)?;
+    // A log that cannot be read is reported before anything is paid for.
+    let log = arguments.log()?;
     if arguments.watch {
-        return watching::run(context, kinds, format, &arguments).await;
+        return watching::run(context, kinds, format, &arguments, log.as_ref()).await;
     }
     let target = arguments.selected().resolve(context, format).await?;
     let cassette = arguments.cassette.open(context)?;
@@ -230,12 +260,13 @@ pub async fn run(
             return trials::run(context, &session, &arguments, &target, trials).await;
         }
         let started = start(context, &session, &arguments, &target).await?;
-        watch(
+        watch_beside(
             context,
             &session,
             kinds,
             &started.run_id,
             &arguments.outputs,
+            log.as_ref(),
         )
         .await
     }
@@ -334,7 +365,9 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
     if !arguments.modes.is_empty() {
         set("evalModes", json!(arguments.modes));
     }
-    if let Some(baseline) = &arguments.baseline {
+    // The host knows its runs; a log is compared here.
+    let run = arguments.baseline.as_ref();
+    if let Some(baseline) = run.filter(|it| !compare::is_log(it)) {
         set("baselineRunId", json!(baseline));
     }
     if let Some(concurrency) = arguments.concurrency {
@@ -416,6 +449,13 @@ mod tests {
         assert_eq!(request.ignore, ["/rationale"]);
         assert!(request.target_override);
         assert_eq!(request.budget.max_cost.map(|cost| cost.usd()), Some(0.5));
+    }
+
+    #[test]
+    fn a_log_as_baseline_is_not_part_of_the_request() {
+        let agent = "vendor.acme.triage.default";
+        let request = eval_request(&body(&[agent, "--baseline", "logs/triage.eval"]));
+        assert_eq!(request.baseline_run_id, None);
     }
 
     #[test]

@@ -17,6 +17,11 @@ pub struct SelectionOptions {
     #[arg(long, value_name = "REGEX")]
     filter: Option<String>,
 
+    /// Run the tasks with this tag in the scoring document; repeat for several, of which a task needs
+    /// one. Not the tag of a run (--tag)
+    #[arg(long = "task-tag", value_name = "TAG")]
+    task_tags: Vec<String>,
+
     /// Run the tasks that an earlier run did not pass or did not judge; `latest` is one of the same
     /// agent and suite
     #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
@@ -51,6 +56,9 @@ impl SelectionOptions {
         if let Some(filter) = &self.filter {
             select("filter", json!(filter));
         }
+        if !self.task_tags.is_empty() {
+            select("tags", json!(self.task_tags));
+        }
         if let Some(run) = &self.failed_of {
             select("failedOf", json!(run));
         }
@@ -82,12 +90,12 @@ mod tests {
 
     #[test]
     fn options_become_members_of_the_request() {
-        let line = "eval --task a --task b --filter ^a --failed-of run_1 --limit 3 --timeout 1m30s";
+        let line = "eval --task a --task b --filter ^a --task-tag x --task-tag y --failed-of run_1 --limit 3 --timeout 1m30s";
         let mut found = Map::new();
         let line = Line::try_parse_from(line.split(' ')).unwrap();
         line.options.set(&mut found);
         let expected = json!({
-            "evalTasks": {"ids": ["a", "b"], "filter": "^a", "failedOf": "run_1", "limit": 3},
+            "evalTasks": {"ids": ["a", "b"], "filter": "^a", "tags": ["x", "y"], "failedOf": "run_1", "limit": 3},
             "evalTaskTimeoutMs": 90_000,
         });
         assert_eq!(Value::Object(found), expected);

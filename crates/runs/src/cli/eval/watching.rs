@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::cli::eval::{Arguments, start};
-use crate::cli::watch::{Interrupts, follow_to_end, show};
+use crate::cli::watch::{Interrupts, follow_to_end, show_beside};
 use crate::render::change::change;
+use crate::rules::eval::comparison::log_baseline::ScoredLog;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunStatus;
@@ -37,6 +38,7 @@ pub(super) async fn run(
     kinds: Kinds,
     format: PackFormat,
     arguments: &Arguments,
+    log: Option<&ScoredLog>,
 ) -> Result<Exit, Failure> {
     let sources = sources(arguments)?;
     let terminal = context.terminal();
@@ -47,7 +49,7 @@ pub(super) async fn run(
         if terminal.interactive() {
             terminal.print(CLEAR);
         }
-        let exit = match once(context, kinds, format, arguments, &mut interrupts).await {
+        let exit = match once(context, kinds, format, arguments, log, &mut interrupts).await {
             Ok((report, exit)) => {
                 if report.status == RunStatus::Cancelled.as_str() {
                     return Ok(exit);
@@ -79,6 +81,7 @@ async fn once(
     kinds: Kinds,
     format: PackFormat,
     arguments: &Arguments,
+    log: Option<&ScoredLog>,
     interrupts: &mut Interrupts,
 ) -> Result<(EvalReport, Exit), Failure> {
     let target = arguments.selected().resolve(context, format).await?;
@@ -86,7 +89,8 @@ async fn once(
     let outcome = async {
         let started = start(context, &session, arguments, &target).await?;
         let report = follow_to_end(context, &session, &started.run_id, interrupts).await?;
-        let exit = show(context, &session, kinds, &report, &arguments.outputs).await?;
+        let outputs = &arguments.outputs;
+        let exit = show_beside(context, &session, kinds, &report, outputs, log).await?;
         Ok((report, exit))
     }
     .await;

@@ -43,5 +43,10 @@ fn row(task: &Task, scoring: Option<&ScoringDocument>) -> Value {
     if !files.is_empty() {
         put("attachments", json!(files));
     }
+    let tags = scoring.map(|it| it.tags(&task.task_id));
+    let tags = tags.unwrap_or_default();
+    if !tags.is_empty() {
+        put("tags", json!(tags));
+    }
     Value::Object(row)
 }

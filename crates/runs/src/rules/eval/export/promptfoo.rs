@@ -93,6 +93,10 @@ fn test(
     let mut test = Map::new();
     test.insert("description".to_owned(), json!(id));
     test.insert("vars".to_owned(), vars);
+    let tags = scoring.map(|it| it.tags(&task.task_id));
+    if let Some(tags) = tags.filter(|tags| !tags.is_empty()) {
+        test.insert("metadata".to_owned(), json!({"tags": tags}));
+    }
     let asserts = match scoring.and_then(|it| it.of_task(&task.task_id)) {
         Some(effective) => {
             if let Some(threshold) = effective.threshold {

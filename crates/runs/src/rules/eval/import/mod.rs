@@ -14,6 +14,7 @@ mod rows;
 mod scoring;
 mod source;
 mod table;
+mod tags;
 mod traces;
 
 pub use self::datasets::Columns;

@@ -32,6 +32,17 @@ impl Expectation {
             scoring: Some(json!({"assertions": assertions})),
         }
     }
+
+    /// The expectation of a task with these tags.
+    pub fn tagged(mut self, tags: &[String]) -> Self {
+        if !tags.is_empty() {
+            let entry = self.scoring.get_or_insert_with(|| json!({}));
+            if let Some(members) = entry.as_object_mut() {
+                members.insert("tags".to_owned(), json!(tags));
+            }
+        }
+        self
+    }
 }
 
 /// A golden expectation.

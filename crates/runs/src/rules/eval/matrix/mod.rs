@@ -82,7 +82,7 @@ pub struct MatrixRow {
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
     /// Whether no other variant has a better score for at most its cost, or its score for less.
-    /// Only variants with every task judged and a known cost can be, and count.
+    /// Only variants with every task judged, a score above 0 and a known cost can be, and count.
     pub on_front: bool,
 }
 
@@ -191,11 +191,13 @@ fn average(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Marks the variants that no other one beats in score and cost.
+/// Marks the variants that no other one beats in score and cost. A score of 0 is worth no cost: the
+/// cheapest variant would otherwise be marked even if it fails every task.
 fn mark_front(rows: &mut [MatrixRow]) {
     let measured = |row: &MatrixRow| {
         let whole = row.judged == row.tasks;
-        row.score.zip(row.cost_usd).filter(|_| whole)
+        let score = row.score.filter(|score| *score > 0.0);
+        score.zip(row.cost_usd).filter(|_| whole)
     };
     let all: Vec<(f64, f64)> = rows.iter().filter_map(measured).collect();
     for row in rows {

@@ -160,9 +160,22 @@ fn a_variant_of_unknown_cost_is_neither_on_the_front_nor_beats_others() {
     assert_eq!(front, [true, false, false]);
 }
 
+#[rstest]
+#[case::the_cheapest_fails_everything([(0, 0.0), (10, 1.0)], [false, true])]
+#[case::every_variant_fails_everything([(0, 0.1), (0, 0.2)], [false, false])]
+fn a_variant_with_score_0_is_not_on_the_front(
+    #[case] variants: [(usize, f64); 2],
+    #[case] expected: [bool; 2],
+) {
+    let [a, b] = variants.map(|(passed, usd)| run("run_x", &passing(passed, 20), usd));
+    let found = of(&[("a", a), ("b", b)]);
+    let front: Vec<bool> = found.variants.iter().map(|row| row.on_front).collect();
+    assert_eq!(front, expected);
+}
+
 proptest! {
     #[test]
-    fn the_front_is_never_empty_and_the_best_score_is_on_it(
+    fn the_front_has_exactly_the_variants_with_a_score_that_no_other_beats(
         variants in prop::collection::vec((0_usize..=10, 0_u32..5), 1..6),
     ) {
         let runs: Vec<(&str, EvalReport)> = variants
@@ -170,9 +183,16 @@ proptest! {
             .map(|(passed, usd)| ("v", run("run_v", &passing(*passed, 10), f64::from(*usd))))
             .collect();
         let found = of(&runs);
-        let best = found.variants.iter().filter_map(|row| row.score).fold(0.0, f64::max);
-        let on_front = |row: &&MatrixRow| row.on_front;
-        prop_assert!(found.variants.iter().filter(on_front).any(|row| row.score == Some(best)));
+        let beats = |(passed, usd): (usize, u32), (than, cost): (usize, u32)| {
+            passed >= than && usd <= cost && (passed > than || usd < cost)
+        };
+        for (row, own) in found.variants.iter().zip(&variants) {
+            let beaten = variants.iter().any(|other| beats(*other, *own));
+            prop_assert_eq!(row.on_front, own.0 > 0 && !beaten);
+        }
+        let best = variants.iter().map(|(passed, _)| *passed).max().unwrap_or_default();
+        let has_front = found.variants.iter().any(|row| row.on_front);
+        prop_assert_eq!(has_front, best > 0);
         for pair in &found.pairs {
             prop_assert!((0.0..=1.0).contains(&pair.p_adjusted));
             prop_assert_eq!(pair.beyond_chance, pair.p_adjusted <= found.alpha);

@@ -20,6 +20,9 @@ pub const MAX_COMMAND_NAME: usize = 200;
 pub const MAX_METRICS: usize = 100;
 /// Characters of a metric's name.
 pub const MAX_METRIC_CHARS: usize = 64;
+/// Tags of one task.
+pub const MAX_TAGS: usize = 50;
+pub const MAX_TAG_CHARS: usize = 64;
 /// Bytes of one text that a judge is given by the document.
 pub const MAX_JUDGED_TEXT: usize = 64 * 1024;
 /// Criteria of one assertion.
@@ -32,6 +35,13 @@ const MAX_PATTERN: usize = 4 * 1024;
 const MAX_COMPILED: usize = 512 * 1024;
 /// Steps of one evaluation: about a second of work. Real answers need a tiny part of it.
 pub const MAX_STEPS: u64 = 500_000_000;
+
+/// Whether a name has only characters that reports and command lines can show.
+pub fn is_label(name: &str, max_chars: usize) -> bool {
+    let allowed = |c: char| c.is_alphanumeric() || " _-./:".contains(c);
+    let length = name.chars().count();
+    (1..=max_chars).contains(&length) && name.trim() == name && name.chars().all(allowed)
+}
 
 /// Compiles a regular expression that runs in linear time.
 ///

@@ -12,8 +12,8 @@ pub mod limits;
 pub mod path;
 pub mod place;
 pub mod read;
-mod read_judged;
 pub mod scope;
+pub mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,6 +63,9 @@ pub struct TaskScoring {
     /// Files that are sent with the input; not in `defaults`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<AttachmentReference>,
+    /// Names that select the task; not in `defaults`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -188,6 +191,10 @@ impl ScoringDocument {
     /// The files that are sent with the input of a task.
     pub fn attachments(&self, task: &TaskId) -> &[AttachmentReference] {
         self.tasks.get(task).map_or(&[], |entry| &entry.attachments)
+    }
+
+    pub fn tags(&self, task: &TaskId) -> &[String] {
+        self.tasks.get(task).map_or(&[], |entry| &entry.tags)
     }
 
     /// How the document scores a task; `None` if the suite alone does. A task without assertions of

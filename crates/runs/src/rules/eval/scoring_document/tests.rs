@@ -10,6 +10,45 @@ fn with(assertion: &Value) -> Value {
     json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t1": {"assertions": [assertion]}}})
 }
 
+fn with_tags(tags: &Value) -> Value {
+    json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x", "tasks": {"t1": {"tags": tags}}})
+}
+
+#[rstest]
+#[case(json!([]), "", "must be an array of tags")]
+#[case(json!("billing"), "", "must be an array of tags")]
+#[case(json!([""]), "/0", "must be 1 to 64 letters")]
+#[case(json!(["ok", " spaced"]), "/1", "must be 1 to 64 letters")]
+#[case(json!(["a,b"]), "/0", "must be 1 to 64 letters")]
+#[case(json!(["x".repeat(65)]), "/0", "must be 1 to 64 letters")]
+#[case(json!([5]), "/0", "must be 1 to 64 letters")]
+#[case(json!(["a", "b", "a"]), "/2", "listed twice")]
+#[case(json!(vec!["t"; 51]), "", "has 51 tags; a task may have at most 50")]
+fn malformed_tags_are_refused(#[case] tags: Value, #[case] place: &str, #[case] reason: &str) {
+    let found = faults(&with_tags(&tags));
+    let at = format!("/tasks/t1/tags{place}");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains(&at), "{found:?}");
+    assert!(found[0].contains(reason), "{found:?}");
+}
+
+#[test]
+fn a_task_with_tags_alone_keeps_its_expectation() {
+    let text = with_tags(&json!(["billing", "locale/de", "Größe: L"])).to_string();
+    let document = read(text.as_bytes()).unwrap().document;
+    assert_eq!(document.tags(&"t1".into()).len(), 3);
+    assert!(document.tags(&"t2".into()).is_empty());
+    assert_eq!(document.of_task(&"t1".into()), None);
+}
+
+#[test]
+fn defaults_have_no_tags() {
+    let document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x",
+        "defaults": {"assertions": [{"type": "refusal"}], "tags": ["x"]}});
+    let found = faults(&document);
+    assert!(found[0].contains("not a known member"), "{found:?}");
+}
+
 fn faults(document: &Value) -> Vec<String> {
     match read(document.to_string().as_bytes()) {
         Ok(_) => Vec::new(),

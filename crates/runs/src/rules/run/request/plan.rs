@@ -138,7 +138,9 @@ pub fn plan(
     }
     let scoring_digest = suite.scoring.filter(|_| kind.is_none());
     let mut scoring = scoring(suite, modes, kind.as_mut(), judges)?;
-    scoring.tasks = request.tasks.select(document, scoring.tasks)?;
+    scoring.tasks = request
+        .tasks
+        .select(document, suite.scoring_document, scoring.tasks)?;
     check_judge(suite, &scoring)?;
     check_tasks(document, agent, limits, kind.is_some())?;
     let baseline = pin_baseline(&request, suite, &scoring, baseline_facts)?;

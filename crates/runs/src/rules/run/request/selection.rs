@@ -1,10 +1,12 @@
 //! `configurable.evalTasks`: a part of a suite.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use regex::{Regex, RegexBuilder};
 
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
+use crate::rules::eval::scoring_document::ScoringDocument;
+use crate::rules::eval::scoring_document::limits::MAX_TAG_CHARS;
 use crate::rules::run::fold::EvalFacts;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
@@ -17,6 +19,9 @@ pub const TASK_SELECTION: &str = "evalTasks";
 
 const MAX_IDS: usize = 10_000;
 const MAX_ID_CHARS: usize = 256;
+const MAX_TAGS: usize = 100;
+/// Tags that an error lists.
+const TAGS_SHOWN: usize = 10;
 const MAX_FILTER_BYTES: usize = 512;
 /// Maximum size of a compiled filter, in bytes.
 const MAX_FILTER_MEMORY: usize = 1 << 20;
@@ -27,6 +32,8 @@ pub struct TaskSelection {
     pub ids: Option<Vec<TaskId>>,
     /// A regular expression over ids.
     pub filter: Option<String>,
+    /// Tags of tasks, of which a task needs one.
+    pub tags: Option<Vec<String>>,
     /// The run whose tasks count if it did not pass them.
     pub failed_of: Option<RunId>,
     /// Those tasks, once the run is read.
@@ -38,6 +45,7 @@ impl TaskSelection {
     pub const fn is_empty(&self) -> bool {
         self.ids.is_none()
             && self.filter.is_none()
+            && self.tags.is_none()
             && self.failed_of.is_none()
             && self.limit.is_none()
     }
@@ -50,7 +58,7 @@ impl TaskSelection {
         let Some(members) = configurable.get(TASK_SELECTION) else {
             return Ok(Self::default());
         };
-        const KNOWN: &[&str] = &["ids", "filter", "failedOf", "limit"];
+        const KNOWN: &[&str] = &["ids", "filter", "tags", "failedOf", "limit"];
         let fields = Fields::closed(members, "configurable.evalTasks", KNOWN, Nulls::Absent)?;
         let ids = fields.texts("ids", MAX_IDS, MAX_ID_CHARS)?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
@@ -60,10 +68,15 @@ impl TaskSelection {
         if let Some(filter) = filter {
             pattern(filter).map_err(|problem| fields.invalid("filter", &problem))?;
         }
+        let tags = fields.texts("tags", MAX_TAGS, MAX_TAG_CHARS)?;
+        if tags.as_ref().is_some_and(Vec::is_empty) {
+            return Err(fields.invalid("tags", "must name at least one tag; or leave it out"));
+        }
         let limit = fields.whole("limit", 1)?;
         Ok(Self {
             ids: ids.map(|ids| ids.into_iter().map(TaskId::from).collect()),
             filter: filter.map(str::to_owned),
+            tags,
             failed_of: fields.text("failedOf")?.map(RunId::from),
             failed: None,
             limit: limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -73,10 +86,11 @@ impl TaskSelection {
     /// The selected ones of the tasks that can be scored, in the order of the suite.
     ///
     /// # Errors
-    /// `validation_error` if a named task is unknown or cannot be scored, or no task is selected.
+    /// `validation_error` if a named task or tag is unknown, a named task cannot be scored, or no task is selected.
     pub fn select(
         &self,
         suite: &AgentEvalSuite,
+        scoring: Option<&ScoringDocument>,
         mut tasks: Vec<TaskId>,
     ) -> Result<Vec<TaskId>, Problem> {
         if self.is_empty() {
@@ -85,6 +99,9 @@ impl TaskSelection {
         if let Some(ids) = &self.ids {
             check_ids(ids, suite, &tasks)?;
             keep(&mut tasks, ids);
+        }
+        if let Some(tags) = &self.tags {
+            keep_tagged(&mut tasks, tags, scoring)?;
         }
         if let Some(failed) = &self.failed {
             keep(&mut tasks, failed);
@@ -116,6 +133,51 @@ impl TaskSelection {
 fn keep(tasks: &mut Vec<TaskId>, wanted: &[TaskId]) {
     let wanted: HashSet<&TaskId> = wanted.iter().collect();
     tasks.retain(|task| wanted.contains(task));
+}
+
+/// Keeps the tasks with one of the tags.
+fn keep_tagged(
+    tasks: &mut Vec<TaskId>,
+    wanted: &[String],
+    scoring: Option<&ScoringDocument>,
+) -> Result<(), Problem> {
+    let refused = |problem: String| Problem::validation("configurable.evalTasks.tags", problem);
+    let entries = scoring.iter().flat_map(|document| document.tasks.values());
+    let known: BTreeSet<&str> = entries
+        .flat_map(|entry| entry.tags.iter().map(String::as_str))
+        .collect();
+    if let Some(other) = wanted.iter().find(|tag| !known.contains(tag.as_str())) {
+        let remedy = match did_you_mean(other, known.iter().copied()) {
+            _ if known.is_empty() => {
+                "add `tags` to the tasks of its scoring document, or select by id".to_owned()
+            }
+            Some(remedy) => remedy,
+            None => {
+                let shown: Vec<&str> = known.iter().copied().take(TAGS_SHOWN).collect();
+                let more = if known.len() > TAGS_SHOWN {
+                    ", …"
+                } else {
+                    ""
+                };
+                format!("its tags are {}{more}", shown.join(", "))
+            }
+        };
+        let problem = format!("no task of the suite has the tag `{other}`; {remedy}");
+        return Err(refused(problem));
+    }
+    let has_one = |task: &TaskId| {
+        let tags = scoring.map_or(&[][..], |document| document.tags(task));
+        tags.iter().any(|tag| wanted.contains(tag))
+    };
+    tasks.retain(has_one);
+    if tasks.is_empty() {
+        return Err(refused(
+            "no task with these tags is selected by the other members and can be scored in these \
+             modes; select fewer members, or add the mode `rubric`"
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 fn check_ids(ids: &[TaskId], suite: &AgentEvalSuite, scored: &[TaskId]) -> Result<(), Problem> {
@@ -192,6 +254,29 @@ mod tests {
         serde_json::from_value(document).unwrap()
     }
 
+    fn tagged() -> ScoringDocument {
+        let tasks = json!({
+            "refund-1": {"tags": ["billing"]},
+            "refund-2": {"tags": ["slow", "billing"]},
+            "login": {"tags": ["slow"]},
+            "tone": {"tags": ["voice"]},
+        });
+        let suite = "vendor.acme.evals.x";
+        let document = json!({"scoringVersion": 1, "suiteId": suite, "tasks": tasks});
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn tags_of_a_suite_without_any_are_refused() {
+        let selection = read(&json!({"tags": ["billing"]})).unwrap();
+        let problem = selection.select(&suite(), None, scored()).unwrap_err();
+        assert!(
+            problem.message.contains("add `tags`"),
+            "{}",
+            problem.message
+        );
+    }
+
     /// All tasks but `tone`.
     fn scored() -> Vec<TaskId> {
         ["refund-1", "refund-2", "login"].map(TaskId::from).into()
@@ -205,12 +290,18 @@ mod tests {
     #[case::the_first(json!({"limit": 2}), &["refund-1", "refund-2"])]
     #[case::more_than_there_are(json!({"limit": 9}), &["refund-1", "refund-2", "login"])]
     #[case::all_members_apply(json!({"ids": ["login", "refund-2"], "filter": "-", "limit": 5}), &["refund-2"])]
+    #[case::by_a_tag(json!({"tags": ["billing"]}), &["refund-1", "refund-2"])]
+    #[case::by_any_of_several_tags(json!({"tags": ["slow", "billing"]}), &["refund-1", "refund-2", "login"])]
+    #[case::by_tag_and_id(json!({"tags": ["slow"], "filter": "refund"}), &["refund-2"])]
     #[case::nulls(json!({"ids": null, "limit": null}), &["refund-1", "refund-2", "login"])]
     fn tasks_that_match_every_member_are_selected(
         #[case] member: Value,
         #[case] expected: &[&str],
     ) {
-        let selected = read(&member).unwrap().select(&suite(), scored()).unwrap();
+        let selected = read(&member)
+            .unwrap()
+            .select(&suite(), Some(&tagged()), scored())
+            .unwrap();
         let selected: Vec<&str> = selected.iter().map(TaskId::as_str).collect();
         assert_eq!(selected, expected);
     }
@@ -219,6 +310,9 @@ mod tests {
     #[case(json!({"ids": ["refnd-1"]}), "ids", "did you mean refund-1")]
     #[case(json!({"ids": ["zzz"]}), "ids", "use the ids of the suite's tasks")]
     #[case(json!({"ids": ["tone"]}), "ids", "add the mode `rubric`")]
+    #[case(json!({"tags": ["billling"]}), "tags", "did you mean billing")]
+    #[case(json!({"tags": ["zzz"]}), "tags", "its tags are billing, slow, voice")]
+    #[case(json!({"tags": ["voice"]}), "tags", "add the mode `rubric`")]
     #[case(json!({"filter": "zzz"}), "filter", "for example, `refund-1`")]
     fn a_selection_without_tasks_is_refused_with_a_remedy(
         #[case] member: Value,
@@ -227,7 +321,7 @@ mod tests {
     ) {
         let problem = read(&member)
             .unwrap()
-            .select(&suite(), scored())
+            .select(&suite(), Some(&tagged()), scored())
             .unwrap_err();
         let field = format!("configurable.evalTasks.{field}");
         assert_eq!(problem.details.get("field"), Some(&json!(field)));
@@ -243,7 +337,9 @@ mod tests {
     #[case(json!({"filter": r"\w{1000}{1000}"}), "filter")]
     #[case(json!({"limit": 0}), "limit")]
     #[case(json!({"failedOf": 3}), "failedOf")]
-    #[case(json!({"tags": ["x"]}), "tags")]
+    #[case(json!({"tags": []}), "tags")]
+    #[case(json!({"tags": [""]}), "tags")]
+    #[case(json!({"tag": ["x"]}), "tag")]
     fn invalid_members_are_refused_by_name(#[case] member: Value, #[case] field: &str) {
         let problem = read(&member).unwrap_err();
         let field = format!("configurable.evalTasks.{field}");
@@ -274,10 +370,14 @@ mod tests {
 
         let mut selection = read(&json!({"failedOf": "run_1"})).unwrap();
         selection.failed = Some(failed);
-        let selected = selection.select(&suite(), scored()).unwrap();
+        let selected = selection
+            .select(&suite(), Some(&tagged()), scored())
+            .unwrap();
         assert_eq!(selected, ["refund-2", "login"].map(TaskId::from));
         selection.failed = Some(Vec::new());
-        let problem = selection.select(&suite(), scored()).unwrap_err();
+        let problem = selection
+            .select(&suite(), Some(&tagged()), scored())
+            .unwrap_err();
         assert!(problem.message.contains("passed every"), "{problem:?}");
     }
 }

@@ -61,7 +61,7 @@ fn task(mut sample: Sample, draft: &mut Draft) {
         }
     };
     let chat = chat::read(draft, &sample.place, sample.input);
-    let expectation = chat.applied(expectation);
+    let expectation = chat.applied(expectation).tagged(&sample.tags);
     draft.add(&sample.place, sample.id.as_ref(), chat.input, expectation);
 }
 

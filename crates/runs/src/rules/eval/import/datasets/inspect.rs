@@ -48,7 +48,7 @@ pub fn task(mut sample: Sample, draft: &mut Draft) {
         return;
     };
     let chat = chat::read(draft, &sample.place, sample.input);
-    let expectation = chat.applied(expectation);
+    let expectation = chat.applied(expectation).tagged(&sample.tags);
     let mut input = chat.input;
     if let Some(choices) = choices {
         draft.report_loss(

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::draft::Draft;
 use super::rows::{Row, Rows, take};
 use super::table::structured;
+use super::tags;
 
 /// The columns that hold the parts of a task, in order of preference.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,14 @@ pub struct Shape {
     pub expected: &'static [&'static str],
     pub id: &'static [&'static str],
 }
+
+/// Columns that hold the tags of a sample.
+const TAGS: [&str; 4] = [
+    "tags",
+    "metadata.tags",
+    "additional_metadata.tags",
+    "additionalMetadata.tags",
+];
 
 /// Columns that the user names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +60,7 @@ pub struct Sample {
     pub input: Value,
     /// The expected answer or answers.
     pub answer: Option<Value>,
+    pub tags: Vec<String>,
     /// Its other members.
     pub rest: Map<String, Value>,
 }
@@ -81,7 +91,9 @@ pub fn sample(row: Row, shape: &Shape, columns: &Columns, draft: &mut Draft) -> 
         );
         return None;
     };
+    let tags = tags::take(&mut members, &TAGS, &place, draft);
     Some(Sample {
+        tags,
         id,
         input,
         answer: answer.map(structured),

@@ -108,7 +108,7 @@ fn task(sample: Sample, comparison: Comparison, draft: &mut Draft) {
         return;
     };
     let chat = chat::read(draft, &sample.place, sample.input);
-    let expectation = chat.applied(expectation);
+    let expectation = chat.applied(expectation).tagged(&sample.tags);
     draft.add(&sample.place, sample.id.as_ref(), chat.input, expectation);
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::files;
 use crate::rules::eval::import::draft::Draft;
 use crate::rules::eval::import::source::Files;
+use crate::rules::eval::import::tags;
 
 /// The parts that a test, `defaultTest` or the configuration of a scenario adds to a case.
 #[derive(Default)]
@@ -13,6 +14,7 @@ pub struct Case {
     pub vars: Map<String, Value>,
     pub asserts: Vec<Value>,
     pub threshold: Option<f64>,
+    pub tags: Vec<String>,
     pub keeps_lists: bool,
     /// Why its variables cannot be used.
     pub fault: Option<String>,
@@ -25,6 +27,7 @@ impl Case {
         files: &dyn Files,
         draft: &mut Draft,
     ) -> Self {
+        let tags = tags::take(&mut test, &["metadata.tags"], place, draft);
         let mut take = |name: &str| test.remove(name).filter(|value| !value.is_null());
         let name = take("description");
         let (vars, asserts, options) = (take("vars"), take("assert"), take("options"));
@@ -77,6 +80,7 @@ impl Case {
                 None => Vec::new(),
             },
             threshold: in_range,
+            tags,
             keeps_lists,
             fault,
         }

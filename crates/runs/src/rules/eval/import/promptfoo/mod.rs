@@ -168,8 +168,6 @@ fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &m
         .rev()
         .flat_map(|case| case.asserts.iter().cloned())
         .collect();
-    let threshold = cases.iter().rev().find_map(|case| case.threshold);
-    let name = own.name.as_ref();
     let expanded = match cases.iter().any(|case| case.keeps_lists) {
         true => Some(vec![vars]),
         false => combinations(vars),
@@ -181,24 +179,34 @@ fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &m
         );
         return;
     };
+    let tags = cases.iter().rev().map(|case| &case.tags);
+    let parts = Parts {
+        asserts: &asserts,
+        threshold: cases.iter().rev().find_map(|case| case.threshold),
+        tags: tags.into_iter().find(|tags| !tags.is_empty()),
+        name: own.name.as_ref(),
+        place: &place,
+    };
     for vars in expanded {
         if draft.is_full() {
             draft.skip(&place, "tests after the first 100,000 or 256 MiB");
             return;
         }
-        convert_case(vars, &asserts, threshold, name, &place, files, draft);
+        convert_case(vars, &parts, files, draft);
     }
 }
 
-fn convert_case(
-    vars: Map<String, Value>,
-    asserts: &[Value],
+/// What the cases of a test have in common.
+struct Parts<'a> {
+    asserts: &'a [Value],
     threshold: Option<f64>,
-    name: Option<&Value>,
-    place: &str,
-    files: &dyn Files,
-    draft: &mut Draft,
-) {
+    tags: Option<&'a Vec<String>>,
+    name: Option<&'a Value>,
+    place: &'a str,
+}
+
+fn convert_case(vars: Map<String, Value>, parts: &Parts<'_>, files: &dyn Files, draft: &mut Draft) {
+    let place = parts.place;
     let vars = match template::fill_variables(vars) {
         Ok(vars) => vars,
         Err(why) => {
@@ -237,8 +245,11 @@ fn convert_case(
         place,
         in_set: false,
     };
-    match asserts::expectation(asserts, threshold, &context, draft) {
-        Some(expectation) => draft.add(place, name, input, expectation),
+    match asserts::expectation(parts.asserts, parts.threshold, &context, draft) {
+        Some(expectation) => {
+            let tags = parts.tags.map(Vec::as_slice).unwrap_or_default();
+            draft.add(place, parts.name, input, expectation.tagged(tags));
+        }
         None => draft.skip(place, "a test without an assertion that can be imported"),
     }
 }

@@ -363,6 +363,46 @@ fn exports_of_langfuse_and_braintrust_become_tasks() {
     assert_lost(&it, &[r#""_xact_id" of a sample"#]);
 }
 
+#[rstest]
+#[case::braintrust(Format::Braintrust, json!({"input": "a", "expected": "b", "tags": ["x", "y"]}), json!(["x", "y"]))]
+#[case::langfuse(Format::Langfuse, json!({"input": "a", "expectedOutput": "b", "metadata": {"tags": ["x"]}}), json!(["x"]))]
+#[case::deepeval(Format::Deepeval, json!({"input": "a", "expected_output": "b", "additional_metadata": {"tags": "x, y"}}), json!(["x", "y"]))]
+#[case::inspect(Format::Inspect, json!({"input": "a", "target": "b", "metadata": {"tags": [" x ", "x", ""]}}), json!(["x"]))]
+#[case::openai(Format::OpenaiEvals, json!({"input": "a", "ideal": ["b", "c"], "metadata": {"tags": ["x"]}}), json!(["x"]))]
+#[case::a_cell_with_json(Format::Table, json!({"input": "a", "expected": "b", "metadata": "{\"tags\": [\"x\"]}"}), json!(["x"]))]
+fn tags_of_samples_become_tags_of_tasks(
+    #[case] format: Format,
+    #[case] sample: Value,
+    #[case] expected: Value,
+) {
+    let it = imported(&json!([sample]).to_string(), format);
+    assert_eq!(tags(&it, "task-1"), expected);
+    assert_eq!(
+        it.losses.iter().map(|it| &it.what).collect::<Vec<_>>(),
+        Vec::<&String>::new()
+    );
+}
+
+#[test]
+fn tags_that_a_suite_cannot_hold_are_reported() {
+    let rows = json!([
+        {"input": "a", "expected": "b", "tags": ["ok", "a;b"]},
+        {"input": "c", "expected": "d", "tags": [1]},
+        {"input": "e", "expected": "f", "tags": (0..60).map(|n| n.to_string()).collect::<Vec<_>>()},
+    ]);
+    let it = imported(&rows.to_string(), Format::Table);
+    assert_eq!(tags(&it, "task-1"), json!(["ok"]));
+    assert_eq!(tags(&it, "task-3").as_array().unwrap().len(), 50);
+    assert_lost(
+        &it,
+        &[
+            "a tag that is too long",
+            r#""tags" of a sample"#,
+            "tags after the first 50",
+        ],
+    );
+}
+
 #[test]
 fn rows_of_the_hugging_face_viewer_become_tasks() {
     let text =

@@ -95,6 +95,11 @@ fn assertions(imported: &Imported, task: &str) -> Value {
     scoring["tasks"][task]["assertions"].clone()
 }
 
+fn tags(imported: &Imported, task: &str) -> Value {
+    let scoring = imported.scoring.as_ref();
+    scoring.map_or(Value::Null, |it| it["tasks"][task]["tags"].clone())
+}
+
 fn lost(imported: &Imported) -> Vec<(&str, usize, &str)> {
     let losses = imported.losses.iter();
     losses

@@ -296,3 +296,19 @@ fn a_configuration_without_tests_says_so() {
             .any(|it| it.what.contains("without `tests` or `scenarios`"))
     );
 }
+
+#[test]
+fn tags_in_the_metadata_of_tests_become_tags_of_tasks() {
+    let text = r#"
+prompts: ["{{q}}"]
+defaultTest: {metadata: {tags: [all]}}
+tests:
+  - {vars: {q: a}, assert: [{type: equals, value: b}]}
+  - {vars: {q: b}, assert: [{type: icontains, value: b}], metadata: {tags: [slow], owner: ann}}
+"#;
+    let it = imported(text, Format::Promptfoo);
+    assert_eq!(tags(&it, "task-1"), json!(["all"]));
+    assert_eq!(tags(&it, "task-2"), json!(["slow"]));
+    assert_eq!(assertions(&it, "task-2")[0]["type"], "icontains");
+    assert_lost(&it, &[r#""metadata" of a test"#]);
+}

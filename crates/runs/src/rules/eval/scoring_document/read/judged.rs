@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
-use super::Assertion;
-use super::checks::Check;
-use super::judged::{OfContext, Rubric};
-use super::limits::{MAX_CRITERIA, MAX_JUDGED_TEXT, MAX_PARTS};
-use super::read::{Faults, check_score};
+use super::faults::Faults;
+use super::rules::check_score;
 use crate::rules::eval::matching::is_member_pointer;
+use crate::rules::eval::scoring_document::Assertion;
+use crate::rules::eval::scoring_document::checks::Check;
+use crate::rules::eval::scoring_document::judged::{OfContext, Rubric};
+use crate::rules::eval::scoring_document::limits::{MAX_CRITERIA, MAX_JUDGED_TEXT, MAX_PARTS};
 
 /// Checks what the types of the parameters do not express.
-pub(super) fn check_judged(check: &Check, at: &str, faults: &mut Faults) {
+pub fn check_judged(check: &Check, at: &str, faults: &mut Faults) {
     match check {
         Check::ClosedQuestion(it) => check_text(&it.question, &format!("{at}/question"), faults),
         Check::Rubric(it) => check_rubric(it, at, faults),
@@ -117,12 +118,7 @@ fn check_text(text: &str, at: &str, faults: &mut Faults) {
 }
 
 /// Pointers to a context that the input of the task does not have.
-pub(super) fn missing_context(
-    assertions: &[Assertion],
-    at: &str,
-    input: &Value,
-    faults: &mut Faults,
-) {
+pub fn missing_context(assertions: &[Assertion], at: &str, input: &Value, faults: &mut Faults) {
     for (n, assertion) in assertions.iter().enumerate() {
         let at = format!("{at}/assertions/{n}");
         if let Some(pointer) = assertion.check.context_pointer()

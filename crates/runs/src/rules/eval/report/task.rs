@@ -1,0 +1,109 @@
+//! The outcomes of tasks, and what they measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rules::eval::scoring::mean;
+use crate::rules::run::fold::{EvalFacts, TaskFacts};
+use crate::rules::run::record::{EvalSpec, is_zero};
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_openwop::annotation::Annotation;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskOutcome {
+    /// It reached its pass score.
+    Passed,
+    Failed,
+    /// Not judged because of an infrastructure error; says nothing about the agent.
+    Unjudged,
+}
+
+/// One task with its reasons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReport {
+    pub task_id: TaskId,
+    pub outcome: TaskOutcome,
+    /// Why it failed or was not judged, as a label; absent for a plain mismatch and for a pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Tools called without a response in the suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixture_missing: Vec<String>,
+    /// Tools called that are not on the allowlist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden_tools: Vec<String>,
+    /// Retried model calls.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// Whether each criterion of its rubric is met, in the rubric's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<bool>,
+    /// Whether each assertion of the scoring document holds, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<bool>,
+    /// Whether its cost is estimated by size because the endpoint reported no usage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_estimated: bool,
+    /// The run that judged it, if it was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused_from: Option<RunId>,
+    /// Annotations by people (RFC 0056). They do not change the outcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<Annotation>,
+}
+
+/// A named metric over the tasks that measure it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricReport {
+    pub name: String,
+    /// 0.0..=1.0.
+    pub mean: f64,
+    /// Number of tasks that measure it.
+    pub n_tasks: usize,
+}
+
+/// The outcome of a scored task.
+pub const fn outcome_of(facts: &TaskFacts) -> TaskOutcome {
+    match (&facts.unjudged, facts.passed) {
+        (Some(_), _) => TaskOutcome::Unjudged,
+        (None, true) => TaskOutcome::Passed,
+        (None, false) => TaskOutcome::Failed,
+    }
+}
+
+/// A scored task, with its reasons.
+pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
+    TaskReport {
+        task_id: id.clone(),
+        outcome: outcome_of(facts),
+        reason: facts.unjudged.clone().or_else(|| facts.failed.clone()),
+        fixture_missing: facts.fixture_missing.clone(),
+        forbidden_tools: facts.forbidden_tools.clone(),
+        retries: facts.retries,
+        criteria: facts.criteria.clone(),
+        assertions: facts.assertions.clone(),
+        cost_estimated: facts.usage_estimated,
+        reused_from: facts.reused_from.clone(),
+        annotations: Vec::new(),
+    }
+}
+
+/// The means of the named metrics, sorted by name.
+pub fn metrics(spec: &EvalSpec, facts: &EvalFacts) -> Vec<MetricReport> {
+    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for task in spec.tasks.iter().filter_map(|id| facts.scored(id)) {
+        for (name, value) in &task.metrics {
+            values.entry(name).or_default().push(*value);
+        }
+    }
+    let reports = values.into_iter().map(|(name, values)| MetricReport {
+        name: name.to_owned(),
+        n_tasks: values.len(),
+        mean: mean(values.into_iter()),
+    });
+    reports.collect()
+}
