@@ -6,9 +6,14 @@
 //! API.
 
 pub mod api;
+pub mod compare;
 pub mod config;
+pub mod deployments;
 pub mod guard;
+pub mod live;
+pub mod operations;
 pub mod page;
+pub mod ratings;
 pub mod routes;
 pub mod runs;
 pub mod session;
@@ -43,5 +48,8 @@ fn pages(pages: Pages) -> Pages {
             page::assets::get,
         )
         .open(&Method::GET, "/console/{*rest}", page::error::no_such_page);
-    runs::routes(session::routes(pages))
+    let pages = runs::routes(session::routes(pages));
+    let pages = compare::routes(live::routes(pages));
+    let pages = ratings::routes(deployments::routes(pages));
+    operations::routes(pages)
 }

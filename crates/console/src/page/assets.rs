@@ -18,6 +18,11 @@ use touchstone_kit::hex::hex_prefix;
 const CSS: &str = concat!(
     include_str!("../../assets/console.css"),
     include_str!("../../assets/runs.css"),
+    include_str!("../../assets/live.css"),
+    include_str!("../../assets/compare.css"),
+    include_str!("../../assets/deployments.css"),
+    include_str!("../../assets/ratings.css"),
+    include_str!("../../assets/operations.css"),
 );
 
 struct Asset {

@@ -6,11 +6,56 @@ use crate::page::assets::Links;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     Runs,
+    Compare,
+    History,
+    Deployments,
+    Audit,
+    Ratings,
+    Cards,
+    Oasis,
+    Packs,
+    Keys,
+    Webhooks,
+    Sessions,
+    Host,
 }
 
 /// Groups of sections, as the navigation shows them.
-const NAVIGATION: &[(&str, &[(Section, &str, &str)])] =
-    &[("Evaluate", &[(Section::Runs, "Runs", "/console/runs")])];
+const NAVIGATION: &[(&str, &[(Section, &str, &str)])] = &[
+    (
+        "Evaluate",
+        &[
+            (Section::Runs, "Runs", "/console/runs"),
+            (Section::Compare, "Compare", "/console/compare"),
+            (Section::History, "History", "/console/history"),
+        ],
+    ),
+    (
+        "Release",
+        &[
+            (Section::Deployments, "Deployments", "/console/deployments"),
+            (Section::Audit, "Audit log", "/console/audit"),
+        ],
+    ),
+    (
+        "Rate",
+        &[
+            (Section::Ratings, "Ratings", "/console/ratings"),
+            (Section::Cards, "Agent cards", "/console/cards"),
+            (Section::Oasis, "OASIS", "/console/oasis"),
+        ],
+    ),
+    (
+        "Operate",
+        &[
+            (Section::Packs, "Packs and suites", "/console/packs"),
+            (Section::Keys, "API keys", "/console/keys"),
+            (Section::Webhooks, "Webhooks", "/console/webhooks"),
+            (Section::Sessions, "Sessions", "/console/sessions"),
+            (Section::Host, "Host", "/console/host"),
+        ],
+    ),
+];
 
 pub struct NavGroup {
     pub name: &'static str,
