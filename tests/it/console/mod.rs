@@ -1,0 +1,9 @@
+//! The web console: sessions, every page, what attackers try, and journeys in a browser.
+
+mod browser;
+mod journeys;
+mod pages;
+mod security;
+mod session;
+mod support;
+mod walk;
