@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
 use fantoccini::elements::Element;
+use fantoccini::key::Key;
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use futures_util::FutureExt as _;
@@ -201,6 +203,18 @@ impl Browser {
         self.find(selector).await.click().await.unwrap();
     }
 
+    /// Activates a control by the keyboard. The driver takes everything in a closed `details` for
+    /// hidden, also where the style sheet shows it.
+    pub async fn activate(&self, selector: &str) {
+        let focus = format!("document.querySelector(\"{selector}\").focus()");
+        self.client.execute(&focus, Vec::new()).await.unwrap();
+        let value = char::from(Key::Enter);
+        let keys = KeyActions::new("keyboard".to_owned())
+            .then(KeyAction::Down { value })
+            .then(KeyAction::Up { value });
+        self.client.perform_actions(keys).await.unwrap();
+    }
+
     pub async fn text(&self, selector: &str) -> String {
         self.find(selector).await.text().await.unwrap()
     }
@@ -229,15 +243,17 @@ impl Browser {
         self.client.issue_cmd(command).await.unwrap()
     }
 
-    /// The entries of the log.
-    pub async fn faults(&self) -> Value {
-        self.client.issue_cmd(Log).await.unwrap()
+    /// The warnings and errors of the log.
+    pub async fn faults(&self) -> Vec<Value> {
+        let entries = self.client.issue_cmd(Log).await.unwrap();
+        let entries = entries.as_array().unwrap().iter().cloned();
+        let is_fault = |it: &Value| it["level"] == "WARNING" || it["level"] == "SEVERE";
+        entries.filter(is_fault).collect()
     }
 
     /// Width of the window, in CSS pixels.
     pub async fn resize(&self, width: u32) {
-        let size =
-            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.dev_tools("Emulation.setDeviceMetricsOverride", size)
             .await;
     }

@@ -5,7 +5,6 @@ use axum::response::Html;
 use axum::routing::get;
 use fantoccini::key::Key;
 use rstest::rstest;
-use serde_json::json;
 use touchstone_host::access::Scope;
 
 use super::browser::with_browser;
@@ -39,7 +38,7 @@ async fn a_person_signs_in_with_a_key_and_out(#[values(Sqlite, Postgres)] engine
         let cookies = browser.value("document.cookie").await;
         assert_eq!(cookies, "", "scripts do not see the session");
         browser
-            .click("form[action='/console/sign-out'] button")
+            .activate("form[action='/console/sign-out'] button")
             .await;
         browser.arrive("/console/sign-in").await;
         browser.open("/console/runs").await;
@@ -196,17 +195,18 @@ async fn the_theme_is_the_browsers_until_a_person_chooses_one() {
         let dark = browser.value(ground).await;
         assert_ne!(light, dark);
         browser.open("/console/runs?tag=a").await;
-        browser.click("button[name=theme][value=light]").await;
+        browser.activate("button[name=theme][value=light]").await;
         browser.find("html[data-theme=light]").await;
         assert_eq!(browser.place().await, "/console/runs?tag=a");
         assert_eq!(browser.value(ground).await, light);
         browser.prefer("light").await;
-        browser.click("button[name=theme][value=dark]").await;
+        browser.activate("button[name=theme][value=dark]").await;
         browser.find("html[data-theme=dark]").await;
         assert_eq!(browser.value(ground).await, dark);
         browser.open("/console").await;
         assert_eq!(browser.value(ground).await, dark, "the choice is kept");
-        let pressed = browser.text("button[aria-pressed=true]").await;
+        let pressed = "document.querySelector('button[aria-pressed=true]').textContent";
+        let pressed = browser.value(pressed).await;
         assert_eq!(pressed, "Dark");
     })
     .await;
@@ -265,7 +265,7 @@ async fn pages_report_no_fault_of_their_own() {
         for path in paths {
             browser.open(&path).await;
             let faults = browser.faults().await;
-            assert_eq!(faults, json!([]), "{path}");
+            assert!(faults.is_empty(), "{path}: {faults:?}");
         }
     })
     .await;

@@ -3,6 +3,7 @@
 mod browser;
 mod journeys;
 mod pages;
+mod screenshots;
 mod security;
 mod session;
 mod support;

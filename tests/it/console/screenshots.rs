@@ -37,7 +37,11 @@ async fn runs(site: &Site) -> RunId {
     site.host.equip(&inputs).await;
     let _worker = site.host.work();
     let mut last = None;
-    for tags in [json!(["nightly"]), json!(["release-candidate"]), json!(["nightly", "release"])] {
+    for tags in [
+        json!(["nightly"]),
+        json!(["release-candidate"]),
+        json!(["nightly", "release"]),
+    ] {
         let mut body = create_body();
         body["tags"] = tags;
         let created = site.host.post("/v1/runs", &body).await;

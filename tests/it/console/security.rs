@@ -16,10 +16,13 @@ use super::walk::assert_page;
 use crate::http::support::host::{Reply, TestHost, create_body};
 use crate::store::{Engine, Engine::*};
 
-/// Whether a pending run of the host is still open.
-async fn is_open(host: &TestHost, run: &RunId) -> bool {
+/// How a run ends once somebody works on it.
+async fn end_of(host: &TestHost, run: &RunId) -> String {
+    let worker = host.work();
+    host.ended(run).await;
+    worker.cancel();
     let run = host.get(&format!("/v1/runs/{run}")).await.json();
-    run["status"] != "cancelled"
+    run["status"].as_str().unwrap().to_owned()
 }
 
 async fn pending(host: &TestHost) -> RunId {
@@ -56,13 +59,14 @@ async fn a_form_needs_the_token_of_its_session(#[values(Sqlite, Postgres)] engin
     // In the query, where logs and other sites see it, the token does not count.
     let reply = person.send_only(&format!("{path}?csrf={own}"), &[]).await;
     assert_eq!(reply.status, StatusCode::FORBIDDEN);
-    assert!(is_open(&site.host, &run).await);
     let reply = other.send(&path, &[]).await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND, "{reply:?}");
-    assert!(is_open(&site.host, &run).await);
+    let second = site.host.create().await;
+    let path = format!("/console/runs/{second}/cancel");
     let reply = person.send_only(&path, &[("csrf", &own)]).await;
     assert_eq!(reply.status, StatusCode::SEE_OTHER, "{reply:?}");
-    assert!(!is_open(&site.host, &run).await);
+    assert_eq!(end_of(&site.host, &run).await, "completed");
+    assert_eq!(end_of(&site.host, &second).await, "cancelled");
 }
 
 #[tokio::test]
@@ -71,7 +75,7 @@ async fn the_token_of_a_page_is_hidden_anew_and_is_accepted() {
     let run = pending(&site.host).await;
     let mut person = site.person().await;
     let token = async |person: &mut Person<'_>| {
-        let page = person.get(&format!("/console/runs/{run}")).await.text();
+        let page = person.get("/console/runs").await.text();
         let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     };
@@ -123,7 +127,8 @@ async fn forms_of_other_sites_are_refused() {
             assert_eq!(reply.header("set-cookie"), None, "{what}");
         }
     }
-    assert!(is_open(&site.host, &names.run.as_str().into()).await);
+    let run: RunId = names.run.as_str().into();
+    assert_eq!(end_of(&site.host, &run).await, "completed");
     let own = [
         ("origin", "https://evals.example"),
         ("sec-fetch-site", "same-origin"),

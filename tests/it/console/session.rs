@@ -306,7 +306,7 @@ async fn the_api_never_reads_cookies() {
             assert!([401, 405, 404].contains(&status), "{path} {reply:?}");
         }
     }
-    let request = person.request(Method::GET, "/v1/runs");
+    let request = person.request(Method::GET, "/v1/host/touchstone/runs");
     let request = request.header(
         AUTHORIZATION,
         format!("Bearer {}", person.token.as_ref().unwrap()),
