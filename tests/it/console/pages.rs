@@ -154,7 +154,7 @@ async fn the_checks_find_what_they_look_for() {
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
         browser.resize(390).await;
-        let add = "const it = document.createElement('p'); it.textContent = 'x';
+        let add = "const it = document.createElement('p'); it.textContent = 'A text to read';
             it.style.cssText = 'width: 500px; color: #888; background: #999'; document.body.append(it);";
         browser.client.execute(add, Vec::new()).await.unwrap();
         let wide = browser.client.execute(WIDE, Vec::new()).await.unwrap();
