@@ -468,6 +468,7 @@ fn nested_only(
         "RATINGS__",
         "ATTEST__",
         "CONFORMANCE__",
+        "CONSOLE__",
         "LIMITS__",
         "METRICS__",
         "PACKS__",

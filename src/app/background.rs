@@ -15,6 +15,7 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::audit::checkpointer::Checkpointer;
 use touchstone_host::service::jobs;
 use touchstone_host::service::jobs::{Periodic, Replica};
+use touchstone_host::service::sessions::Sessions;
 use touchstone_host::store::database::Database;
 use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
@@ -47,6 +48,7 @@ pub struct Background {
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
     storage: Arc<Storage>,
+    sessions: Arc<Sessions>,
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
@@ -75,6 +77,7 @@ impl Background {
             clock: clock.clone(),
             runs: services.runs.clone(),
             storage: services.storage.clone(),
+            sessions: services.parts().sessions.clone(),
             worker: Worker::new(
                 store.clone(),
                 clock.clone(),
@@ -170,6 +173,7 @@ impl Background {
             at_once_then(minute, "content")
                 .run(store, shutdown, || self.storage.delete_content(shutdown)),
             at_once("idempotency").run(store, shutdown, || self.expire()),
+            at_once("sessions").run(store, shutdown, || self.sessions.forget()),
         );
     }
 

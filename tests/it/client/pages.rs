@@ -8,7 +8,7 @@ use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::not_run;
+use super::program;
 use crate::cli::home::Home;
 use crate::cli::ratings::rating::{assert_good, with_evidence_about};
 use crate::ratings::api::{Site, badges::certified};
@@ -59,13 +59,7 @@ struct Measured {
 
 /// The browser, or `None` after printing that nothing is measured.
 fn chromium() -> Option<PathBuf> {
-    let named = std::env::var_os(CHROMIUM).map(PathBuf::from);
-    let usual = || Some(PathBuf::from(USUAL)).filter(|it| it.is_file());
-    let found = named.or_else(usual);
-    if found.is_none() {
-        not_run("the measuring of pages", CHROMIUM);
-    }
-    found
+    program("the measuring of pages", CHROMIUM, USUAL)
 }
 
 fn measured(chromium: &Path, pages: &[String]) -> Vec<Measured> {

@@ -9,7 +9,8 @@ use touchstone_host::http::ops::is_proxied;
 use touchstone_kit::error::Problem;
 
 /// Whether the request gets a session without a key. A name of another host in `Host` may be one
-/// that an attacker lets point to this machine, and a proxy's requests come from anywhere.
+/// that an attacker lets point to this machine, and a proxy's requests come from anywhere. Pages of
+/// other sites can make a browser send requests here; they begin no sessions.
 ///
 /// # Errors
 /// The store failed.
@@ -21,7 +22,11 @@ pub async fn opens(
     let is_near = peer.is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback());
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let is_named = host.is_some_and(names_this_machine);
-    if !api.settings.open_on_loopback || !is_near || !is_named || is_proxied(headers) {
+    let is_own = headers
+        .get("sec-fetch-site")
+        .is_none_or(|site| site == "same-origin" || site == "none");
+    let is_allowed = api.settings.open_on_loopback && !is_proxied(headers);
+    if !is_allowed || !is_near || !is_named || !is_own {
         return Ok(false);
     }
     api.sessions.opens_locally().await

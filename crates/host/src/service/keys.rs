@@ -406,6 +406,16 @@ impl Keys {
         Ok(keys.iter().any(|key| KeyState::of(key, now).is_good()))
     }
 
+    /// Whether the host has a key of any tenant, also a revoked or expired one.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn any(&self) -> Result<bool, Problem> {
+        let keys = self.store.keys(None).await;
+        let keys = keys.map_err(|cause| crate::service::fault::internal(&cause))?;
+        Ok(!keys.is_empty())
+    }
+
     /// The person on the machine itself: the rights of [`Keys::admit_local`] within its tenant.
     pub fn local_caller(&self) -> Option<Caller> {
         let record = self.local.clone()?;

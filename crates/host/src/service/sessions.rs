@@ -111,7 +111,7 @@ impl Sessions {
     /// Begins a session of a person on the machine itself.
     ///
     /// # Errors
-    /// `unauthenticated` if the host has a usable key.
+    /// `unauthenticated` if the host has a key.
     pub async fn begin_local(&self) -> Result<NewSession, Problem> {
         self.local_caller().await?;
         let tenant = TenantId::from(LOCAL_TENANT);
@@ -266,18 +266,19 @@ impl Sessions {
 
     /// The person on the machine itself, as long as no key exists.
     async fn local_caller(&self) -> Result<Caller, Problem> {
-        match self.keys.any_usable().await? {
+        match self.keys.any().await? {
             true => Err(ended()),
             false => self.keys.local_caller().ok_or_else(ended),
         }
     }
 
-    /// Whether the console opens without a key: no usable key exists.
+    /// Whether the console opens without a key: the host has none. A host whose keys were revoked or
+    /// have expired stays closed.
     ///
     /// # Errors
     /// The store failed.
     pub async fn opens_locally(&self) -> Result<bool, Problem> {
-        Ok(!self.keys.any_usable().await? && self.keys.local_caller().is_some())
+        Ok(!self.keys.any().await? && self.keys.local_caller().is_some())
     }
 
     /// Whether a session still exists: for streams that outlive their request.

@@ -43,7 +43,7 @@ use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::signing_key::{NoSigningKey, SigningKey};
 use touchstone_host::service::audit::checkpointer::Checkpointer;
 use touchstone_host::service::jobs;
-use touchstone_host::service::keys::{Issue, Keys};
+use touchstone_host::service::keys::{Issue, Keys, LOCAL_TENANT};
 use touchstone_host::service::sessions::{SessionLimits, Sessions};
 use touchstone_host::service::vault::Vault;
 use touchstone_host::store::database::Database;
@@ -156,6 +156,11 @@ impl TestClock {
     /// Moves the clock this many days ahead.
     pub fn ahead(&self, days: i64) {
         self.ahead_s.store(days * 86_400, Ordering::SeqCst);
+    }
+
+    /// Moves the clock ahead by this time.
+    pub fn pass(&self, time: SignedDuration) {
+        self.ahead_s.fetch_add(time.as_secs(), Ordering::SeqCst);
     }
 
     /// Stops the clock at this moment.
@@ -291,6 +296,7 @@ pub struct TestHost {
     dir: Option<TempDir>,
     pub store: Arc<Database>,
     pub keys: Arc<Keys>,
+    pub sessions: Arc<Sessions>,
     pub runs: Arc<Runs>,
     pub router: Router,
     pub shutdown: CancellationToken,
@@ -354,7 +360,9 @@ impl TestHost {
         let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
         let keys = Keys::new(store.clone(), clock.clone(), ids.clone());
-        let keys = Arc::new(keys.with_roles(Arc::new(roles)));
+        let mut keys = keys.with_roles(Arc::new(roles));
+        keys.admit_local(&TenantId::from(LOCAL_TENANT));
+        let keys = Arc::new(keys);
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
@@ -388,18 +396,19 @@ impl TestHost {
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
         let vault = Arc::new(Vault::new(host_keys::usual(), ids.clone()));
         let outside = Arc::new(Outside::default());
+        let sessions = Arc::new(Sessions::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            keys.clone(),
+            SessionLimits::default(),
+        ));
         let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),
             ids: ids.clone(),
             keys: keys.clone(),
-            sessions: Arc::new(Sessions::new(
-                store.clone(),
-                clock.clone(),
-                ids.clone(),
-                keys.clone(),
-                SessionLimits::default(),
-            )),
+            sessions: sessions.clone(),
             console: ConsoleConfig::default(),
             vault: vault.clone(),
             models,
@@ -443,6 +452,7 @@ impl TestHost {
             dir: None,
             store,
             keys,
+            sessions,
             runs: services.runs,
             router,
             shutdown,

@@ -1,0 +1,10 @@
+//! The web console: sessions, every page, what attackers try, and journeys in a browser.
+
+mod browser;
+mod journeys;
+mod pages;
+mod screenshots;
+mod security;
+mod session;
+mod support;
+mod walk;
