@@ -401,6 +401,7 @@ impl TestHost {
                 SessionLimits::default(),
             )),
             console: ConsoleConfig::default(),
+            in_force: Arc::default(),
             vault: vault.clone(),
             models,
             tools: None,
