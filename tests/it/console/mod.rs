@@ -1,0 +1,5 @@
+//! The web console.
+
+mod operations;
+mod person;
+mod ratings;
