@@ -24,13 +24,17 @@ async fn packs_and_suites_show_origin_and_tasks() {
     let person = Person::with(&host, &host.key_with(&manager()).await).await;
     let list = person.page("/console/packs").await;
     assert!(list.contains("community.bench.echo") && list.contains("Unsigned"));
-    let pack = person.page("/console/packs/community.bench.echo/1.0.0").await;
+    let pack = person
+        .page("/console/packs/community.bench.echo/1.0.0")
+        .await;
     assert!(pack.contains("sha256-") && pack.contains("community.bench.echo.default"));
     let address = list.split("href=\"/console/suites/").nth(1).unwrap();
     let address = address.split('"').next().unwrap();
     let suite = person.page(&format!("/console/suites/{address}")).await;
     assert!(suite.contains("hello &#60;b&#62;there"), "{suite}");
-    let missing = person.open("/console/packs/community.bench.other/1.0.0").await;
+    let missing = person
+        .open("/console/packs/community.bench.other/1.0.0")
+        .await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
 }
 
@@ -53,15 +57,30 @@ async fn a_key_is_shown_once_and_gives_at_most_the_rights_of_its_maker() {
     let key = host.key_with(&[Scope::KeysManage, Scope::RunsRead]).await;
     let person = Person::with(&host, &key).await;
     let made = person
-        .submit("/console/keys", &[("scope", "runs:read"), ("expiresIn", "30")])
+        .submit(
+            "/console/keys",
+            &[("scope", "runs:read"), ("expiresIn", "30")],
+        )
         .await;
     assert_eq!(made.status, StatusCode::OK, "{}", made.text);
     assert_eq!(made.cache, "no-store");
     let new = shown_key(&made.text);
-    assert_eq!(host.request(axum::http::Method::GET, "/v1/runs").key(&new).send().await.status, StatusCode::OK);
+    assert_eq!(
+        host.request(axum::http::Method::GET, "/v1/runs")
+            .key(&new)
+            .send()
+            .await
+            .status,
+        StatusCode::OK
+    );
     let page = person.page("/console/keys").await;
     assert!(page.contains(id_of(&new).as_str()) && !page.contains(&new));
-    for beyond in ["runs:create", "metrics:read", "organizations:write", "agents:*"] {
+    for beyond in [
+        "runs:create",
+        "metrics:read",
+        "organizations:write",
+        "agents:*",
+    ] {
         let refused = person.submit("/console/keys", &[("scope", beyond)]).await;
         assert_eq!(refused.status, StatusCode::FORBIDDEN, "{beyond}");
     }
@@ -89,8 +108,13 @@ async fn keys_are_rotated_and_revoked_within_the_tenant() {
     };
     assert_eq!(status(other).await, StatusCode::UNAUTHORIZED);
     assert_eq!(status(new.clone()).await, StatusCode::OK);
-    let revoked = person.submit(&format!("/console/keys/{id}/revoke"), &[]).await;
-    assert_eq!(revoked.location.as_deref(), Some("/console/keys?done=key-revoked"));
+    let revoked = person
+        .submit(&format!("/console/keys/{id}/revoke"), &[])
+        .await;
+    assert_eq!(
+        revoked.location.as_deref(),
+        Some("/console/keys?done=key-revoked")
+    );
     assert_eq!(status(new).await, StatusCode::UNAUTHORIZED);
     // The second key of the test host belongs to another tenant.
     let foreign = id_of(&host.other_key);
@@ -130,14 +154,24 @@ async fn people_see_and_end_their_own_sessions() {
             issue.principal = Some("dana".to_owned());
         })
         .await;
-    let (here, there) = (Person::with(&host, &own).await, Person::with(&host, &own).await);
+    let (here, there) = (
+        Person::with(&host, &own).await,
+        Person::with(&host, &own).await,
+    );
     let colleague = Person::with(&host, &host.key_with(&[Scope::RunsRead]).await).await;
     let page = here.page("/console/sessions").await;
     assert!(page.contains("End my other sessions (1)"), "{page}");
-    assert_eq!(page.matches("dana").count(), 3, "twice in the list, once in the frame");
+    assert_eq!(
+        page.matches("dana").count(),
+        3,
+        "twice in the list, once in the frame"
+    );
     let ended = here.submit("/console/sessions/end-others", &[]).await;
     assert_eq!(ended.status, StatusCode::SEE_OTHER);
-    assert_eq!(there.open("/console/sessions").await.status, StatusCode::SEE_OTHER);
+    assert_eq!(
+        there.open("/console/sessions").await.status,
+        StatusCode::SEE_OTHER
+    );
     colleague.page("/console/sessions").await;
 }
 
@@ -157,7 +191,10 @@ async fn the_host_shows_health_and_work_and_keeps_settings_to_operators() {
 async fn a_webhook_shows_its_secret_once_and_is_removed() {
     let host = TestHost::idle().await;
     let person = Person::with(&host, &host.key_with(&manager()).await).await;
-    let fields = [("url", "http://127.0.0.1:4000/hook"), ("event", "run.completed")];
+    let fields = [
+        ("url", "http://127.0.0.1:4000/hook"),
+        ("event", "run.completed"),
+    ];
     let made = person.submit("/console/webhooks", &fields).await;
     assert_eq!(made.status, StatusCode::OK, "{}", made.text);
     let secret = shown_key(&made.text);
@@ -165,7 +202,14 @@ async fn a_webhook_shows_its_secret_once_and_is_removed() {
     assert!(page.contains("127.0.0.1:4000/hook") && !page.contains(&secret));
     let action = page.split("action=\"/console/webhooks/").nth(1).unwrap();
     let action = action.split('"').next().unwrap();
-    let removed = person.submit(&format!("/console/webhooks/{action}"), &[]).await;
+    let removed = person
+        .submit(&format!("/console/webhooks/{action}"), &[])
+        .await;
     assert_eq!(removed.status, StatusCode::SEE_OTHER, "{}", removed.text);
-    assert!(person.page("/console/webhooks").await.contains("No webhooks yet"));
+    assert!(
+        person
+            .page("/console/webhooks")
+            .await
+            .contains("No webhooks yet")
+    );
 }

@@ -14,7 +14,10 @@ async fn a_tenant_without_an_organization_is_told_how_to_get_one() {
     let host = TestHost::idle().await;
     let person = Person::with(&host, &host.key_with(&[Scope::AgentsRead]).await).await;
     let page = person.page("/console/ratings").await;
-    assert!(page.contains("touchstone rating organization create"), "{page}");
+    assert!(
+        page.contains("touchstone rating organization create"),
+        "{page}"
+    );
 }
 
 #[tokio::test]
@@ -35,32 +38,57 @@ async fn a_rating_is_ranked_and_explained() {
     assert!(page.contains("Task Completion Rate") && page.contains("dimensions/accuracy"));
     let why = format!("/console/ratings/{agent}/dimensions/accuracy");
     let why = person.page(&why).await;
-    assert!(why.contains("Accuracy from revisions") && why.contains("task assigned"), "{why}");
+    assert!(
+        why.contains("Accuracy from revisions") && why.contains("task assigned"),
+        "{why}"
+    );
     let id = assessment["id"].as_str().unwrap();
-    person.page(&format!("/console/ratings/{agent}/assessments/{id}")).await;
+    person
+        .page(&format!("/console/ratings/{agent}/assessments/{id}"))
+        .await;
     let theirs = Person::with(&site.host, &site.theirs.key).await;
     for path in [
         format!("/console/ratings/{agent}"),
         format!("/console/ratings/{agent}/dimensions/accuracy"),
         format!("/console/ratings/{agent}/assessments/{id}"),
     ] {
-        assert_eq!(theirs.open(&path).await.status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(
+            theirs.open(&path).await.status,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
     }
 }
 
 #[tokio::test]
 async fn cards_are_watched_and_unwatched() {
     let host = TestHost::idle().await;
-    let key = host.key_with(&[Scope::AssessmentsRead, Scope::AssessmentsWrite]).await;
+    let key = host
+        .key_with(&[Scope::AssessmentsRead, Scope::AssessmentsWrite])
+        .await;
     let person = Person::with(&host, &key).await;
-    assert!(person.page("/console/cards").await.contains("No card is watched"));
+    assert!(
+        person
+            .page("/console/cards")
+            .await
+            .contains("No card is watched")
+    );
     let url = "https://agent.example.com/card.json";
-    let watched = person.submit("/console/cards/watch", &[("url", url), ("every", "24")]).await;
+    let watched = person
+        .submit("/console/cards/watch", &[("url", url), ("every", "24")])
+        .await;
     assert_eq!(watched.status, StatusCode::SEE_OTHER, "{}", watched.text);
     assert!(person.page("/console/cards").await.contains(url));
-    let invalid = person.submit("/console/cards/watch", &[("url", "ftp://x"), ("every", "24")]).await;
+    let invalid = person
+        .submit(
+            "/console/cards/watch",
+            &[("url", "ftp://x"), ("every", "24")],
+        )
+        .await;
     assert_eq!(invalid.status, StatusCode::BAD_REQUEST);
-    person.submit("/console/cards/unwatch", &[("url", url)]).await;
+    person
+        .submit("/console/cards/unwatch", &[("url", url)])
+        .await;
     assert!(!person.page("/console/cards").await.contains(url));
     let history = format!("/console/cards/history?url={url}");
     assert!(person.page(&history).await.contains("Never scored"));
@@ -70,7 +98,12 @@ async fn cards_are_watched_and_unwatched() {
 async fn oasis_has_an_empty_list_and_no_report_of_other_runs() {
     let host = TestHost::working(&crate::http::support::host::says(&["hello"])).await;
     let person = Person::with(&host, &host.key).await;
-    assert!(person.page("/console/oasis").await.contains("No evaluations yet"));
+    assert!(
+        person
+            .page("/console/oasis")
+            .await
+            .contains("No evaluations yet")
+    );
     let run = host.create().await;
     host.ended(&run).await;
     let seen = person.open(&format!("/console/oasis/{run}")).await;

@@ -265,7 +265,11 @@ async fn certificate(
         until: valid_until(found).map(Time::from),
         markdown: format!("[![{alternative}]({address}.svg)]({verify})"),
         html: format!("<a href=\"{verify}\"><img src=\"{address}.svg\" alt=\"{alternative}\"></a>"),
-        picture: format!("/api/v1/badges/{}.svg", found.id),
+        // The picture of a private badge needs a key.
+        picture: match visible.organization.private_badges {
+            true => String::new(),
+            false => format!("/api/v1/badges/{}.svg", found.id),
+        },
         verify,
     }))
 }
