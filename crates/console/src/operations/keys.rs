@@ -134,8 +134,11 @@ struct New {
 }
 
 fn show_once(visit: &Visit, title: &'static str, key: &NewKey, hours: Option<i64>) -> Answer {
+    let mut chrome = visit.chrome(Section::Keys);
+    // The page of the answer cannot be opened again.
+    chrome.place = KEYS.to_owned();
     html(&New {
-        chrome: visit.chrome(Section::Keys),
+        chrome,
         title,
         id: key.id.to_string(),
         text: key.text.expose_secret().to_owned(),

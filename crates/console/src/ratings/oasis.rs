@@ -195,7 +195,7 @@ pub async fn page(
         capability: capability(&document),
         no_capability: text("/capability/not_evaluated_because").unwrap_or_default(),
         statements: report.statements.iter().map(|it| plain(&it.text)).collect(),
-        claim: claim(document.pointer("/conformance_claim")),
+        claim: claim(&report),
     })
 }
 
@@ -280,11 +280,16 @@ fn capability(document: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The sentences of the conformance claim.
-fn claim(claim: Option<&Value>) -> Vec<String> {
-    let members = claim.and_then(Value::as_object).into_iter().flatten();
-    let texts = members.filter_map(|(_, value)| value.as_str());
-    texts.map(plain).collect()
+/// Whether the evaluation is a claim of conformance.
+fn claim(report: &Report) -> Vec<String> {
+    let claim = &report.conformance_claim;
+    let reasons = claim.withheld_because.iter();
+    match claim.claim {
+        Some(_) => vec!["This evaluation is a claim of conformance.".to_owned()],
+        None => reasons
+            .map(|it| format!("No claim of conformance: {}", plain(&it.text)))
+            .collect(),
+    }
 }
 
 #[derive(Template)]
