@@ -19,7 +19,7 @@ use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
 use touchstone_agents::runtime::Runtime;
 use touchstone_console::api::ConsoleApi;
-use touchstone_console::config::ConsoleConfig;
+use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_deployments::rules::Channel;
 use touchstone_deployments::service::attestations::{Attestations, Attester};
@@ -82,6 +82,8 @@ pub struct Parts {
     /// Sessions of the console.
     pub sessions: Arc<Sessions>,
     pub console: ConsoleConfig,
+    /// The configuration, for people to read.
+    pub in_force: Arc<[Setting]>,
     /// Encrypts secrets.
     pub vault: Arc<Vault>,
     pub models: Arc<dyn Models>,
@@ -388,6 +390,7 @@ impl Services {
             cards: apis.cards.clone(),
             sessions: parts.sessions.clone(),
             settings: parts.console,
+            in_force: parts.in_force.clone(),
             secure: parts.host_url.is_secure(),
         })
     }

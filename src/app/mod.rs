@@ -3,6 +3,7 @@
 
 mod background;
 mod error;
+mod in_force;
 mod parts;
 mod store;
 

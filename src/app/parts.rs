@@ -6,6 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::app::Error;
+use crate::app::in_force;
 use crate::app::store;
 use crate::config::Config;
 use crate::services::Parts;
@@ -92,6 +93,7 @@ pub async fn open(
         keys,
         sessions: Arc::new(sessions),
         console: config.console,
+        in_force: in_force::settings(config).into(),
         vault: Arc::new(Vault::new(host_keys, ids.clone())),
         models: Arc::new(models),
         tools,

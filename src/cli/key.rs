@@ -42,11 +42,13 @@ Examples:
 fn create_help() -> String {
     let scopes: Vec<&str> = Scope::within_tenant().map(Scope::as_str).collect();
     let operator: Vec<&str> = Scope::OPERATOR.iter().map(|scope| scope.as_str()).collect();
+    let by_name: Vec<&str> = Scope::BY_NAME.iter().map(|scope| scope.as_str()).collect();
     let usual: Vec<&str> = USUAL_SCOPES.iter().map(|scope| scope.as_str()).collect();
     format!(
-        "Scopes:  {}\nOperator scopes, which apply to all tenants and are not part of `all`: {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
+        "Scopes:  {}\nOperator scopes, which apply to all tenants and are not part of `all`: {}\nNot part of `all` either: {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
         scopes.join(" "),
         operator.join(" "),
+        by_name.join(" "),
         usual.join(" ")
     )
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::ConsoleConfig;
+use crate::config::{ConsoleConfig, Setting};
 use touchstone_agent_cards::http::CardsApi;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_host::http::{HostApi, HttpHost};
@@ -23,6 +23,8 @@ pub struct ConsoleApi {
     pub cards: Arc<CardsApi>,
     pub sessions: Arc<Sessions>,
     pub settings: ConsoleConfig,
+    /// The configuration of the host.
+    pub in_force: Arc<[Setting]>,
     /// Whether people reach the host over TLS, so that cookies are sent over TLS alone.
     pub secure: bool,
 }

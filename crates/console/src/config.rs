@@ -22,6 +22,14 @@ pub struct ConsoleConfig {
     pub session_hours: i64,
 }
 
+/// A setting of the host as it is in force, for people to read. It holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its place in the configuration, such as `limits.max_tasks_per_suite`.
+    pub name: String,
+    pub value: String,
+}
+
 impl Default for ConsoleConfig {
     fn default() -> Self {
         Self {

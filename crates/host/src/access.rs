@@ -101,6 +101,8 @@ scopes! {
     ConfigRead = "config:read";
     /// Change the rating configuration.
     ConfigWrite = "config:write";
+    /// Create, rotate and revoke API keys of the tenant, with at most one's own rights.
+    KeysManage = "keys:manage";
 }
 
 /// Wildcards that grant both reading and writing of one kind of resource (AAAF S14).
@@ -134,10 +136,14 @@ impl Scope {
         Self::OPERATOR.contains(&self)
     }
 
-    /// Every scope that stays within one tenant; `all` grants these.
+    /// Scopes within one tenant that only their name grants, because who holds one can give rights
+    /// to others.
+    pub const BY_NAME: &'static [Self] = &[Self::KeysManage];
+
+    /// Every scope that stays within one tenant, except [`Self::BY_NAME`]; `all` grants these.
     pub fn within_tenant() -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().copied();
-        all.filter(|scope| !scope.is_operator())
+        all.filter(|scope| !scope.is_operator() && !Self::BY_NAME.contains(scope))
     }
 
     pub fn wildcards() -> impl Iterator<Item = &'static str> {
@@ -323,9 +329,10 @@ mod tests {
     fn neither_all_nor_a_wildcard_contains_an_operator_scope() {
         assert!(Scope::within_tenant().all(|scope| !Scope::OPERATOR.contains(&scope)));
         assert_eq!(
-            Scope::within_tenant().count() + Scope::OPERATOR.len(),
+            Scope::within_tenant().count() + Scope::OPERATOR.len() + Scope::BY_NAME.len(),
             Scope::ALL.len()
         );
+        assert!(Scope::within_tenant().all(|scope| !Scope::BY_NAME.contains(&scope)));
         for name in Scope::wildcards() {
             let named = Scope::named(name);
             assert!(named.iter().all(|scope| !scope.is_operator()), "{name}");

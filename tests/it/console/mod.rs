@@ -2,7 +2,10 @@
 
 mod browser;
 mod journeys;
+mod operations;
 mod pages;
+mod person;
+mod ratings;
 mod screenshots;
 mod security;
 mod session;

@@ -106,6 +106,21 @@ pub const DONE: &[(&str, &str)] = &[
     ("retried", "This is the new run that repeats the other one."),
     ("tagged", "The tags are changed."),
     ("annotated", "The note is saved."),
+    ("pack-removed", "The pack is removed."),
+    ("suite-removed", "The suite is removed."),
+    ("key-revoked", "The key is revoked."),
+    ("webhook-registered", "The webhook is registered."),
+    ("webhook-rotated", "The webhook has the new secret."),
+    ("webhook-removed", "The webhook is removed."),
+    ("session-ended", "The session has ended."),
+    ("sessions-ended", "Your other sessions have ended."),
+    ("assessment-ordered", "The assessment is requested."),
+    ("assessment-reviewed", "The review is recorded."),
+    ("appeal-filed", "The appeal is filed."),
+    ("appeal-resolved", "The appeal is decided."),
+    ("card-scored", "The card is scored."),
+    ("card-watched", "The card is watched."),
+    ("card-unwatched", "The card is no longer watched."),
 ];
 
 pub fn done(name: Option<&str>) -> &'static str {

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod assets;
+pub mod badge;
 pub mod chrome;
 pub mod error;
 pub mod form;

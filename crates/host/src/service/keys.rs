@@ -117,8 +117,8 @@ pub enum RotateError {
 }
 
 pub struct Keys {
-    store: Arc<Database>,
-    clock: Arc<dyn Clock>,
+    pub(super) store: Arc<Database>,
+    pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     roles: Arc<Roles>,
     local: Option<KeyRecord>,
@@ -219,11 +219,11 @@ impl Keys {
         (record, NewKey { id, text })
     }
 
-    fn fresh_id(&self) -> KeyId {
+    pub(super) fn fresh_id(&self) -> KeyId {
         KeyId::from(hex_prefix(&self.ids.secret(), 20))
     }
 
-    fn make(&self, id: KeyId, issue: Issue) -> (KeyRecord, NewKey) {
+    pub(super) fn make(&self, id: KeyId, issue: Issue) -> (KeyRecord, NewKey) {
         let (secret_hash, text) = self.secret(&id, issue.test);
         let mut scopes: Vec<String> = issue.scopes.iter().map(ToString::to_string).collect();
         scopes.sort_unstable();
@@ -249,7 +249,7 @@ impl Keys {
     }
 
     /// A new secret: its hash, and the key's text that contains it.
-    fn secret(&self, id: &KeyId, test: bool) -> ([u8; 32], SecretString) {
+    pub(super) fn secret(&self, id: &KeyId, test: bool) -> ([u8; 32], SecretString) {
         let secret = URL_SAFE_NO_PAD.encode(self.ids.secret());
         let prefix = if test { TEST } else { LIVE };
         let text = SecretString::from(format!("{prefix}{id}_{secret}"));
@@ -257,7 +257,7 @@ impl Keys {
     }
 
     /// A new text that is entirely secret, with its hash.
-    fn whole_secret(&self) -> ([u8; 32], SecretString) {
+    pub(super) fn whole_secret(&self) -> ([u8; 32], SecretString) {
         let text = format!("{ORGANIZATION}{}", base62(self.ids.secret()));
         (hash(&text), SecretString::from(text))
     }

@@ -4,6 +4,7 @@ pub mod access;
 pub mod audit;
 pub mod fault;
 pub mod jobs;
+pub mod key_management;
 pub mod keys;
 pub mod lease;
 pub mod sessions;

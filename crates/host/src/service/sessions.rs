@@ -13,6 +13,7 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::access::Scope;
 use crate::ports::clock::Clock;
 use crate::ports::ids::Ids;
 use crate::ports::sessions::{SessionOrigin, SessionRecord};
@@ -319,6 +320,47 @@ impl Sessions {
         Ok(found)
     }
 
+    /// The open sessions that a caller may see and end: its own, with `keys:manage` also those of
+    /// other people of its tenant.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn visible(
+        &self,
+        caller: &Caller,
+        limit: u32,
+    ) -> Result<Vec<SessionRecord>, Problem> {
+        let mut found = self.list(&caller.tenant, limit).await?;
+        found.retain(|record| may_end(caller, record));
+        Ok(found)
+    }
+
+    /// Ends a session that the caller may end.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn end_visible(&self, caller: &Caller, id: &str) -> Result<(), Problem> {
+        let found = self.store.session(id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        match found.filter(|record| may_end(caller, record)) {
+            Some(record) => self.end(&record.id).await.map(drop),
+            None => Err(Problem::new(ErrorCode::NotFound, "no such session")),
+        }
+    }
+
+    /// Ends the sessions of the caller itself except one.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn end_own_others(&self, caller: &Caller, kept: &str) -> Result<(), Problem> {
+        for record in self.list(&caller.tenant, u32::MAX).await? {
+            if record.principal == caller.principal && record.id != kept {
+                self.end(&record.id).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes sessions whose absolute limit is over.
     ///
     /// # Errors
@@ -330,6 +372,11 @@ impl Sessions {
             Err(_) => Ok(0),
         }
     }
+}
+
+fn may_end(caller: &Caller, record: &SessionRecord) -> bool {
+    let is_own = record.principal == caller.principal || caller.has(Scope::KeysManage);
+    record.tenant == caller.tenant && is_own
 }
 
 /// The same error for every token that is not one of an open session.

@@ -110,6 +110,37 @@ pub async fn add_key(on: impl Into<Target<'_>>, key: &KeyRecord) -> Result<(), S
     }
 }
 
+/// Gives a key a new secret, on a connection or within a transaction; `false` if the key does not
+/// exist or was revoked.
+pub async fn rotate_key(
+    on: impl Into<Target<'_>>,
+    id: &KeyId,
+    rotation: &Rotation,
+) -> Result<bool, StoreError> {
+    let rotated = query(ROTATE)
+        .bind(id.as_str())
+        .bind(rotation.secret_hash.as_slice())
+        .bind(rotation.previous_until.as_microsecond())
+        .bind(rotation.expires_at.map(Timestamp::as_microsecond))
+        .execute(on)
+        .await?;
+    Ok(rotated > 0)
+}
+
+/// Revokes a key, on a connection or within a transaction; `false` if the key does not exist.
+pub async fn revoke_key(
+    on: impl Into<Target<'_>>,
+    id: &KeyId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let revoked = query(REVOKE)
+        .bind(id.as_str())
+        .bind(now.as_microsecond())
+        .execute(on)
+        .await?;
+    Ok(revoked > 0)
+}
+
 impl Database {
     pub async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
         add_key(self.writer()?, key).await
@@ -146,23 +177,11 @@ impl Database {
 
     /// Gives a key a new secret in one step; `false` if the key does not exist or was revoked.
     pub async fn rotate_key(&self, id: &KeyId, rotation: &Rotation) -> Result<bool, StoreError> {
-        let rotated = query(ROTATE)
-            .bind(id.as_str())
-            .bind(rotation.secret_hash.as_slice())
-            .bind(rotation.previous_until.as_microsecond())
-            .bind(rotation.expires_at.map(Timestamp::as_microsecond))
-            .execute(self.writer()?)
-            .await?;
-        Ok(rotated > 0)
+        rotate_key(self.writer()?, id, rotation).await
     }
 
     /// Revokes; `false` if the key does not exist.
     pub async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError> {
-        let revoked = query(REVOKE)
-            .bind(id.as_str())
-            .bind(now.as_microsecond())
-            .execute(self.writer()?)
-            .await?;
-        Ok(revoked > 0)
+        revoke_key(self.writer()?, id, now).await
     }
 }

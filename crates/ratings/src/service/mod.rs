@@ -14,6 +14,7 @@ pub mod evidence;
 pub mod gate;
 pub mod housekeeping;
 pub mod organizations;
+pub mod standings;
 pub mod stress_tests;
 pub mod webhooks;
 
@@ -107,23 +108,36 @@ impl Ratings {
     /// `forbidden` if its tenant has no organization, or the organization's status does not allow
     /// the request.
     pub async fn member(&self, caller: Caller, writes: bool) -> Result<Member, Problem> {
+        let membership = self.membership(caller, writes).await?;
+        membership.ok_or_else(|| {
+            Problem::new(
+                ErrorCode::Forbidden,
+                "the tenant of this key has no organization; the host's operator creates \
+                one with `POST /api/v1/organizations`",
+            )
+        })
+    }
+
+    /// The organization that a caller acts for; `None` if its tenant has none.
+    ///
+    /// # Errors
+    /// `forbidden` if the organization's status does not allow the request.
+    pub async fn membership(
+        &self,
+        caller: Caller,
+        writes: bool,
+    ) -> Result<Option<Member>, Problem> {
         let organization = store::organizations::organization_of(&self.store, &caller.tenant).await;
-        let organization = organization
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(|| {
-                Problem::new(
-                    ErrorCode::Forbidden,
-                    "the tenant of this key has no organization; the host's operator creates \
-                    one with `POST /api/v1/organizations`",
-                )
-            })?;
+        let Some(organization) = organization.map_err(|cause| internal(&cause))? else {
+            return Ok(None);
+        };
         if let Some(hindrance) = organization.status.hinders(writes) {
             return Err(Problem::new(ErrorCode::Forbidden, hindrance));
         }
-        Ok(Member {
+        Ok(Some(Member {
             caller,
             organization: Arc::new(organization),
-        })
+        }))
     }
 
     /// Rejects an agent's own key, whatever its scopes; `why` says what the agent must not decide.

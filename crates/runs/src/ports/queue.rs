@@ -54,3 +54,13 @@ pub enum Claimable<'a> {
     /// Only these.
     Named(&'a [RunId]),
 }
+
+/// The unfinished runs of a tenant, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueOverview {
+    /// Under the lease of a replica.
+    pub running: u64,
+    pub paused: u64,
+    /// For a worker, a person or a later time.
+    pub waiting: u64,
+}

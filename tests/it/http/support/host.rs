@@ -410,6 +410,7 @@ impl TestHost {
             keys: keys.clone(),
             sessions: sessions.clone(),
             console: ConsoleConfig::default(),
+            in_force: Arc::default(),
             vault: vault.clone(),
             models,
             tools: None,

@@ -178,7 +178,8 @@ fn accepted(mut assessment: AssessmentRecord, member: &Member, ratings: &Ratings
     to_json(&assessment, member, ratings)
 }
 
-fn to_json(it: &AssessmentRecord, member: &Member, ratings: &Ratings) -> Value {
+/// The document of an assessment.
+pub fn to_json(it: &AssessmentRecord, member: &Member, ratings: &Ratings) -> Value {
     let request = &it.request;
     let kind = request.assessment.kind;
     let (badge_id, badge_state) = badge(it);

@@ -20,6 +20,8 @@ struct Page {
     remarks: Vec<String>,
     axes: Vec<AxisSection>,
     facts: Vec<Field>,
+    /// How others show the badge; empty for one that is not valid.
+    embeds: Vec<Field>,
 }
 
 struct AxisSection {
@@ -82,8 +84,32 @@ pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
             false => Vec::new(),
         },
         facts,
+        embeds: match verification.valid {
+            true => embeds(&badge.verification_url),
+            false => Vec::new(),
+        },
     }
     .render()
+}
+
+/// The picture with a link to its verification, for readme files and web pages.
+fn embeds(verification_url: &str) -> Vec<Field> {
+    let Some(badge) = verification_url.strip_suffix("/verify") else {
+        return Vec::new();
+    };
+    let text = "AAAF rating badge";
+    let html =
+        format!("<a href=\"{verification_url}\"><img src=\"{badge}.svg\" alt=\"{text}\"></a>");
+    vec![
+        Field {
+            name: "Markdown",
+            value: format!("[![{text}]({badge}.svg)]({verification_url})"),
+        },
+        Field {
+            name: "HTML",
+            value: html,
+        },
+    ]
 }
 
 fn axis_section(inspection: &Inspection, axis: Axis) -> AxisSection {
@@ -141,6 +167,7 @@ mod tests {
             "not assessed",
             "0.85 of the weights assessed",
             "A newer rating is there.",
+            "[![AAAF rating badge](",
         ] {
             assert!(page.contains(text), "{text}: {page}");
         }

@@ -7,6 +7,7 @@ mod capability;
 pub mod composite;
 pub(super) mod digest;
 pub mod dimension;
+pub mod explanation;
 pub(super) mod folded;
 pub mod interval;
 pub(super) mod mean;

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+use crate::ports::queue::QueueOverview;
 use crate::rules::run::listing::{RunListing, RunPosition, RunQuery, TagRequest};
 use crate::rules::run::request::{MAX_TAG_CHARS, MAX_TAGS};
 use crate::service::run_results;
 use crate::service::runs::Runs;
 use crate::store;
+use crate::store::profiles::ProfiledRun;
 use crate::store::run_list::TagChange;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -27,6 +29,41 @@ pub struct RunPage {
 }
 
 impl Runs {
+    /// The tenant's runs with a profile, newest first, from before a run; each with its row of the
+    /// list, and the position to continue from.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn profiled(
+        &self,
+        tenant: &TenantId,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<(ProfiledRun, Option<RunListing>)>, Problem> {
+        let found = store::profiles::newest(&self.store, tenant, before, limit).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let mut rows = Vec::with_capacity(found.len());
+        for profiled in found {
+            let asked = RunQuery {
+                id_prefix: Some(profiled.run.to_string()),
+                limit: 1,
+                ..RunQuery::default()
+            };
+            let row = self.list(tenant, &asked).await?.runs.pop();
+            rows.push((profiled, row));
+        }
+        Ok(rows)
+    }
+
+    /// The unfinished runs of a tenant, counted.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn queue(&self, tenant: &TenantId) -> Result<QueueOverview, Problem> {
+        let overview = store::queue::overview(&self.store, tenant).await;
+        overview.map_err(|cause| internal(&cause))
+    }
+
     /// The tenant's runs that meet the query, newest first.
     ///
     /// # Errors

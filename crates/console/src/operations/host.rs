@@ -1,0 +1,224 @@
+//! The host: health, work, storage, settings.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::api::ConsoleApi;
+use crate::page::answer::html;
+use crate::page::badge::Badge;
+use crate::page::chrome::{Chrome, Section};
+use crate::page::text::{Time, count};
+use crate::page::visit::Visit;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::render::words::plain;
+use touchstone_host::service::keys::LOCAL;
+use touchstone_kit::error::Problem;
+use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::rules::run::listing::{RunListing, RunQuery};
+
+/// Most running runs of a page.
+const RUNS: usize = 20;
+
+#[derive(Template)]
+#[template(path = "operations/host.html")]
+struct Page {
+    chrome: Chrome,
+    version: &'static str,
+    now: Time,
+    health: Vec<(&'static str, Badge)>,
+    /// `None` without `runs:read`.
+    work: Option<Work>,
+    /// `None` for people who do not operate the host.
+    settings: Option<Vec<Group>>,
+}
+
+struct Work {
+    counts: [(&'static str, String); 3],
+    running: Vec<Running>,
+    usage: Vec<Usage>,
+}
+
+struct Running {
+    href: String,
+    subject: String,
+    started: Time,
+}
+
+/// A quota and its use.
+struct Usage {
+    name: &'static str,
+    used: String,
+    quota: String,
+    /// In thousandths of the quota; `None` without one.
+    share: Option<u64>,
+}
+
+/// Settings of one section of the configuration.
+struct Group {
+    name: String,
+    rows: Vec<(String, String)>,
+}
+
+/// `GET /console/host`.
+pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
+    let writable = api.host.store.check_writable().await.is_ok();
+    let stopping = api.host.shutdown.is_cancelled();
+    let health = vec![
+        (
+            "Database",
+            match writable {
+                true => Badge::good("Takes writes"),
+                false => Badge::bad("Takes no writes"),
+            },
+        ),
+        (
+            "Requests",
+            match stopping {
+                false => Badge::good("Accepted"),
+                true => Badge::warn("Shutting down"),
+            },
+        ),
+    ];
+    let work = match visit.may(Scope::RunsRead) {
+        true => Some(work(&api, &visit).await?),
+        false => None,
+    };
+    // Settings reach beyond the tenant. On a host without keys, the person at the machine operates
+    // it.
+    let operates = visit.may(Scope::MetricsRead) || visit.caller.key_id.as_str() == LOCAL;
+    html(&Page {
+        version: env!("CARGO_PKG_VERSION"),
+        now: api.host.clock.now().into(),
+        health,
+        work,
+        settings: operates.then(|| groups(&api)),
+        chrome: visit.chrome(Section::Host),
+    })
+}
+
+async fn work(api: &ConsoleApi, visit: &Visit) -> Result<Work, Problem> {
+    let tenant = visit.tenant();
+    let queue = api.runs.runs.queue(tenant).await?;
+    let asked = RunQuery {
+        status: Some(RunStatus::Running),
+        limit: RUNS,
+        ..RunQuery::default()
+    };
+    let running = api.runs.runs.list(tenant, &asked).await?;
+    let used = api.runs.storage.usage(tenant).await?;
+    let quotas = api.runs.storage.quotas();
+    let number = |value: u64| count(usize::try_from(value).unwrap_or(usize::MAX));
+    let row = |name, used: u64, quota: u64, shown: &dyn Fn(u64) -> String| Usage {
+        name,
+        used: shown(used),
+        quota: match quota {
+            0 => "no limit".to_owned(),
+            quota => shown(quota),
+        },
+        share: share(used, quota),
+    };
+    Ok(Work {
+        counts: [
+            ("Running", number(queue.running)),
+            ("Waiting", number(queue.waiting)),
+            ("Paused", number(queue.paused)),
+        ],
+        running: running.runs.iter().map(Running::of).collect(),
+        usage: vec![
+            row("Packs", used.packs, quotas.max_packs, &number),
+            row("Suites", used.suites, quotas.max_suites, &number),
+            row("Runs", used.runs, quotas.max_runs, &number),
+            row("Storage", used.bytes, quotas.max_bytes, &bytes),
+        ],
+    })
+}
+
+impl Running {
+    fn of(run: &RunListing) -> Self {
+        let suite = run.subject.suite.as_ref();
+        let agent = run.subject.agent.as_ref();
+        let named = suite.map(|it| format!("{}@{}", it.suite_id, it.version));
+        let named = named.or_else(|| run.subject.workflow_id.clone());
+        let agent = agent.map(|it| format!(" on {}@{}", it.agent_id, it.version));
+        let subject = named.unwrap_or_else(|| run.run_id.to_string());
+        Self {
+            href: format!("/console/runs/{}", run.run_id),
+            subject: plain(&format!("{subject}{}", agent.unwrap_or_default())),
+            started: run.created_at.into(),
+        }
+    }
+}
+
+/// The used part of a quota, in thousandths.
+fn share(used: u64, quota: u64) -> Option<u64> {
+    (quota > 0).then(|| (u128::from(used) * 1000 / u128::from(quota)).min(1000) as u64)
+}
+
+fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut amount = value as f64;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    match unit {
+        0 => format!("{value} {name}"),
+        _ => format!("{amount:.1} {name}"),
+    }
+}
+
+/// The settings by section, in the order of the configuration.
+fn groups(api: &ConsoleApi) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for setting in api.in_force.iter() {
+        let (section, _) = setting.name.split_once(['.', '[']).unwrap_or_default();
+        let section = match section {
+            "" => "host",
+            section => section,
+        };
+        let row = (plain(&setting.name), plain(&setting.value));
+        match groups.iter_mut().find(|group| group.name == section) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(Group {
+                name: section.to_owned(),
+                rows: vec![row],
+            }),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0, "0 B")]
+    #[case(1023, "1023 B")]
+    #[case(1536, "1.5 KiB")]
+    #[case(20 << 30, "20.0 GiB")]
+    #[case(u64::MAX, "16777216.0 TiB")]
+    fn sizes_have_units(#[case] value: u64, #[case] expected: &str) {
+        assert_eq!(bytes(value), expected);
+    }
+
+    #[rstest]
+    #[case(1, 0, None)]
+    #[case(1, 2, Some(500))]
+    #[case(3, 2, Some(1000))]
+    #[case(u64::MAX, u64::MAX, Some(1000))]
+    fn a_share_stays_within_its_quota(
+        #[case] used: u64,
+        #[case] quota: u64,
+        #[case] expected: Option<u64>,
+    ) {
+        assert_eq!(share(used, quota), expected);
+    }
+}

@@ -1,0 +1,93 @@
+//! Open sessions of the console.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::api::ConsoleApi;
+use crate::operations::SESSIONS;
+use crate::page::answer::{html, see_other, segment};
+use crate::page::chrome::{Chrome, Section};
+use crate::page::text::Time;
+use crate::page::visit::Visit;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::extract::PathParameters;
+use touchstone_host::ports::sessions::{SessionOrigin, SessionRecord};
+use touchstone_host::render::words::plain;
+
+/// Most sessions of a page.
+const MOST: u32 = 500;
+
+#[derive(Template)]
+#[template(path = "operations/sessions.html")]
+struct Page {
+    chrome: Chrome,
+    rows: Vec<Row>,
+    others: usize,
+    sees_all: bool,
+    idle_minutes: i64,
+    hours: i64,
+}
+
+struct Row {
+    id: String,
+    href: String,
+    principal: String,
+    by: String,
+    is_this: bool,
+    began: Time,
+    used: Time,
+}
+
+impl Row {
+    fn of(record: &SessionRecord, visit: &Visit) -> Self {
+        Self {
+            id: record.id.clone(),
+            href: format!("{SESSIONS}/{}", segment(&record.id)),
+            principal: plain(&record.principal),
+            by: match &record.origin {
+                SessionOrigin::Key(key) => format!("API key {key}"),
+                SessionOrigin::Local => "This machine, without a key".to_owned(),
+                SessionOrigin::Oidc { .. } => "OpenID Connect".to_owned(),
+            },
+            is_this: record.id == visit.session_id,
+            began: record.created_at.into(),
+            used: record.used_at.into(),
+        }
+    }
+}
+
+/// `GET /console/sessions`.
+pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
+    let found = api.sessions.visible(&visit.caller, MOST).await?;
+    let is_own_other = |record: &&SessionRecord| {
+        record.principal == visit.caller.principal && record.id != visit.session_id
+    };
+    let limits = api.sessions.limits();
+    html(&Page {
+        rows: found.iter().map(|it| Row::of(it, &visit)).collect(),
+        others: found.iter().filter(is_own_other).count(),
+        sees_all: visit.may(Scope::KeysManage),
+        idle_minutes: limits.idle.as_mins(),
+        hours: limits.absolute.as_hours(),
+        chrome: visit.chrome(Section::Sessions),
+    })
+}
+
+/// `POST /console/sessions/{sessionId}/end`.
+pub async fn end(State(api): State<Arc<ConsoleApi>>, visit: Visit, path: PathParameters) -> Answer {
+    let id = path.get("sessionId");
+    api.sessions.end_visible(&visit.caller, id).await?;
+    Ok(see_other(&format!("{SESSIONS}?done=session-ended")))
+}
+
+/// `POST /console/sessions/end-others`.
+pub async fn end_others(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
+    let sessions = &api.sessions;
+    sessions
+        .end_own_others(&visit.caller, &visit.session_id)
+        .await?;
+    Ok(see_other(&format!("{SESSIONS}?done=sessions-ended")))
+}

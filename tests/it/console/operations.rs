@@ -1,0 +1,215 @@
+//! Packs, suites, keys, webhooks, sessions and the host.
+
+use axum::http::StatusCode;
+use touchstone_host::access::Scope;
+
+use super::person::Person;
+use crate::http::support::host::{TestHost, id_of, says};
+
+/// Everything that a key of a tenant can do, and managing keys.
+fn manager() -> Vec<Scope> {
+    let all = Scope::ALL.iter().copied();
+    all.filter(|scope| !scope.is_operator()).collect()
+}
+
+/// The key that a page shows once.
+fn shown_key(page: &str) -> String {
+    let rest = page.split("id=\"secret\">").nth(1).unwrap();
+    rest.split('<').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn packs_and_suites_show_origin_and_tasks() {
+    let host = TestHost::working(&says(&["hello <b>there</b>"])).await;
+    let person = Person::with(&host, &host.key_with(&manager()).await).await;
+    let list = person.page("/console/packs").await;
+    assert!(list.contains("community.bench.echo") && list.contains("Unsigned"));
+    let pack = person
+        .page("/console/packs/community.bench.echo/1.0.0")
+        .await;
+    assert!(pack.contains("sha256-") && pack.contains("community.bench.echo.default"));
+    let address = list.split("href=\"/console/suites/").nth(1).unwrap();
+    let address = address.split('"').next().unwrap();
+    let suite = person.page(&format!("/console/suites/{address}")).await;
+    assert!(suite.contains("hello &#60;b&#62;there"), "{suite}");
+    let missing = person
+        .open("/console/packs/community.bench.other/1.0.0")
+        .await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn tasks_of_a_suite_need_their_scope() {
+    let host = TestHost::working(&says(&["hello"])).await;
+    let key = host.key_with(&[Scope::ManifestRead]).await;
+    let person = Person::with(&host, &key).await;
+    let list = person.page("/console/packs").await;
+    let address = list.split("href=\"/console/suites/").nth(1).unwrap();
+    let address = address.split('"').next().unwrap();
+    let suite = person.page(&format!("/console/suites/{address}")).await;
+    assert!(suite.contains("runs:content") && !suite.contains("hello"));
+    assert!(!suite.contains("Remove this suite"));
+}
+
+#[tokio::test]
+async fn a_key_is_shown_once_and_gives_at_most_the_rights_of_its_maker() {
+    let host = TestHost::idle().await;
+    let key = host.key_with(&[Scope::KeysManage, Scope::RunsRead]).await;
+    let person = Person::with(&host, &key).await;
+    let made = person
+        .submit(
+            "/console/keys",
+            &[("scope", "runs:read"), ("expiresIn", "30")],
+        )
+        .await;
+    assert_eq!(made.status, StatusCode::OK, "{}", made.text);
+    assert_eq!(made.cache, "no-store");
+    let new = shown_key(&made.text);
+    assert_eq!(
+        host.request(axum::http::Method::GET, "/v1/runs")
+            .key(&new)
+            .send()
+            .await
+            .status,
+        StatusCode::OK
+    );
+    let page = person.page("/console/keys").await;
+    assert!(page.contains(id_of(&new).as_str()) && !page.contains(&new));
+    for beyond in [
+        "runs:create",
+        "metrics:read",
+        "organizations:write",
+        "agents:*",
+    ] {
+        let refused = person.submit("/console/keys", &[("scope", beyond)]).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{beyond}");
+    }
+    let nothing = person.submit("/console/keys", &[]).await;
+    assert_eq!(nothing.status, StatusCode::BAD_REQUEST, "{}", nothing.text);
+}
+
+#[tokio::test]
+async fn keys_are_rotated_and_revoked_within_the_tenant() {
+    let host = TestHost::idle().await;
+    let person = Person::with(&host, &host.key_with(&manager()).await).await;
+    let other = host.key_with(&[Scope::RunsRead]).await;
+    let id = id_of(&other);
+    let rotated = person
+        .submit(&format!("/console/keys/{id}/rotate"), &[("overlap", "0")])
+        .await;
+    assert_eq!(rotated.status, StatusCode::OK, "{}", rotated.text);
+    let new = shown_key(&rotated.text);
+    let status = |key: String| {
+        let host = &host;
+        async move {
+            let request = host.request(axum::http::Method::GET, "/v1/runs");
+            request.key(&key).send().await.status
+        }
+    };
+    assert_eq!(status(other).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(new.clone()).await, StatusCode::OK);
+    let revoked = person
+        .submit(&format!("/console/keys/{id}/revoke"), &[])
+        .await;
+    assert_eq!(
+        revoked.location.as_deref(),
+        Some("/console/keys?done=key-revoked")
+    );
+    assert_eq!(status(new).await, StatusCode::UNAUTHORIZED);
+    // The second key of the test host belongs to another tenant.
+    let foreign = id_of(&host.other_key);
+    for action in ["rotate", "revoke"] {
+        let path = format!("/console/keys/{foreign}/{action}");
+        let answer = person.submit(&path, &[("overlap", "0")]).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_more_rights_is_not_rotated() {
+    let host = TestHost::idle().await;
+    let person = Person::with(&host, &host.key_with(&[Scope::KeysManage]).await).await;
+    let stronger = id_of(&host.key);
+    let path = format!("/console/keys/{stronger}/rotate");
+    let answer = person.submit(&path, &[("overlap", "1")]).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn keys_need_the_scope_that_all_does_not_contain() {
+    let host = TestHost::idle().await;
+    let all: Vec<Scope> = Scope::within_tenant().collect();
+    let person = Person::with(&host, &host.key_with(&all).await).await;
+    let seen = person.open("/console/keys").await;
+    assert_eq!(seen.status, StatusCode::FORBIDDEN);
+    assert!(seen.text.contains("keys:manage"));
+}
+
+#[tokio::test]
+async fn people_see_and_end_their_own_sessions() {
+    let host = TestHost::idle().await;
+    let own = host
+        .issue(|issue| {
+            issue.scopes = vec![Scope::RunsRead];
+            issue.principal = Some("dana".to_owned());
+        })
+        .await;
+    let (here, there) = (
+        Person::with(&host, &own).await,
+        Person::with(&host, &own).await,
+    );
+    let colleague = Person::with(&host, &host.key_with(&[Scope::RunsRead]).await).await;
+    let page = here.page("/console/sessions").await;
+    assert!(page.contains("End my other sessions (1)"), "{page}");
+    assert_eq!(
+        page.matches("dana").count(),
+        3,
+        "twice in the list, once in the frame"
+    );
+    let ended = here.submit("/console/sessions/end-others", &[]).await;
+    assert_eq!(ended.status, StatusCode::SEE_OTHER);
+    assert_eq!(
+        there.open("/console/sessions").await.status,
+        StatusCode::SEE_OTHER
+    );
+    colleague.page("/console/sessions").await;
+}
+
+#[tokio::test]
+async fn the_host_shows_health_and_work_and_keeps_settings_to_operators() {
+    let host = TestHost::idle().await;
+    let person = Person::with(&host, &host.key_with(&[Scope::RunsRead]).await).await;
+    let page = person.page("/console/host").await;
+    assert!(page.contains("Takes writes") && page.contains("Storage of the tenant"));
+    assert!(page.contains("The settings are not shown"));
+    let operator = Person::with(&host, &host.key_with(&[Scope::MetricsRead]).await).await;
+    let page = operator.page("/console/host").await;
+    assert!(!page.contains("The settings are not shown") && page.contains("runs:read"));
+}
+
+#[tokio::test]
+async fn a_webhook_shows_its_secret_once_and_is_removed() {
+    let host = TestHost::idle().await;
+    let person = Person::with(&host, &host.key_with(&manager()).await).await;
+    let fields = [
+        ("url", "http://127.0.0.1:4000/hook"),
+        ("event", "run.completed"),
+    ];
+    let made = person.submit("/console/webhooks", &fields).await;
+    assert_eq!(made.status, StatusCode::OK, "{}", made.text);
+    let secret = shown_key(&made.text);
+    let page = person.page("/console/webhooks").await;
+    assert!(page.contains("127.0.0.1:4000/hook") && !page.contains(&secret));
+    let action = page.split("action=\"/console/webhooks/").nth(1).unwrap();
+    let action = action.split('"').next().unwrap();
+    let removed = person
+        .submit(&format!("/console/webhooks/{action}"), &[])
+        .await;
+    assert_eq!(removed.status, StatusCode::SEE_OTHER, "{}", removed.text);
+    assert!(
+        person
+            .page("/console/webhooks")
+            .await
+            .contains("No webhooks yet")
+    );
+}
