@@ -291,4 +291,27 @@ mod tests {
     fn an_invalid_policy_is_rejected(#[case] policy: Value) {
         assert!(serde_json::from_value::<CardPolicy>(policy).is_err());
     }
+
+    #[test]
+    fn every_condition_that_can_be_unmet_is_described() {
+        let policy = CardPolicy::of("https://agents.example/".to_owned());
+        let described = described(&policy);
+        let known: Vec<&str> = described.iter().map(|it| it.condition).collect();
+        let worst = scoring(|it| {
+            it["scoredAt"] = json!(NOW - SignedDuration::from_hours(24 * 100));
+            it["scores"]["compliance"]["total"] = json!(1);
+            it["scores"]["trust"]["total"] = json!(1);
+            it["scores"]["availability"] = Value::Null;
+        });
+        let found = [unmet(&policy, None, NOW), unmet(&policy, Some(&worst), NOW)].concat();
+        assert_eq!(found.len(), 5);
+        for unmet in found {
+            assert!(known.contains(&unmet.condition.as_str()), "{unmet:?}");
+        }
+        let without = CardPolicy {
+            minimum_availability: None,
+            ..policy
+        };
+        assert_eq!(super::described(&without).len(), known.len() - 1);
+    }
 }

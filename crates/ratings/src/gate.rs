@@ -505,4 +505,42 @@ mod tests {
     fn a_policy_with_unknown_members_is_rejected(#[case] policy: serde_json::Value) {
         assert!(serde_json::from_value::<RatingPolicy>(policy).is_err());
     }
+
+    #[test]
+    fn a_policy_describes_what_it_requires() {
+        let names = |policy: &RatingPolicy| -> Vec<&str> {
+            described(policy).iter().map(|it| it.condition).collect()
+        };
+        assert_eq!(
+            names(&RatingPolicy::default()),
+            [
+                "rating-enrolled",
+                "rating",
+                "rating-version",
+                "rating-review",
+                "badge"
+            ]
+        );
+        let strict = RatingPolicy {
+            max_age_days: Some(1),
+            minimum_performance_tier: Some("Expert".parse().unwrap()),
+            ..RatingPolicy::default()
+        };
+        let known = names(&strict);
+        for status in [
+            RatingStatus::NotEnrolled,
+            RatingStatus::NotRated,
+            RatingStatus::Rated(CurrentRating {
+                performance: None,
+                badge: BadgeStatus::Revoked,
+                review: ReviewState::Rejected,
+                version: None,
+                ..rated()
+            }),
+        ] {
+            for found in unmet(&strict, "1.2.0", &status, NOW) {
+                assert!(known.contains(&found.condition.as_str()), "{found:?}");
+            }
+        }
+    }
 }

@@ -38,6 +38,7 @@ struct Page {
     fields: Fields,
     channels: Vec<Choice>,
     asks_channel: bool,
+    no_channel: &'static str,
     asks_percent: bool,
     asks_evidence: bool,
     from: Badge,
@@ -145,6 +146,10 @@ async fn page(
     html(&Page {
         channels: channels.collect(),
         asks_channel: goes_active || kind == TransitionKind::Rollback,
+        no_channel: match record.state {
+            DeploymentState::Staged => "No channel",
+            _ => "All its channels",
+        },
         asks_percent: goes_active,
         asks_evidence: matches!(kind, TransitionKind::Promote | TransitionKind::AdjustCanary),
         refused: plain(query.get("refused").unwrap_or_default()),
@@ -177,6 +182,7 @@ impl Page {
             fields,
             channels: Vec::new(),
             asks_channel: false,
+            no_channel: "",
             asks_percent: false,
             asks_evidence: false,
             from: state(preview.from),

@@ -1,0 +1,3 @@
+//! The web console.
+
+mod deployments;
