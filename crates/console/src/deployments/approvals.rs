@@ -95,8 +95,8 @@ impl Card {
             asked_at: question.asked_at.into(),
             deadline: question.deadline.map(Time::from),
             who: match is_restricted {
-                true => plain(&approvers(gate)),
-                false => format!("{} with the scope `approvals:respond`", gate.quorum),
+                true => plain(&format!("approval of {}", approvers(gate).replace('`', ""))),
+                false => format!("answers of {} with scope approvals:respond", gate.quorum),
             },
             granted_by: plain(&question.granted_by.join(", ")),
             may_answer: question.right == AnswerRight::Granted,

@@ -31,7 +31,7 @@ pub const fn outcome(outcome: Outcome) -> Badge {
         Outcome::Done => badge("good", "✓", "Done"),
         Outcome::Denied => badge("bad", "⊘", "Denied"),
         Outcome::Refused => badge("bad", "✗", "Refused"),
-        Outcome::Pending => badge("warn", "✋", "Waits"),
+        Outcome::Pending => badge("warn", "◷", "Waits"),
     }
 }
 

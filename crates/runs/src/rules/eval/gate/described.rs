@@ -25,7 +25,7 @@ pub fn described(policy: &GatePolicy) -> Vec<Described> {
             all.push(Described {
                 condition,
                 requirement,
-                needs: Some(needs(condition)),
+                needs: Some(needs(condition, policy)),
             });
         }
     };
@@ -148,11 +148,17 @@ fn of_answers(policy: &GatePolicy, add: &mut impl FnMut(bool, Condition, String)
     }
 }
 
-const fn needs(condition: Condition) -> Condition {
+const fn needs(condition: Condition, policy: &GatePolicy) -> Condition {
     match condition {
         Condition::Version => Condition::Agent,
         Condition::Content => Condition::Version,
-        Condition::Confidence => Condition::Conclusive,
+        Condition::Passed | Condition::PassScore => Condition::Conclusive,
+        Condition::Confidence => match (policy.confidence, policy.required_pass_score) {
+            (Strictness::Strict, _) => Condition::Conclusive,
+            // A single run is compared with its pass score only there.
+            (Strictness::Lenient, Some(_)) => Condition::PassScore,
+            (Strictness::Lenient, None) => Condition::Passed,
+        },
         _ => Condition::EvalRun,
     }
 }

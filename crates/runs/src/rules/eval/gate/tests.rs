@@ -610,6 +610,7 @@ fn a_run_that_rests_on_one_that_is_void_is_refused(
 #[rstest]
 #[case::default(GatePolicy::default())]
 #[case::floor(GatePolicy::FLOOR)]
+#[case::lenient_score(GatePolicy { required_pass_score: Some(0.5), ..GatePolicy::FLOOR })]
 #[case::everything(GatePolicy {
     suite_id: Some("vendor.other".to_owned()),
     required_pass_score: Some(0.95),
