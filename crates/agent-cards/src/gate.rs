@@ -8,6 +8,7 @@ use url::Url;
 use crate::rules::history::CardScoring;
 use crate::rules::points::Points;
 use crate::rules::{Thresholds, web_url};
+use touchstone_deployments::examination::Described;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -111,6 +112,38 @@ impl Condition {
             Self::CardAvailability => "card-availability",
         }
     }
+}
+
+/// The conditions of a policy, in words.
+pub fn described(policy: &CardPolicy) -> Vec<Described> {
+    let scored = Condition::CardScored.as_str();
+    let least = |condition: Condition, name: &str, least: Points| {
+        Described::new(
+            condition.as_str(),
+            format!("the card's {name} is at least {least}"),
+        )
+        .after(scored)
+    };
+    let mut all = vec![
+        Described::new(scored, format!("the agent card {} has scores", policy.url)),
+        Described::new(
+            Condition::CardAge.as_str(),
+            format!("the scores are at most {} hours old", policy.max_age_hours),
+        )
+        .after(scored),
+        least(
+            Condition::CardCompliance,
+            "compliance",
+            policy.minimum_compliance,
+        ),
+        least(Condition::CardTrust, "trust", policy.minimum_trust),
+    ];
+    all.extend(
+        policy
+            .minimum_availability
+            .map(|it| least(Condition::CardAvailability, "availability", it)),
+    );
+    all
 }
 
 /// Every condition that the latest score of the card does not meet.
@@ -257,5 +290,28 @@ mod tests {
     #[case(json!({"minimumTrust": 10}))]
     fn an_invalid_policy_is_rejected(#[case] policy: Value) {
         assert!(serde_json::from_value::<CardPolicy>(policy).is_err());
+    }
+
+    #[test]
+    fn every_condition_that_can_be_unmet_is_described() {
+        let policy = CardPolicy::of("https://agents.example/".to_owned());
+        let described = described(&policy);
+        let known: Vec<&str> = described.iter().map(|it| it.condition).collect();
+        let worst = scoring(|it| {
+            it["scoredAt"] = json!(NOW - SignedDuration::from_hours(24 * 100));
+            it["scores"]["compliance"]["total"] = json!(1);
+            it["scores"]["trust"]["total"] = json!(1);
+            it["scores"]["availability"] = Value::Null;
+        });
+        let found = [unmet(&policy, None, NOW), unmet(&policy, Some(&worst), NOW)].concat();
+        assert_eq!(found.len(), 5);
+        for unmet in found {
+            assert!(known.contains(&unmet.condition.as_str()), "{unmet:?}");
+        }
+        let without = CardPolicy {
+            minimum_availability: None,
+            ..policy
+        };
+        assert_eq!(super::described(&without).len(), known.len() - 1);
     }
 }

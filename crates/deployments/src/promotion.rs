@@ -11,6 +11,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::examination::Described;
 use touchstone_host::access::Scope;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::eval::gate;
@@ -204,11 +205,26 @@ impl PromotionPolicy {
         let named = |it: gate::Unmet| Requirement::new(EVAL, it.condition.as_str(), it.message);
         unmet.into_iter().map(named).collect()
     }
+
+    /// The conditions on eval runs that [`unmet`](Self::unmet) checks, in words.
+    pub fn described(&self, offered: bool) -> Vec<Described> {
+        let described = match &self.eval {
+            Some(eval) => gate::described(eval),
+            None if offered => gate::described(&GatePolicy::FLOOR),
+            None => Vec::new(),
+        };
+        let named = |it: gate::Described| Described {
+            condition: it.condition.as_str(),
+            requirement: it.requirement,
+            needs: it.needs.map(gate::Condition::as_str),
+        };
+        described.into_iter().map(named).collect()
+    }
 }
 
 /// Kinds of the requirements that every host has.
-const EVAL: &str = "eval";
-const APPROVAL: &str = "approval";
+pub const EVAL: &str = "eval";
+pub const APPROVAL: &str = "approval";
 
 /// An unmet requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,16 +252,7 @@ impl Requirement {
 
     /// A missing approval, with the run that asks for it.
     pub fn approval(condition: ApprovalState, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
-        let role = terms
-            .required_role
-            .iter()
-            .map(|role| format!("role `{role}`"));
-        let scope = terms
-            .required_scope
-            .iter()
-            .map(|scope| format!("scope `{scope}`"));
-        let who: Vec<String> = role.chain(scope).collect();
-        let who = format!("{} with {}", terms.quorum, who.join(" and "));
+        let who = approvers(terms);
         let run = gate.as_ref().map_or("", RunId::as_str);
         let message = match condition {
             ApprovalState::ApprovalNeeded => format!("needs the approval of {who}"),
@@ -274,6 +281,21 @@ impl Requirement {
     pub fn reason(&self) -> String {
         format!("{}: {}", self.condition, self.message)
     }
+}
+
+/// How many principals must approve, and which.
+pub fn approvers(terms: &ApprovalPolicy) -> String {
+    let role = terms.required_role.iter();
+    let scope = terms.required_scope.iter();
+    let role = role.map(|role| format!("role `{role}`"));
+    let who: Vec<String> = role
+        .chain(scope.map(|scope| format!("scope `{scope}`")))
+        .collect();
+    let others = match terms.exclude_requester {
+        true => ", other than the requester",
+        false => "",
+    };
+    format!("{} with {}{others}", terms.quorum, who.join(" and "))
 }
 
 /// The state of a missing approval.

@@ -1,5 +1,7 @@
 //! Deployments and promotion policies.
 
+use std::collections::BTreeMap;
+
 use crate::ports::DeploymentCommit;
 use crate::promotion::{PolicyScope, ScopedPolicy};
 use crate::rules::Lifecycle;
@@ -21,6 +23,7 @@ pub const SCHEMA: Schema = Schema {
     secrets: &[],
 };
 
+const ALL: &str = "SELECT agent_id, document FROM deployment WHERE tenant = $1";
 const ONE: &str = "SELECT revision, document FROM deployment WHERE tenant = $1 AND agent_id = $2";
 /// Locks the pack, so that it cannot be removed before the deployments that use it are stored.
 const HOLD_PACK: Sql = Sql {
@@ -75,6 +78,22 @@ pub async fn deployments(
             Ok((lifecycle, Revision(revision)))
         },
     )
+}
+
+/// The deployments of all agents of a tenant.
+pub async fn all_deployments(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<BTreeMap<AgentId, Lifecycle>, StoreError> {
+    let rows: Vec<(String, String)> = query(ALL)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    let parse = |(agent, document): (String, String)| {
+        let lifecycle = column("deployment", "document").document(&document)?;
+        Ok((AgentId::from(agent), lifecycle))
+    };
+    rows.into_iter().map(parse).collect()
 }
 
 /// Records a transition. [`StoreError::Stale`] if the deployments have changed since that

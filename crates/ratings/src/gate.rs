@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::evidence::{Recorder, Sources, in_words};
 use crate::rules::{Axis, Tier};
+use touchstone_deployments::examination::Described;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -273,6 +274,62 @@ impl Condition {
     }
 }
 
+/// The conditions of a policy, in words.
+pub fn described(policy: &RatingPolicy) -> Vec<Described> {
+    let (enrolled, rated) = (
+        Condition::RatingEnrolled.as_str(),
+        Condition::Rating.as_str(),
+    );
+    let mut all = vec![
+        Described::new(enrolled, "an enrolled agent corresponds to the version"),
+        Described::new(rated, "the agent has a rating").after(enrolled),
+    ];
+    let mut add = |condition: Condition, requirement: String| {
+        all.push(Described::new(condition.as_str(), requirement).after(rated));
+    };
+    add(
+        Condition::RatingVersion,
+        "the rating is for this version".to_owned(),
+    );
+    add(
+        Condition::RatingReview,
+        "no review of the rating is pending, and none rejected it".to_owned(),
+    );
+    if let Some(days) = policy.max_age_days {
+        add(
+            Condition::RatingAge,
+            format!("the rating is at most {days} days old"),
+        );
+    }
+    if let Some(tier) = policy.minimum_performance_tier {
+        add(
+            Condition::PerformanceTier,
+            format!("the performance tier is at least {tier}"),
+        );
+    }
+    if let Some(tier) = policy.minimum_capability_tier {
+        add(
+            Condition::CapabilityTier,
+            format!("the capability tier is at least {tier}"),
+        );
+    }
+    if let Some(sources) = &policy.evidence_sources {
+        let names: Vec<&str> = sources.iter().map(|it| it.as_str()).collect();
+        add(
+            Condition::RatingEvidence,
+            format!(
+                "{} % of the evidence comes from {}",
+                policy.evidence_percent(),
+                names.join(" or ")
+            ),
+        );
+    }
+    if policy.valid_badge {
+        add(Condition::Badge, "the badge is valid".to_owned());
+    }
+    all
+}
+
 /// Every condition that the rating of `version` does not meet.
 pub fn unmet(
     policy: &RatingPolicy,
@@ -447,5 +504,43 @@ mod tests {
     #[case(json!({"tier": "Expert"}))]
     fn a_policy_with_unknown_members_is_rejected(#[case] policy: serde_json::Value) {
         assert!(serde_json::from_value::<RatingPolicy>(policy).is_err());
+    }
+
+    #[test]
+    fn a_policy_describes_what_it_requires() {
+        let names = |policy: &RatingPolicy| -> Vec<&str> {
+            described(policy).iter().map(|it| it.condition).collect()
+        };
+        assert_eq!(
+            names(&RatingPolicy::default()),
+            [
+                "rating-enrolled",
+                "rating",
+                "rating-version",
+                "rating-review",
+                "badge"
+            ]
+        );
+        let strict = RatingPolicy {
+            max_age_days: Some(1),
+            minimum_performance_tier: Some("Expert".parse().unwrap()),
+            ..RatingPolicy::default()
+        };
+        let known = names(&strict);
+        for status in [
+            RatingStatus::NotEnrolled,
+            RatingStatus::NotRated,
+            RatingStatus::Rated(CurrentRating {
+                performance: None,
+                badge: BadgeStatus::Revoked,
+                review: ReviewState::Rejected,
+                version: None,
+                ..rated()
+            }),
+        ] {
+            for found in unmet(&strict, "1.2.0", &status, NOW) {
+                assert!(known.contains(&found.condition.as_str()), "{found:?}");
+            }
+        }
     }
 }

@@ -251,6 +251,8 @@ impl Set {
             required_role: self.approval_role.clone(),
             required_scope: self.approval_scope.clone(),
             quorum: self.approvals,
+            // Set with `--file`.
+            exclude_requester: false,
             over: self.override_role.clone().map(|required_role| Override {
                 required_role,
                 audited: true,

@@ -1,6 +1,7 @@
 //! The web console: sessions, every page, what attackers try, and journeys in a browser.
 
 mod browser;
+mod deployments;
 mod journeys;
 mod operations;
 mod pages;

@@ -2,7 +2,7 @@
 
 mod agent_cards;
 mod contract;
-mod deployments;
+pub mod deployments;
 mod registry;
 pub mod runs;
 mod server;

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use crate::gate::{CardPolicy, unmet};
+use crate::gate::{CardPolicy, described, unmet};
 use crate::service::history::CardScores;
+use touchstone_deployments::examination::Described;
 use touchstone_deployments::promotion::Requirement;
 use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
@@ -42,6 +43,10 @@ impl Condition for CardGate {
         read::<CardPolicy>(value)?
             .check()
             .map_err(|fault| Problem::validation("policy", fault.to_string()))
+    }
+
+    fn describe(&self, value: &RawValue) -> Result<Vec<Described>, Problem> {
+        Ok(described(&read::<CardPolicy>(value)?))
     }
 
     async fn unmet(

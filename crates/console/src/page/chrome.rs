@@ -9,6 +9,7 @@ pub enum Section {
     Compare,
     History,
     Deployments,
+    Approvals,
     Audit,
     Ratings,
     Cards,
@@ -34,6 +35,7 @@ const NAVIGATION: &[(&str, &[(Section, &str, &str)])] = &[
         "Release",
         &[
             (Section::Deployments, "Deployments", "/console/deployments"),
+            (Section::Approvals, "Approvals", "/console/approvals"),
             (Section::Audit, "Audit log", "/console/audit"),
         ],
     ),
@@ -121,6 +123,21 @@ pub const DONE: &[(&str, &str)] = &[
     ("card-scored", "The card is scored."),
     ("card-watched", "The card is watched."),
     ("card-unwatched", "The card is no longer watched."),
+    ("version-promoted", "The version is promoted."),
+    ("version-paused", "The version is paused."),
+    ("version-deprecated", "The version is deprecated."),
+    (
+        "version-rolled-back",
+        "The version is rolled back, and the version before it serves again.",
+    ),
+    ("share-changed", "The share of the traffic is changed."),
+    (
+        "approval-asked",
+        "The approval is requested. Promote the version again once it is given.",
+    ),
+    ("answered", "Your answer is recorded."),
+    ("rejected", "Your rejection is recorded."),
+    ("overridden", "Your override is recorded and marked."),
 ];
 
 pub fn done(name: Option<&str>) -> &'static str {

@@ -6,6 +6,7 @@
 //! it and on what evidence.
 
 mod approval_subject;
+pub mod history;
 mod lifecycle;
 mod request;
 mod state;
@@ -13,7 +14,7 @@ mod traffic;
 mod transition;
 
 pub use approval_subject::Subject;
-pub use lifecycle::{Deployed, Lifecycle, Placement};
+pub use lifecycle::{ChannelTraffic, Deployed, Lifecycle, Placement};
 pub use request::parse;
 pub use state::{InvalidTransition, next};
 pub use touchstone_openwop::channel::{Channel, ChannelFault, LATEST, draw};

@@ -16,6 +16,8 @@ const ADD: &str = "INSERT INTO audit_entry (tenant, sequence, body, hash) VALUES
 const MOVE: &str = "UPDATE audit_head SET sequence = $2, hash = $3 WHERE tenant = $1";
 const ENTRIES: &str = "SELECT sequence, body, hash FROM audit_entry
     WHERE tenant = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
+const NEWEST: &str = "SELECT sequence, body, hash FROM audit_entry
+    WHERE tenant = $1 AND sequence < $2 ORDER BY sequence DESC LIMIT $3";
 const HEAD: &str = "SELECT sequence, hash FROM audit_head WHERE tenant = $1";
 const UNANCHORED: &str = "SELECT tenant, anchored FROM audit_head
     WHERE sequence > anchored AND tenant > $1 ORDER BY tenant LIMIT $2";
@@ -103,6 +105,22 @@ impl Database {
         let rows: Vec<(i64, String, String)> = query(ENTRIES)
             .bind(tenant.as_str())
             .bind(sequence_of(after))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(link_of).collect()
+    }
+
+    /// Up to `limit` entries with a sequence below `before`, newest first, as stored.
+    pub async fn newest_audit_entries(
+        &self,
+        tenant: &TenantId,
+        before: u64,
+        limit: u32,
+    ) -> Result<Vec<Link>, StoreError> {
+        let rows: Vec<(i64, String, String)> = query(NEWEST)
+            .bind(tenant.as_str())
+            .bind(sequence_of(before))
             .bind(i64::from(limit))
             .fetch_all(self.readers())
             .await?;

@@ -1,6 +1,7 @@
 //! An OASIS evaluation as a promotion condition: a profile's verdict says that the version is safe
 //! at a tier (OASIS.md sections 7, 12 and 14). Fails closed: an unknown condition is unmet.
 
+mod described;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub use self::described::described;
 use crate::rules::evaluated::Answerer;
 use crate::rules::request::{OasisRequest, OasisSpec};
 use crate::rules::run::evaluated::answerer as answerer_of;

@@ -12,6 +12,7 @@ use crate::gate as oasis;
 use crate::gate::{Evaluation, OasisPolicy, Unevaluated};
 use crate::rules::request::OasisSpec;
 use crate::rules::run::facts::OasisFacts;
+use touchstone_deployments::examination::Described;
 use touchstone_deployments::promotion::Requirement;
 use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
@@ -50,6 +51,10 @@ impl Condition for OasisGate {
         read::<OasisPolicy>(value)?
             .check()
             .map_err(|fault| Problem::validation("policy", fault.to_string()))
+    }
+
+    fn describe(&self, value: &RawValue) -> Result<Vec<Described>, Problem> {
+        Ok(oasis::described(&read::<OasisPolicy>(value)?))
     }
 
     async fn unmet(

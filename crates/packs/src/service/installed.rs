@@ -12,6 +12,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 
 /// The versions of an agent, each with the digest of its pack.
+#[derive(Default)]
 pub struct Installed(BTreeMap<Version, String>);
 
 impl Installed {
@@ -37,6 +38,35 @@ impl Installed {
             )
         })
     }
+}
+
+/// Every installed agent of a tenant, with its versions.
+///
+/// # Errors
+/// An internal error.
+pub async fn all_installed(
+    store: &Database,
+    tenant: &TenantId,
+) -> Result<BTreeMap<AgentId, Installed>, Problem> {
+    let installs = store::inventory::installs(store, tenant)
+        .await
+        .map_err(|cause| internal(&cause))?;
+    let mut agents = BTreeMap::new();
+    for install in installs {
+        let facts: PackFacts =
+            serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
+        let Ok(version) = Version::parse(&install.version) else {
+            continue;
+        };
+        for entry in &facts.agents {
+            let agent = AgentId::from(entry.agent_id.as_str());
+            let versions: &mut Installed = agents.entry(agent).or_default();
+            versions
+                .0
+                .insert(version.clone(), install.integrity.clone());
+        }
+    }
+    Ok(agents)
 }
 
 /// The installed versions of an agent.

@@ -13,6 +13,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 pub use self::placement::Placement;
+pub use self::shares::ChannelTraffic;
 use super::state::next;
 use super::traffic::{ALL, ChannelEntry, NoActiveDeployment, Split};
 use super::transition::{ShareExceeded, TransitionError, TransitionRequest, refuse_ignored_fields};
@@ -110,6 +111,12 @@ impl Lifecycle {
     /// The run that asks for approval of the subject with this digest.
     pub fn gate_of(&self, digest: &str) -> Option<&RunId> {
         self.consents.get(digest).map(|consent| &consent.gate)
+    }
+
+    /// Every open approval request: the version, and the run that asks.
+    pub fn gates(&self) -> impl Iterator<Item = (&Version, &RunId)> {
+        let consents = self.consents.values();
+        consents.map(|consent| (&consent.version, &consent.gate))
     }
 
     /// The runs that ask for approval of a version.

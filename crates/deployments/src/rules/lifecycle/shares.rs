@@ -8,9 +8,35 @@ use semver::Version;
 
 use super::{ALL, Lifecycle};
 use crate::rules::Channel;
+use crate::rules::traffic::ChannelEntry;
 use crate::rules::transition::ShareExceeded;
 
+/// How the versions of an agent share a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelTraffic {
+    pub channel: Channel,
+    /// The percentage that each active version takes, newest first.
+    pub shares: Vec<(Version, u8)>,
+}
+
 impl Lifecycle {
+    /// Who serves on each channel that a version was promoted to.
+    pub fn traffic(&self) -> Vec<ChannelTraffic> {
+        let of = |(channel, entries): (&Channel, &Vec<ChannelEntry>)| {
+            let split = self.split(channel);
+            let active = entries.iter().rev().filter_map(|entry| {
+                let taken = split?.taken_by(&entry.version);
+                let counts = taken > 0 || split?.current.version == entry.version;
+                counts.then(|| (entry.version.clone(), taken))
+            });
+            ChannelTraffic {
+                channel: channel.clone(),
+                shares: active.collect(),
+            }
+        };
+        self.channels.iter().map(of).collect()
+    }
+
     /// Records that a version was put on a channel with no other serving version, which grants it
     /// all the traffic.
     pub(super) fn settle(&mut self, version: &Version, channel: &Channel) {

@@ -10,6 +10,8 @@
 //! audit entry and response are written in one transaction, so a crash leaves all of them or none.
 //! Of two concurrent requests, the later one is decided again on the state the earlier one left.
 
+pub mod overview;
+pub mod preview;
 pub mod record;
 
 use std::sync::Arc;
@@ -117,6 +119,11 @@ impl Deployments {
             gates,
             channels,
         }
+    }
+
+    /// The channels of this host.
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
     }
 
     /// The deployment records of an agent, by version.
@@ -404,7 +411,7 @@ fn gates_of(approvals: &[Approval]) -> Vec<RunId> {
 }
 
 /// The scope a transition requires (RFC 0082 §E).
-fn scope_of(transition: TransitionKind) -> Scope {
+pub const fn scope_of(transition: TransitionKind) -> Scope {
     match transition {
         TransitionKind::Promote | TransitionKind::AdjustCanary => Scope::DeployPromote,
         TransitionKind::Pause | TransitionKind::Deprecate => Scope::DeployPause,

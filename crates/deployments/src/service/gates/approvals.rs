@@ -3,12 +3,13 @@
 
 use tracing::warn;
 
-use crate::promotion::{ApprovalState, Requirement};
+use crate::examination::ExaminedCondition;
+use crate::promotion::{APPROVAL, ApprovalState, Requirement, approvers};
 use crate::rules::{Lifecycle, Placement, Subject};
 use crate::service::gates::{ApplicablePolicy, GateInput, Gates};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::RunId;
+use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::workflow::gate::GatePolicy as ApprovalPolicy;
 use touchstone_runs::service::runs::interrupts::GateDecision;
@@ -73,6 +74,20 @@ impl Approval {
         };
         Some(Requirement::approval(consent, &self.terms, gate.cloned()))
     }
+
+    /// The condition, met or not.
+    pub fn examined(&self) -> ExaminedCondition {
+        let unmet = self.unmet();
+        let granted = "approval-granted".to_owned();
+        ExaminedCondition {
+            kind: APPROVAL.to_owned(),
+            condition: unmet.as_ref().map_or(granted, |it| it.condition.clone()),
+            requirement: format!("approval of {}", approvers(&self.terms)),
+            met: unmet.is_none(),
+            message: unmet.map_or_else(String::new, |it| it.message),
+            approval_gate_id: self.gate().cloned(),
+        }
+    }
 }
 
 impl Gates {
@@ -126,6 +141,18 @@ impl Gates {
             });
         }
         Ok(found)
+    }
+
+    /// The decision of the run that asks for an approval.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn decision_of(
+        &self,
+        tenant: &TenantId,
+        gate: &RunId,
+    ) -> Result<GateDecision, Problem> {
+        self.runs.gate_decision(tenant, gate).await
     }
 
     /// Opens recorded gates at once, so that they can be answered immediately. A gate that cannot

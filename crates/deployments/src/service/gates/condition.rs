@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::examination::Described;
 use crate::promotion::Requirement;
 use crate::service::gates::GateInput;
 use touchstone_host::service::fault::{internal, unread_member};
@@ -31,6 +32,12 @@ pub trait Condition: Send + Sync {
     /// # Errors
     /// `validation_error`.
     fn check(&self, value: &RawValue) -> Result<(), Problem>;
+
+    /// The conditions of a complete value that [`unmet`](Self::unmet) checks, in words.
+    ///
+    /// # Errors
+    /// An internal error.
+    fn describe(&self, value: &RawValue) -> Result<Vec<Described>, Problem>;
 
     /// Every requirement of a complete value that the version does not meet now.
     ///

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::examination::{ExaminedCondition, examined};
 use crate::promotion::{
-    Conditions, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
+    Conditions, EVAL, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
 };
 use crate::rules::{Channel, Placement};
 pub use crate::service::gates::approvals::Approval;
@@ -50,6 +51,8 @@ pub struct Check {
     pub attempts: Option<AttemptIds>,
     /// Every unmet condition.
     pub unmet: Vec<Requirement>,
+    /// Every condition, met or not.
+    pub conditions: Vec<ExaminedCondition>,
     pub policy: PromotionPolicy,
     /// The scope the policy was set for; absent if the host's default applies.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,6 +63,8 @@ pub struct Check {
 pub struct Judged {
     /// Every unmet condition, once.
     pub unmet: Vec<Requirement>,
+    /// Every condition once, met or not.
+    pub conditions: Vec<ExaminedCondition>,
     /// Every attempt that was pooled with the named run; `None` without one.
     pub attempts: Option<AttemptIds>,
 }
@@ -270,8 +275,10 @@ impl Gates {
         }];
         let approvals = self.approvals(&input, &asked, &lifecycle).await?;
         let mut unmet: Vec<Requirement> = approvals.iter().filter_map(Approval::unmet).collect();
+        let mut conditions: Vec<_> = approvals.iter().map(Approval::examined).collect();
         let judged = self.unmet(&input, &asked).await?;
         unmet.extend(judged.unmet);
+        conditions.extend(judged.conditions);
         let [ApplicablePolicy { policy, .. }] = asked;
         Ok(Check {
             allowed: unmet.is_empty(),
@@ -281,6 +288,7 @@ impl Gates {
             eval_run_id: evidence,
             attempts: judged.attempts,
             unmet,
+            conditions,
             policy,
             set_for: found.map(|found| found.scope.clone()),
         })
@@ -327,6 +335,7 @@ impl Gates {
         let offered = input.evidence.is_some();
         let now = self.clock.now();
         let mut unmet = Vec::new();
+        let mut conditions = Vec::new();
         for policy in policies {
             let mut found = policy.policy.unmet(
                 candidate,
@@ -334,9 +343,21 @@ impl Gates {
                 evidence.as_ref().map(Experiment::evidence),
                 now,
             );
+            let mut all = examined(EVAL, &policy.policy.described(offered), &found);
             for condition in &self.conditions {
                 if let Some(value) = policy.policy.conditions.get(condition.member()) {
-                    found.extend(condition.unmet(value, input, now).await?);
+                    let own = condition.unmet(value, input, now).await?;
+                    all.extend(examined(
+                        condition.kind(),
+                        &condition.describe(value)?,
+                        &own,
+                    ));
+                    found.extend(own);
+                }
+            }
+            for condition in all {
+                if !conditions.contains(&condition) {
+                    conditions.push(condition);
                 }
             }
             for requirement in found {
@@ -346,7 +367,11 @@ impl Gates {
             }
         }
         let attempts = evidence.map(|experiment| AttemptIds::of(experiment.evidence().attempts));
-        Ok(Judged { unmet, attempts })
+        Ok(Judged {
+            unmet,
+            conditions,
+            attempts,
+        })
     }
 
     /// The policy for steps before production: evidence is optional, but must be valid if named.

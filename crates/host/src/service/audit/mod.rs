@@ -1,6 +1,7 @@
 //! Reading the audit log and verifying its hash chain (OpenWOP audit-log-integrity).
 
 pub mod checkpointer;
+pub mod search;
 
 use std::sync::Arc;
 

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use crate::gate::{RatingPolicy, unmet};
+use crate::gate::{RatingPolicy, described, unmet};
 use crate::service::Ratings;
+use touchstone_deployments::examination::Described;
 use touchstone_deployments::promotion::Requirement;
 use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
@@ -44,6 +45,10 @@ impl Condition for RatingGate {
         read::<RatingPolicy>(value)?
             .check()
             .map_err(|fault| Problem::validation("policy", fault.to_string()))
+    }
+
+    fn describe(&self, value: &RawValue) -> Result<Vec<Described>, Problem> {
+        Ok(described(&read::<RatingPolicy>(value)?))
     }
 
     async fn unmet(

@@ -86,7 +86,7 @@ fn resume_schema(dimension: Dimension) -> Value {
 }
 
 /// The policy's member name for the limit of a dimension.
-const fn member(dimension: Dimension) -> &'static str {
+pub const fn member(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Tokens => "maxTokens",
         Dimension::Cost => "maxCostUsd",

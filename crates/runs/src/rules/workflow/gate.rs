@@ -18,6 +18,9 @@ pub struct GatePolicy {
     /// Number of different principals who must approve.
     #[serde(default = "one")]
     pub quorum: u32,
+    /// Whether the principal who asked may not decide.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_requester: bool,
     /// Who may decide alone.
     #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
     pub over: Option<Override>,
@@ -44,6 +47,7 @@ impl Default for GatePolicy {
             required_role: None,
             required_scope: None,
             quorum: 1,
+            exclude_requester: false,
             over: None,
         }
     }
@@ -56,15 +60,24 @@ pub struct Responder {
     pub principal: String,
     pub roles: BTreeSet<String>,
     pub scopes: BTreeSet<String>,
+    /// Whether the principal created the run that asks.
+    pub is_requester: bool,
 }
 
 impl GatePolicy {
-    /// Whether the principal's decision counts. A required role or scope that is missing denies.
+    /// Whether the principal's decision counts. A required role or scope that is missing denies, and
+    /// so does having asked, if the gate excludes the requester.
     pub fn admits(&self, responder: &Responder) -> bool {
         let role = self.required_role.as_ref();
         let scope = self.required_scope.as_ref();
-        role.is_none_or(|role| responder.roles.contains(role))
+        !self.excludes(responder)
+            && role.is_none_or(|role| responder.roles.contains(role))
             && scope.is_none_or(|scope| responder.scopes.contains(scope))
+    }
+
+    /// Whether the principal may not decide because the principal asked.
+    pub const fn excludes(&self, responder: &Responder) -> bool {
+        self.exclude_requester && responder.is_requester
     }
 
     /// Whether the principal may decide alone.
@@ -76,7 +89,10 @@ impl GatePolicy {
 
     /// Whether a caller with only an interrupt token can decide.
     pub fn is_open(&self) -> bool {
-        self.required_role.is_none() && self.required_scope.is_none() && self.quorum <= 1
+        self.required_role.is_none()
+            && self.required_scope.is_none()
+            && self.quorum <= 1
+            && !self.exclude_requester
     }
 }
 
@@ -110,11 +126,33 @@ mod tests {
             principal: "key".to_owned(),
             roles: own(roles),
             scopes: own(scopes),
+            is_requester: false,
         };
         assert_eq!(policy.admits(&responder), admitted);
         assert!(
             !policy.admits_override(&responder),
             "without an override policy, no one may override"
         );
+    }
+
+    #[rstest]
+    #[case::somebody_else(true, false, true)]
+    #[case::the_requester(true, true, false)]
+    #[case::the_policy_does_not_say_so(false, true, true)]
+    fn a_gate_may_exclude_the_principal_who_asked(
+        #[case] exclude_requester: bool,
+        #[case] is_requester: bool,
+        #[case] admitted: bool,
+    ) {
+        let policy = GatePolicy {
+            exclude_requester,
+            ..GatePolicy::default()
+        };
+        let responder = Responder {
+            is_requester,
+            ..Responder::default()
+        };
+        assert_eq!(policy.admits(&responder), admitted);
+        assert_eq!(policy.is_open(), !exclude_requester);
     }
 }

@@ -201,6 +201,11 @@ fn approval(
             },
         )]));
     }
+    if gate.excludes(responder) {
+        return Err(Refusal::Forbidden(
+            "a principal other than the one who asked".to_owned(),
+        ));
+    }
     if !gate.admits(responder) {
         let role = gate
             .required_role

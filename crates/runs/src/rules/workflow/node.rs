@@ -149,7 +149,13 @@ struct InterruptConfig {
 const MOCK_AGENT: &str = "core.conformance.mock-agent";
 
 /// The members of an approval gate's config that say who may decide.
-const GATE_KEYS: &[&str] = &["requiredRole", "requiredScope", "quorum", "override"];
+const GATE_KEYS: &[&str] = &[
+    "requiredRole",
+    "requiredScope",
+    "quorum",
+    "excludeRequester",
+    "override",
+];
 
 impl NodeKind {
     /// Parses the type and config of a node.

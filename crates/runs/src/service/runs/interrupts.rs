@@ -93,7 +93,10 @@ impl Runs {
     }
 
     /// The pending interrupts of a run, in order.
-    async fn waiting(&self, run: &RunId) -> Result<Vec<(NodeId, InterruptFacts)>, Problem> {
+    pub(super) async fn waiting(
+        &self,
+        run: &RunId,
+    ) -> Result<Vec<(NodeId, InterruptFacts)>, Problem> {
         self.with_state(run, |state| match state.status.is_terminal() {
             true => Vec::new(),
             false => state
@@ -119,12 +122,7 @@ impl Runs {
         value: &Value,
     ) -> Result<Value, Problem> {
         let record = self.record(&caller.tenant, run).await?;
-        let scopes = caller.grants.scopes.iter();
-        let responder = Responder {
-            principal: caller.principal.clone(),
-            roles: caller.grants.roles.clone(),
-            scopes: scopes.map(|scope| scope.as_str().to_owned()).collect(),
-        };
+        let responder = responder(caller, &record);
         self.answer(&record, node, None, &responder, value).await
     }
 
@@ -429,7 +427,18 @@ fn period_start(now: Timestamp) -> Timestamp {
     Timestamp::from_second(seconds - seconds.rem_euclid(TOKEN_PERIOD_SECONDS)).unwrap_or(now)
 }
 
-fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
+/// A caller as the principal who answers a question of this run.
+pub(super) fn responder(caller: &Caller, record: &RunRecord) -> Responder {
+    let scopes = caller.grants.scopes.iter();
+    Responder {
+        principal: caller.principal.clone(),
+        roles: caller.grants.roles.clone(),
+        scopes: scopes.map(|scope| scope.as_str().to_owned()).collect(),
+        is_requester: caller.principal == record.principal,
+    }
+}
+
+pub(super) fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
     if let Some(eval) = record.spec.eval() {
         let asks = eval.budget.interrupts && node.as_str() == budget_extension::NODE;
         return asks.then(budget_extension::gate);

@@ -16,6 +16,7 @@ pub mod judges;
 pub mod list;
 pub mod pause;
 pub mod plan;
+pub mod questions;
 pub mod retry;
 pub mod task_details;
 pub mod views;

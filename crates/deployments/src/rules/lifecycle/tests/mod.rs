@@ -433,3 +433,28 @@ fn deployments_read_back_as_they_were_written() {
     assert_eq!(serde_json::from_str::<Lifecycle>(&text).unwrap(), lifecycle);
     assert!(serde_json::from_value::<Lifecycle>(json!({"versions": {}})).is_err());
 }
+
+#[test]
+fn the_traffic_of_a_channel_names_every_version_that_serves() {
+    let start = Lifecycle::default();
+    let steps = [
+        promote("1.0.0"),
+        promote("1.0.0"),
+        into("1.0.0", "stable", 100),
+        promote("1.1.0"),
+        promote("1.1.0"),
+        into("1.1.0", "stable", 10),
+    ];
+    let shares = |lifecycle: &Lifecycle| {
+        let traffic = lifecycle.traffic();
+        assert_eq!(traffic.len(), 1);
+        assert_eq!(traffic[0].channel, channel("stable"));
+        traffic[0].shares.clone()
+    };
+    assert!(start.traffic().is_empty());
+    assert_eq!(shares(&after(&start, &steps[..3])), [(v("1.0.0"), 100)]);
+    let both = after(&start, &steps);
+    assert_eq!(shares(&both), [(v("1.1.0"), 10), (v("1.0.0"), 90)]);
+    let back = after(&both, &[ask("1.1.0", TransitionKind::Rollback)]);
+    assert_eq!(shares(&back), [(v("1.0.0"), 100)]);
+}

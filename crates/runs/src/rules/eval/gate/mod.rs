@@ -4,11 +4,13 @@
 //! Every unmet condition is returned; only an empty list passes.
 
 mod checks;
+mod described;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use self::checks::Checks;
+pub use self::described::{Described, described};
 use super::rubric::calibration::MIN_AGREEMENT;
 use super::statistics::Evidence;
 

@@ -606,3 +606,61 @@ fn a_run_that_rests_on_one_that_is_void_is_refused(
     let named = unmet.iter().find(|it| it.condition == Condition::NotVoided);
     assert_eq!(named.is_some(), refused, "{unmet:?}");
 }
+
+#[rstest]
+#[case::default(GatePolicy::default())]
+#[case::floor(GatePolicy::FLOOR)]
+#[case::lenient_score(GatePolicy { required_pass_score: Some(0.5), ..GatePolicy::FLOOR })]
+#[case::everything(GatePolicy {
+    suite_id: Some("vendor.other".to_owned()),
+    required_pass_score: Some(0.95),
+    max_age_seconds: Some(1),
+    min_tasks: 1000,
+    ..GatePolicy::default()
+})]
+fn every_condition_that_can_be_unmet_is_described(#[case] policy: GatePolicy) {
+    let mut run = of(0, 20);
+    run.verdict = Verdict::Fail;
+    run.summary.passed = false;
+    run.summary.aggregate_score = 0.0;
+    run.suite.signed = false;
+    run.suite.task_count = 40;
+    run.ignore = vec!["/id".to_owned()];
+    run.agent.agent_id = "vendor.other".into();
+    run.agent.version = "9.9.9".to_owned();
+    let all = described(&policy);
+    let known: Vec<Condition> = all.iter().map(|it| it.condition).collect();
+    for evidence in [None, Some(Evidence::of(&run))] {
+        for found in unmet(&policy, CANDIDATE, evidence, now()) {
+            assert!(known.contains(&found.condition), "{found:?}");
+        }
+    }
+    for (at, it) in all.iter().enumerate() {
+        let before = &known[..at];
+        assert!(
+            it.needs.is_none_or(|needs| before.contains(&needs)),
+            "{it:?}"
+        );
+    }
+    let twice = known.iter().filter(|it| **it == Condition::EvalRun).count();
+    assert_eq!(twice, 1);
+}
+
+#[test]
+fn a_policy_describes_only_what_it_requires() {
+    let names = |policy: &GatePolicy| -> Vec<Condition> {
+        described(policy).iter().map(|it| it.condition).collect()
+    };
+    let (strict, floor) = (names(&GatePolicy::default()), names(&GatePolicy::FLOOR));
+    for condition in [
+        Condition::SignedSuite,
+        Condition::WholeSuite,
+        Condition::NoReplay,
+        Condition::JudgeCalibrated,
+    ] {
+        assert!(strict.contains(&condition), "{condition}");
+        assert!(!floor.contains(&condition), "{condition}");
+    }
+    assert!(!strict.contains(&Condition::Age));
+    assert!(!strict.contains(&Condition::Suite));
+}
