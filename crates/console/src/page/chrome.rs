@@ -106,6 +106,7 @@ pub const DONE: &[(&str, &str)] = &[
     ("retried", "This is the new run that repeats the other one."),
     ("tagged", "The tags are changed."),
     ("annotated", "The note is saved."),
+    ("voided", "The run is void: its scores count for no gate."),
 ];
 
 pub fn done(name: Option<&str>) -> &'static str {
