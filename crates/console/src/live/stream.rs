@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::api::ConsoleApi;
 use crate::live::frame::{END, Frame, SIGNED_OUT};
 use crate::live::hub::Watcher;
+use crate::page::answer::add_headers;
 use crate::page::visit::Visit;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
@@ -71,9 +72,9 @@ pub async fn stream(
         _place: place,
     };
     let mut response = Response::new(Body::from_stream(events(browser)));
+    add_headers(&mut response);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Proxies that buffer by default would hold events back.
     headers.insert(
         HeaderName::from_static("x-accel-buffering"),

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderValue;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::Response;
 use serde_json::json;
 
 use crate::api::ConsoleApi;
+use crate::page::answer::add_headers;
 use crate::page::visit::Visit;
 use touchstone_host::http::answer::{Answer, own_header};
 use touchstone_host::http::extract::PathParameters;
@@ -36,6 +35,10 @@ pub const DOCUMENTS: [(&str, &str, &str); 5] = [
     ("attestation.json", "Signed verdict", "application/json"),
 ];
 
+/// A browser that shows a document anyway runs nothing in it.
+const POLICY: &str =
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+
 /// `GET /console/runs/{runId}/download/{name}`.
 pub async fn get(
     State(api): State<Arc<ConsoleApi>>,
@@ -51,13 +54,12 @@ pub async fn get(
     };
     let text = document(&api, &visit, &run, name).await?;
     let mut response = Response::new(Body::from(text));
+    add_headers(&mut response);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     let disposition = format!("attachment; filename=\"{run}-{name}\"");
     headers.insert(CONTENT_DISPOSITION, own_header(&disposition));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // A browser that shows the document anyway runs nothing in it.
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     Ok(response)
 }
 

@@ -7,7 +7,7 @@ mod list;
 mod notes;
 mod run;
 mod task;
-mod tasks;
+pub mod tasks;
 pub mod words;
 mod workflow;
 
