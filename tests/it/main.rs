@@ -21,6 +21,7 @@ mod cli;
 mod client;
 mod config;
 mod conformance;
+mod console;
 mod crash;
 mod http;
 mod leaks;

@@ -63,7 +63,8 @@ struct Standing {
 
 impl Standing {
     fn of(state: &RunState) -> Self {
-        let ends = state.spans.iter();
+        // Only the page of an open run shows them.
+        let ends = state.spans.iter().filter(|_| !state.status.is_terminal());
         let scored = ends.filter(|(id, _)| state.eval.scored(id).is_some());
         let mut ends: Vec<(u64, &TaskId)> = scored.map(|(id, (_, last))| (*last, id)).collect();
         if ends.len() > LATEST {

@@ -1,0 +1,6 @@
+//! The web console.
+
+mod compare;
+mod live;
+mod runs;
+mod visitor;
