@@ -20,6 +20,7 @@ use touchstone_agents::ports::model::Models;
 use touchstone_agents::runtime::Runtime;
 use touchstone_console::api::ConsoleApi;
 use touchstone_console::config::{ConsoleConfig, Setting};
+use touchstone_console::live::hub::LiveRuns;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_deployments::rules::Channel;
 use touchstone_deployments::service::attestations::{Attestations, Attester};
@@ -389,6 +390,7 @@ impl Services {
             oasis: apis.oasis.clone(),
             cards: apis.cards.clone(),
             sessions: parts.sessions.clone(),
+            live: LiveRuns::default(),
             settings: parts.console,
             in_force: parts.in_force.clone(),
             secure: parts.host_url.is_secure(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::{ConsoleConfig, Setting};
+use crate::live::hub::LiveRuns;
 use touchstone_agent_cards::http::CardsApi;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_host::http::{HostApi, HttpHost};
@@ -22,6 +23,7 @@ pub struct ConsoleApi {
     pub oasis: Arc<OasisApi>,
     pub cards: Arc<CardsApi>,
     pub sessions: Arc<Sessions>,
+    pub live: LiveRuns,
     pub settings: ConsoleConfig,
     /// The configuration of the host.
     pub in_force: Arc<[Setting]>,

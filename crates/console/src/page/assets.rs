@@ -31,7 +31,7 @@ struct Asset {
     bytes: &'static [u8],
 }
 
-const ASSETS: [Asset; 3] = [
+const ASSETS: [Asset; 4] = [
     Asset {
         name: "console.css",
         content_type: "text/css; charset=utf-8",
@@ -41,6 +41,11 @@ const ASSETS: [Asset; 3] = [
         name: "console.js",
         content_type: "text/javascript; charset=utf-8",
         bytes: include_bytes!("../../assets/console.js"),
+    },
+    Asset {
+        name: "live.js",
+        content_type: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("../../assets/live.js"),
     },
     Asset {
         name: "icon.svg",
@@ -53,12 +58,19 @@ const ASSETS: [Asset; 3] = [
 pub struct Links {
     pub css: String,
     pub js: String,
+    /// Live updates of a run's page.
+    pub live: String,
     pub icon: String,
 }
 
 static LINKS: LazyLock<Links> = LazyLock::new(|| {
-    let [css, js, icon] = ASSETS.map(|asset| address(&asset));
-    Links { css, js, icon }
+    let [css, js, live, icon] = ASSETS.map(|asset| address(&asset));
+    Links {
+        css,
+        js,
+        live,
+        icon,
+    }
 });
 
 pub fn links() -> &'static Links {

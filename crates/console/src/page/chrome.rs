@@ -138,6 +138,7 @@ pub const DONE: &[(&str, &str)] = &[
     ("answered", "Your answer is recorded."),
     ("rejected", "Your rejection is recorded."),
     ("overridden", "Your override is recorded and marked."),
+    ("voided", "The run is void: its scores count for no gate."),
 ];
 
 pub fn done(name: Option<&str>) -> &'static str {

@@ -67,6 +67,7 @@ struct Row {
     cost: String,
     tags: Vec<String>,
     is_void: bool,
+    is_eval: bool,
 }
 
 impl Row {
@@ -101,6 +102,7 @@ impl Row {
             },
             tags: run.tags.iter().map(|tag| plain(tag)).collect(),
             is_void: run.voided,
+            is_eval: suite.is_some(),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Runs: the list, one run, one of its tasks.
 
 mod actions;
+mod baseline;
+mod downloads;
 mod list;
+mod notes;
 mod run;
 mod task;
-mod words;
+pub mod tasks;
+pub mod words;
 mod workflow;
 
 use crate::page::answer::segment;
@@ -29,6 +33,32 @@ pub fn routes(pages: Pages) -> Pages {
             actions::cancel,
         )
         .form(
+            "/console/runs/{runId}/pause",
+            Scope::RunsCancel,
+            actions::pause,
+        )
+        .form(
+            "/console/runs/{runId}/resume",
+            Scope::RunsCancel,
+            actions::resume,
+        )
+        .form(
+            "/console/runs/{runId}/retry",
+            Scope::RunsCreate,
+            actions::retry,
+        )
+        .form("/console/runs/{runId}/void", Scope::RunsVoid, actions::void)
+        .form(
+            "/console/runs/{runId}/annotations",
+            Scope::RunsCreate,
+            notes::add,
+        )
+        .page(
+            "/console/runs/{runId}/download/{name}",
+            Scope::RunsRead,
+            downloads::get,
+        )
+        .form(
             "/console/runs/{runId}/tags",
             Scope::RunsCreate,
             actions::tags,
@@ -36,11 +66,11 @@ pub fn routes(pages: Pages) -> Pages {
 }
 
 /// Whether the person may read the content of tasks.
-fn may_read_content(visit: &Visit) -> bool {
+pub fn may_read_content(visit: &Visit) -> bool {
     visit.may(Scope::RunsContent)
 }
 
 /// The address of a task's page.
-fn task_page(run: &RunId, task: &TaskId) -> String {
+pub fn task_page(run: &RunId, task: &TaskId) -> String {
     format!("/console/runs/{run}/tasks/{}", segment(task.as_str()))
 }

@@ -9,7 +9,9 @@ use crate::api::ConsoleApi;
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
 use crate::page::visit::Visit;
+use crate::runs::notes::Note;
 use crate::runs::task_page;
+use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -25,6 +27,10 @@ struct Page {
     task: TaskRow,
     /// `None` without the right to read content.
     details: Option<FailureDetails>,
+    /// The id of the task, as the value of a field.
+    task_id: String,
+    notes: Vec<Note>,
+    may_annotate: bool,
     previous: Option<String>,
     next: Option<String>,
 }
@@ -64,6 +70,9 @@ pub async fn page(
         run: run.to_string(),
         task: TaskRow::of(numbers, scored),
         details,
+        task_id: task.to_string(),
+        notes: scored.annotations.iter().rev().map(Note::of).collect(),
+        may_annotate: visit.may(Scope::RunsCreate),
         previous: address(at.checked_sub(1)),
         next: address(at.checked_add(1)),
     })

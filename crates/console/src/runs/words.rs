@@ -10,6 +10,24 @@ pub struct Badge {
     pub text: &'static str,
 }
 
+impl Badge {
+    pub fn is_running(&self) -> bool {
+        self.text == RUNNING
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.text == PAUSED
+    }
+
+    pub fn is_cancelling(&self) -> bool {
+        self.text == CANCELLING
+    }
+}
+
+const RUNNING: &str = "Running";
+const PAUSED: &str = "Paused";
+const CANCELLING: &str = "Being cancelled";
+
 const fn badge(class: &'static str, sign: &'static str, text: &'static str) -> Badge {
     Badge { class, sign, text }
 }
@@ -32,11 +50,11 @@ pub fn state(run: &RunListing) -> Badge {
 pub fn status(status: &str) -> Badge {
     match status {
         "pending" => badge("info", "…", "Waiting"),
-        "running" => badge("info live", "●", "Running"),
-        "paused" => badge("warn", "⏸", "Paused"),
+        "running" => badge("info live", "●", RUNNING),
+        "paused" => badge("warn", "⏸", PAUSED),
         "waiting-approval" => badge("warn", "✋", "Waits for approval"),
         "waiting-input" => badge("warn", "✋", "Waits for input"),
-        "cancelling" => badge("warn", "…", "Being cancelled"),
+        "cancelling" => badge("warn", "…", CANCELLING),
         "cancelled" => badge("", "⊘", "Cancelled"),
         "failed" => badge("bad", "✗", "Broke off"),
         "completed" => badge("good", "✓", "Completed"),

@@ -211,6 +211,8 @@ async fn the_result_of_a_run_is_stored_once_it_has_ended(
         completed_at: Some(at(9)),
         verdict: Some(Verdict::Fail),
         score: Some(0.5),
+        score_low: None,
+        score_high: None,
         judged_count: Some(2),
         passed_count: Some(1),
         total_cost_usd: None,

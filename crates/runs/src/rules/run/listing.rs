@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::eval::report::{Verdict, report};
+use crate::rules::eval::statistics::{Evidence, statistics};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::{EvalSpec, ModelPin, RunRecord, Trial, Work};
@@ -140,6 +141,12 @@ pub struct RunResult {
     /// Aggregate score, 0.0..=1.0; absent if no task was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
+    /// The confidence interval of the run's own score at 95 %; absent with fewer than two judged
+    /// tasks, and for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score_low: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score_high: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged_count: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,6 +162,8 @@ impl RunResult {
             completed_at: state.completed_at,
             verdict: None,
             score: None,
+            score_low: None,
+            score_high: None,
             judged_count: None,
             passed_count: None,
             total_cost_usd: None,
@@ -169,10 +178,13 @@ impl RunResult {
         state: &RunState,
     ) -> Self {
         let report = report(kinds, record, spec, thresholds, state);
+        let own = statistics(Evidence::of(&report), None, None).score;
         Self {
             completed_at: state.completed_at,
             verdict: Some(report.verdict).filter(|it| *it != Verdict::Pending),
             score: report.score(),
+            score_low: own.and_then(|it| it.low).map(|low| low.max(0.0)),
+            score_high: own.and_then(|it| it.high).map(|high| high.min(1.0)),
             judged_count: Some(report.judged_count()),
             passed_count: Some(report.summary.passed_count),
             total_cost_usd: report.summary.total_cost_usd,

@@ -109,7 +109,33 @@ impl Runs {
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
+        let (report, statistics) = self.assessed(tenant, run).await?;
+        if report.verdict == Verdict::Pending {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; read its statistics once it has",
+            ));
+        }
+        Ok(statistics)
+    }
+
+    /// The report of a run with the statistics of its scores: of those so far, while the run is in
+    /// progress.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for more attempts than can be pooled.
+    pub async fn assessed(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(EvalReport, Statistics), Problem> {
         let (_, eval) = self.eval_record(tenant, run).await?;
+        let has_ended = self.with_state(run, |state| state.status.is_terminal());
+        if !has_ended.await? {
+            let report = self.report(tenant, run).await?;
+            let so_far = statistics(Evidence::of(&report), None, None);
+            return Ok((report, so_far));
+        }
         // Local work is changed between its runs, also where its version stays the same because a
         // command answers. So each run stands for itself; no gate relies on this.
         let experiment = if is_local(&eval.agent_version) {
@@ -118,12 +144,6 @@ impl Runs {
             self.pooled_evidence(tenant, run).await?
         };
         let report = &experiment.run;
-        if report.verdict == Verdict::Pending {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "the eval run has not ended; read its statistics once it has",
-            ));
-        }
         let baseline = match &report.summary.regression {
             Some(regression) => {
                 self.report_if_kept(tenant, &regression.baseline_run_id)
@@ -131,6 +151,7 @@ impl Runs {
             }
             None => None,
         };
-        Ok(statistics(experiment.evidence(), baseline.as_ref(), None))
+        let found = statistics(experiment.evidence(), baseline.as_ref(), None);
+        Ok((experiment.run, found))
     }
 }

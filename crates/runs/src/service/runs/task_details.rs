@@ -198,7 +198,9 @@ impl Runs {
                 }
                 Err(problem) => return Err(problem),
             }
-            self.read_task_logs(executed_in, &tasks, &mut logs)
+            let span = self.with_state(executed_in, |state| state.span_of(tasks.iter().copied()));
+            let span = span.await?.unwrap_or((1, u64::MAX));
+            self.read_task_logs(executed_in, span, &tasks, &mut logs)
                 .await
                 .map_err(|cause| internal(&cause))?;
             let kept = store::storage::content_kept(&self.store, executed_in).await;
@@ -222,14 +224,16 @@ impl Runs {
     async fn read_task_logs(
         &self,
         run: &RunId,
+        (first, last): (u64, u64),
         tasks: &HashSet<&TaskId>,
         logs: &mut HashMap<TaskId, TaskLog>,
     ) -> Result<(), StoreError> {
-        let (mut after, mut has_unreadable) = (0, false);
-        loop {
-            let page = store::runs::read(&self.store, run, after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = last.sequence;
+        let (mut after, mut has_unreadable) = (first.saturating_sub(1), false);
+        while after < last {
+            let limit = u32::try_from(last - after).unwrap_or(PAGE).min(PAGE);
+            let page = store::runs::read(&self.store, run, after, limit).await?;
+            let Some(newest) = page.last() else { break };
+            after = newest.sequence;
             for stored in &page {
                 let Ok(document) = EventDocument::read(&stored.body) else {
                     // It may belong to any task.

@@ -7,6 +7,8 @@ mod facts;
 
 pub use facts::{Cost, EvalFacts, TaskFacts};
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -111,6 +113,8 @@ pub struct RunState {
     pub tokens: (u64, u64),
     /// Provider and model of the last answer.
     pub model: Option<(String, String)>,
+    /// Sequences of the first and last event of each node.
+    pub spans: HashMap<TaskId, (u64, u64)>,
 }
 
 /// The log has content that this host never writes.
@@ -139,6 +143,7 @@ impl RunState {
         }
         let event = document.event().map_err(unreadable)?;
         self.sequence = document.sequence;
+        self.extend_span(document.node_id.as_ref());
         if let Some(event) = &event {
             self.fold(event, document.node_id.as_ref(), document.timestamp);
         }
@@ -160,6 +165,7 @@ impl RunState {
             self.eval.unreadable = self.eval.unreadable.saturating_add(1);
             return;
         };
+        self.extend_span(document.node_id.as_ref());
         match document.event() {
             Ok(Some(event)) => self.fold(&event, document.node_id.as_ref(), document.timestamp),
             Ok(None) => {}
@@ -187,7 +193,30 @@ impl RunState {
     /// Folds an event when it is recorded, with the same result as `apply` when it is read back.
     pub fn record(&mut self, sequence: u64, event: &Event, node: Option<&TaskId>, at: Timestamp) {
         self.sequence = sequence;
+        self.extend_span(node);
         self.fold(event, node, at);
+    }
+
+    /// The last event belongs to this node.
+    fn extend_span(&mut self, node: Option<&TaskId>) {
+        let Some(node) = node else { return };
+        match self.spans.get_mut(node) {
+            Some((_, last)) => *last = self.sequence,
+            None => {
+                let span = (self.sequence, self.sequence);
+                self.spans.insert(node.clone(), span);
+            }
+        }
+    }
+
+    /// The part of the log with all events of these tasks; `None` if any event may belong to them,
+    /// because one cannot be read.
+    pub fn span_of<'a>(&self, tasks: impl Iterator<Item = &'a TaskId>) -> Option<(u64, u64)> {
+        if self.eval.unreadable > 0 {
+            return None;
+        }
+        let spans = tasks.filter_map(|task| self.spans.get(task).copied());
+        spans.reduce(|(first, last), span| (first.min(span.0), last.max(span.1)))
     }
 
     fn fold(&mut self, event: &Event, node: Option<&TaskId>, at: Timestamp) {
@@ -420,6 +449,38 @@ mod tests {
         assert_eq!((spent.tokens, spent.cost), (u64::MAX, NanoUsd(u64::MAX)));
         assert_eq!(state.eval.total_tokens, u64::MAX);
         assert_eq!(state.tokens, (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn the_span_of_tasks_covers_all_their_events() {
+        let usage = Event::ProviderUsage(ProviderUsage {
+            provider: "openai".to_owned(),
+            model: "probe".to_owned(),
+            input_tokens: 1,
+            output_tokens: 1,
+            total_tokens: 2,
+            cost_estimate_usd: None,
+            currency: "USD".to_owned(),
+            cache_read_tokens: None,
+            node_id: None,
+        });
+        let mut state = RunState::default();
+        for (n, task) in [(2, "a"), (3, "b"), (5, "a"), (7, "c")] {
+            state.record(n, &usage, Some(&task.into()), Timestamp::UNIX_EPOCH);
+        }
+        let span = |state: &RunState, ids: &[&str]| {
+            let ids: Vec<TaskId> = ids.iter().map(|id| TaskId::from(*id)).collect();
+            state.span_of(ids.iter())
+        };
+        assert_eq!(span(&state, &["a"]), Some((2, 5)));
+        assert_eq!(span(&state, &["b", "c", "unknown"]), Some((3, 7)));
+        assert_eq!(span(&state, &["unknown"]), None);
+        state.eval.unreadable = 1;
+        assert_eq!(
+            span(&state, &["a"]),
+            None,
+            "an unreadable event may belong to it"
+        );
     }
 
     #[test]

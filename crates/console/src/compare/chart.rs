@@ -1,0 +1,200 @@
+//! A score over time as a picture: a line with points and intervals for each agent.
+
+use jiff::Timestamp;
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 36.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 24.0;
+/// Most lines; further agents are in the table alone.
+pub const LINES: usize = 6;
+
+/// A run on the chart.
+pub struct Measured {
+    /// The line it belongs to.
+    pub line: String,
+    pub at: Timestamp,
+    pub score: f64,
+    pub interval: Option<(f64, f64)>,
+    pub href: String,
+    pub title: String,
+}
+
+pub struct Chart {
+    pub view_box: String,
+    pub grid: Vec<Grid>,
+    pub lines: Vec<Line>,
+    pub from: String,
+    pub to: String,
+    pub description: String,
+    pub left: f64,
+    pub right: f64,
+    pub bottom: f64,
+}
+
+/// A line of the scale, and the label at its start.
+pub struct Grid {
+    pub y: f64,
+    pub label: &'static str,
+}
+
+/// The points of one agent; its shape tells it from the others.
+pub struct Line {
+    pub number: usize,
+    pub name: String,
+    pub path: String,
+    pub points: Vec<Point>,
+    /// The shape in the legend.
+    pub mark: String,
+}
+
+pub struct Point {
+    pub x: f64,
+    pub mark: String,
+    pub interval: Option<(f64, f64)>,
+    pub href: String,
+    pub title: String,
+}
+
+impl Chart {
+    /// The runs in order of time; `None` for less than two, because a point is no history.
+    pub fn of(runs: Vec<Measured>) -> Option<Self> {
+        let first = runs.iter().map(|run| run.at).min()?;
+        let last = runs.iter().map(|run| run.at).max()?;
+        (runs.len() > 1).then_some(())?;
+        let description = format!("Scores of {} runs over time", runs.len());
+        let span = last.duration_since(first).as_secs_f64();
+        let x = |at: Timestamp| {
+            let share = match span > 0.0 {
+                true => at.duration_since(first).as_secs_f64() / span,
+                false => 0.5,
+            };
+            tenth(LEFT + 8.0 + share * (WIDTH - LEFT - RIGHT - 16.0))
+        };
+        let mut lines: Vec<Line> = Vec::new();
+        for run in runs {
+            let number = lines.iter().position(|line| line.name == run.line);
+            let number = match number {
+                Some(number) => number,
+                None if lines.len() < LINES => {
+                    lines.push(Line::new(lines.len(), &run.line));
+                    lines.len() - 1
+                }
+                None => continue,
+            };
+            if let Some(line) = lines.get_mut(number) {
+                line.add(x(run.at), run);
+            }
+        }
+        Some(Self {
+            view_box: format!("0 0 {WIDTH} {HEIGHT}"),
+            grid: [
+                (0.0, "0"),
+                (0.25, "0.25"),
+                (0.5, "0.5"),
+                (0.75, "0.75"),
+                (1.0, "1"),
+            ]
+            .map(|(score, label)| Grid { y: y(score), label })
+            .into(),
+            lines,
+            from: first.strftime("%Y-%m-%d").to_string(),
+            to: last.strftime("%Y-%m-%d").to_string(),
+            description,
+            left: LEFT,
+            right: WIDTH - RIGHT,
+            bottom: HEIGHT - 6.0,
+        })
+    }
+}
+
+impl Line {
+    fn new(number: usize, name: &str) -> Self {
+        Self {
+            number: number + 1,
+            name: name.to_owned(),
+            path: String::new(),
+            points: Vec::new(),
+            mark: shape(number, 8.0, 8.0),
+        }
+    }
+
+    fn add(&mut self, x: f64, run: Measured) {
+        let at = y(run.score);
+        let command = if self.path.is_empty() { "M" } else { "L" };
+        self.path.push_str(&format!("{command}{x} {at}"));
+        self.points.push(Point {
+            x,
+            mark: shape(self.number - 1, x, at),
+            interval: run.interval.map(|(low, high)| (y(low), y(high))),
+            href: run.href,
+            title: run.title,
+        });
+    }
+}
+
+fn y(score: f64) -> f64 {
+    tenth(TOP + (1.0 - score.clamp(0.0, 1.0)) * (HEIGHT - TOP - BOTTOM))
+}
+
+fn tenth(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// A circle, square, triangle, diamond, cross or triangle upside down around a place.
+fn shape(number: usize, x: f64, y: f64) -> String {
+    match number % LINES {
+        0 => format!(
+            "M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z",
+            tenth(x - 4.5)
+        ),
+        1 => format!("M{} {}h8v8h-8z", tenth(x - 4.0), tenth(y - 4.0)),
+        2 => format!("M{x} {}l5 9h-10z", tenth(y - 5.0)),
+        3 => format!("M{x} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", tenth(y - 5.5)),
+        4 => format!(
+            "M{} {}h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z",
+            tenth(x - 1.5),
+            tenth(y - 5.0)
+        ),
+        _ => format!("M{x} {}l5 -9h-10z", tenth(y + 5.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str, second: i64, score: f64) -> Measured {
+        Measured {
+            line: line.to_owned(),
+            at: Timestamp::from_second(second).unwrap(),
+            score,
+            interval: Some((score - 0.5, score + 0.5)),
+            href: String::new(),
+            title: String::new(),
+        }
+    }
+
+    #[test]
+    fn points_lie_within_the_picture_and_intervals_within_the_scale() {
+        let chart = Chart::of(vec![run("a", 0, 0.0), run("b", 5, 0.5), run("a", 10, 1.0)]).unwrap();
+        let names: Vec<&str> = chart.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        for point in chart.lines.iter().flat_map(|line| &line.points) {
+            assert!((LEFT..=WIDTH - RIGHT).contains(&point.x));
+            let (low, high) = point.interval.unwrap();
+            assert!(low <= HEIGHT - BOTTOM && high >= TOP && low > high);
+        }
+        assert_eq!(chart.lines[0].path, "M44 216L700 10");
+    }
+
+    #[test]
+    fn runs_of_one_moment_and_many_agents_have_a_picture() {
+        let runs = (0..9).map(|n| run(&format!("agent {n}"), 7, 0.5)).collect();
+        let chart = Chart::of(runs).unwrap();
+        assert_eq!(chart.lines.len(), LINES);
+        assert!(Chart::of(vec![run("a", 0, 0.5)]).is_none());
+    }
+}

@@ -1,0 +1,315 @@
+//! The differences between two runs.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+
+use crate::api::ConsoleApi;
+use crate::compare::pair::{is_canonical, runs_of};
+use crate::page::answer::{html, see_other, segment};
+use crate::page::chrome::{Chrome, Section};
+use crate::page::text::{Time, count, score};
+use crate::page::visit::Visit;
+use crate::runs::tasks::{Choice, choices};
+use crate::runs::words::{Badge, state, verdict};
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::extract::Query;
+use touchstone_host::render::words::plain;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::render::report_page::rows::{Change, ChangeRow};
+use touchstone_runs::rules::eval::comparison::{
+    ChangeKind, ComparedRun, ExclusionReason, RunComparison,
+};
+use touchstone_runs::rules::eval::report::EvalReport;
+use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
+
+/// Runs to choose from.
+const OFFERED: usize = 25;
+/// Changed tasks of a page.
+const CHANGES: usize = 100;
+
+const SHOWN: [(&str, &str); 4] = [
+    ("", "All changes"),
+    ("broke", "Broke: passed before, fails now"),
+    ("fixed", "Fixed: failed before, passes now"),
+    ("scores", "Only the score changed"),
+];
+
+#[derive(Template)]
+#[template(path = "compare/choose.html")]
+struct ChoosePage {
+    chrome: Chrome,
+    chosen: String,
+    rows: Vec<Offered>,
+}
+
+/// A run to choose.
+struct Offered {
+    id: String,
+    subject: String,
+    agent: String,
+    started: Time,
+    state: Badge,
+    score: String,
+    is_chosen: bool,
+}
+
+impl Offered {
+    fn of(run: &RunListing, chosen: &[RunId]) -> Self {
+        let name = |id: &str, version: &str| plain(&format!("{id}@{version}"));
+        let suite = run.subject.suite.as_ref();
+        let agent = run.subject.agent.as_ref();
+        Self {
+            id: run.run_id.to_string(),
+            subject: suite.map_or_else(String::new, |it| name(&it.suite_id, &it.version)),
+            agent: agent.map_or_else(String::new, |it| name(it.agent_id.as_str(), &it.version)),
+            started: run.created_at.into(),
+            state: state(run),
+            score: score(run.result.as_ref().and_then(|it| it.score)),
+            is_chosen: chosen.contains(&run.run_id),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "compare/runs.html")]
+struct Page {
+    chrome: Chrome,
+    baseline: Side,
+    candidate: Side,
+    it: Change,
+    rows: Vec<Row>,
+    shown: Vec<Choice>,
+    found: String,
+    next: Option<String>,
+    previous: Option<String>,
+    differences: Vec<Difference>,
+    left_out: Vec<(String, &'static str)>,
+    left_out_title: String,
+    may_read_content: bool,
+    runs: String,
+    swapped: String,
+}
+
+/// One of the runs.
+struct Side {
+    id: String,
+    suite: String,
+    agent: String,
+    model: String,
+    verdict: Option<Badge>,
+    score: String,
+    trials: usize,
+}
+
+impl Side {
+    fn of(run: &ComparedRun, report: &EvalReport) -> Self {
+        Self {
+            id: run.run_id.to_string(),
+            suite: plain(&format!("{}@{}", run.suite_id, run.suite_version)),
+            agent: plain(&format!("{}@{}", run.agent_id, run.agent_version)),
+            model: plain(&format!("{} ({})", run.model, run.provider)),
+            verdict: verdict(Some(report.verdict)),
+            score: score(report.score()),
+            trials: run.run_ids.len(),
+        }
+    }
+}
+
+struct Row {
+    href: String,
+    row: ChangeRow,
+    sign: &'static str,
+}
+
+struct Difference {
+    what: String,
+    baseline: String,
+    candidate: String,
+}
+
+/// `GET /console/compare`.
+pub async fn page(
+    State(api): State<Arc<ConsoleApi>>,
+    visit: Visit,
+    RawQuery(raw): RawQuery,
+) -> Answer {
+    let runs = runs_of(raw.as_deref())?;
+    match runs.as_slice() {
+        [baseline, candidate] if is_canonical(raw.as_deref()) => {
+            differences(&api, &visit, baseline, candidate, raw.as_deref()).await
+        }
+        [one, other] => {
+            let first = api.runs.runs.record(visit.tenant(), one).await?;
+            let second = api.runs.runs.record(visit.tenant(), other).await?;
+            // The older run is the baseline.
+            let (older, newer) = match first.created_at <= second.created_at {
+                true => (one, other),
+                false => (other, one),
+            };
+            Ok(see_other(&format!("/console/compare?runs={older},{newer}")))
+        }
+        chosen => choose(&api, &visit, chosen).await,
+    }
+}
+
+async fn choose(api: &ConsoleApi, visit: &Visit, chosen: &[RunId]) -> Answer {
+    let query = RunQuery {
+        kind: Some(RunKind::Eval),
+        limit: OFFERED,
+        ..RunQuery::default()
+    };
+    let found = api.runs.runs.list(visit.tenant(), &query).await?;
+    let ids: Vec<&str> = chosen.iter().map(RunId::as_str).collect();
+    html(&ChoosePage {
+        chrome: visit.chrome(Section::Compare),
+        chosen: ids.join(", "),
+        rows: found
+            .runs
+            .iter()
+            .map(|run| Offered::of(run, chosen))
+            .collect(),
+    })
+}
+
+async fn differences(
+    api: &ConsoleApi,
+    visit: &Visit,
+    baseline: &RunId,
+    candidate: &RunId,
+    raw: Option<&str>,
+) -> Answer {
+    let (runs, tenant) = (&api.runs.runs, visit.tenant());
+    let mut found = runs.comparison(tenant, candidate, baseline).await?;
+    let (before, _) = runs.recorded(tenant, baseline).await?;
+    let (now, _) = runs.recorded(tenant, candidate).await?;
+    let all = Change::of(&found);
+    let parameter = |name: &str| {
+        let mut members = url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes());
+        let found = members.find(|(known, _)| known == name);
+        found.map_or_else(String::new, |(_, value)| value.into_owned())
+    };
+    let show = parameter("show");
+    let from: usize = parameter("from").parse().unwrap_or_default();
+    found.changes.retain(|change| is_shown(&show, change.turn));
+    let matching = found.changes.len();
+    let rows = rows(&mut found, from);
+    let address = |from: usize| {
+        let show: String = url::form_urlencoded::byte_serialize(show.as_bytes()).collect();
+        format!("/console/compare?runs={baseline},{candidate}&show={show}&from={from}")
+    };
+    html(&Page {
+        chrome: visit.chrome(Section::Compare),
+        baseline: Side::of(&found.baseline, &before),
+        candidate: Side::of(&found.candidate, &now),
+        found: match rows.len() {
+            0 => String::new(),
+            shown => format!(
+                "{} to {} of {}",
+                count(from + 1),
+                count(from + shown),
+                count(matching)
+            ),
+        },
+        next: (from + rows.len() < matching && !rows.is_empty()).then(|| address(from + CHANGES)),
+        previous: (from > 0).then(|| address(from.saturating_sub(CHANGES))),
+        rows,
+        shown: choices(&SHOWN, &show),
+        differences: found.differences.iter().map(Difference::of).collect(),
+        left_out_title: match found.left_out.len() {
+            1 => "1 task is not compared".to_owned(),
+            n => format!("{} tasks are not compared", count(n)),
+        },
+        left_out: left_out(&found),
+        may_read_content: visit.may(Scope::RunsContent),
+        runs: format!("{baseline},{candidate}"),
+        swapped: format!("/console/compare?runs={candidate},{baseline}"),
+        it: all,
+    })
+}
+
+fn is_shown(show: &str, turn: ChangeKind) -> bool {
+    match show {
+        "broke" => turn == ChangeKind::Broke,
+        "fixed" => turn == ChangeKind::Fixed,
+        "scores" => matches!(turn, ChangeKind::Worse | ChangeKind::Better),
+        _ => true,
+    }
+}
+
+/// The changed tasks of a page.
+fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
+    let kept = found.changes.len().min(from);
+    found.changes.drain(..kept);
+    found.changes.truncate(CHANGES);
+    let runs = format!("{},{}", found.baseline.run_id, found.candidate.run_id);
+    let rows = Change::of(found).rows.into_iter().zip(&found.changes);
+    rows.map(|(row, change)| Row {
+        href: format!(
+            "/console/compare/tasks/{}?runs={runs}",
+            segment(change.task_id.as_str())
+        ),
+        sign: match change.turn {
+            ChangeKind::Broke => "✗",
+            ChangeKind::Worse => "↓",
+            ChangeKind::Fixed => "✓",
+            ChangeKind::Better => "↑",
+        },
+        row,
+    })
+    .collect()
+}
+
+impl Difference {
+    fn of(found: &touchstone_runs::rules::eval::comparison::Difference) -> Self {
+        let text = |value: &serde_json::Value| match value {
+            serde_json::Value::Null => "nothing".to_owned(),
+            serde_json::Value::String(text) => plain(text),
+            other => plain(&other.to_string()),
+        };
+        Self {
+            what: plain(&found.what),
+            baseline: text(&found.baseline),
+            candidate: text(&found.candidate),
+        }
+    }
+}
+
+/// The tasks that are not compared, each with the reason; at most a page of them.
+fn left_out(found: &RunComparison) -> Vec<(String, &'static str)> {
+    let tasks = found.left_out.iter().take(CHANGES);
+    tasks
+        .map(|task| (plain(task.task_id.as_str()), why(task.reason)))
+        .collect()
+}
+
+const fn why(reason: ExclusionReason) -> &'static str {
+    match reason {
+        ExclusionReason::Unjudged => "not judged in both runs",
+        ExclusionReason::OnlyBaseline => "only in the baseline",
+        ExclusionReason::OnlyCandidate => "only in the compared run",
+        ExclusionReason::TaskChanged => "its content differs between the suites",
+        ExclusionReason::JudgeChanged => "the judge or its rubric differs",
+        ExclusionReason::UserChanged => "the simulated user differs",
+    }
+}
+
+/// The query of a page that has two runs.
+///
+/// # Errors
+/// `validation_error` unless there are two.
+pub fn two(query: &Query) -> Result<(RunId, RunId), Problem> {
+    let member = query.get("runs").unwrap_or_default();
+    let encoded: String = url::form_urlencoded::byte_serialize(member.as_bytes()).collect();
+    let runs = runs_of(Some(&format!("runs={encoded}")))?;
+    match <[RunId; 2]>::try_from(runs) {
+        Ok([baseline, candidate]) => Ok((baseline, candidate)),
+        Err(_) => Err(Problem::validation(
+            "runs",
+            "`runs` must name two runs, such as `runs=run_a,run_b`",
+        )),
+    }
+}

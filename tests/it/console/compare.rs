@@ -1,0 +1,107 @@
+//! Two runs side by side, and scores over time.
+
+use axum::http::StatusCode;
+use serde_json::json;
+use touchstone_host::access::Scope;
+
+use super::visitor::{Visitor, ended};
+use crate::http::support::host::{SUITE, TestHost, says, suite};
+
+#[tokio::test]
+async fn two_runs_are_chosen_and_compared() {
+    let host = TestHost::working(&says(&["yes", "no", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let (first, second) = (ended(&host).await, ended(&host).await);
+    let choose = ada.page("/console/compare").await;
+    assert!(choose.contains(first.as_str()) && choose.contains(second.as_str()));
+    // The list sends one member for each run, the newest first.
+    let chosen = ada
+        .get(&format!("/console/compare?runs={second}&runs={first}"))
+        .await;
+    assert_eq!(chosen.status, StatusCode::SEE_OTHER);
+    let location = format!("/console/compare?runs={first},{second}");
+    assert_eq!(chosen.header("location"), Some(location.as_str()));
+    let page = ada.page(&location).await;
+    assert!(page.contains("No compared task changed"), "{page}");
+    assert!(
+        page.contains(&format!("runs={second},{first}")),
+        "the runs can be swapped"
+    );
+    let one = ada.page(&format!("/console/compare?runs={first}")).await;
+    assert!(one.contains("checked"));
+}
+
+#[tokio::test]
+async fn answers_are_side_by_side_for_those_who_may_read_them() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let (first, second) = (ended(&host).await, ended(&host).await);
+    let path = format!("/console/compare/tasks/task-1?runs={first},{second}");
+    let page = ada.page(&path).await;
+    assert!(page.contains("Both runs gave the same answer."), "{page}");
+    assert!(page.contains("Baseline") && page.contains("Compared run"));
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Visitor::signed_in(&host, &key).await;
+    let refused = reader.get(&path).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert!(refused.text().contains("<code>runs:content</code>"));
+    let other = Visitor::signed_in(&host, &host.other_key).await;
+    assert_eq!(other.get(&path).await.status, StatusCode::NOT_FOUND);
+    let runs = format!("/console/compare?runs={first},{second}");
+    assert_eq!(other.get(&runs).await.status, StatusCode::NOT_FOUND);
+    let unknown = format!("/console/compare/tasks/none?runs={first},{second}");
+    assert_eq!(ada.get(&unknown).await.status, StatusCode::NOT_FOUND);
+    let one = format!("/console/compare/tasks/task-1?runs={first}");
+    assert_eq!(ada.get(&one).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn the_history_of_a_suite_is_a_chart_and_a_table() {
+    let host = TestHost::working(&says(&["yes", "no", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let alone = ada.page(&format!("/console/history?suiteId={SUITE}")).await;
+    assert!(!alone.contains("<figure class=\"history\">") && alone.contains(run.as_str()));
+    ended(&host).await;
+    let page = ada.page(&format!("/console/history?suiteId={SUITE}")).await;
+    assert!(page.contains("<figure class=\"history\">"), "{page}");
+    assert!(page.contains("series-interval"), "intervals are stored");
+    let matrix = ada.page("/console/history").await;
+    assert!(matrix.contains("Newest score of each agent version and suite"));
+    let none = ada.page("/console/history?suiteId=other").await;
+    assert!(none.contains("No run of this suite"));
+    let other = Visitor::signed_in(&host, &host.other_key).await;
+    assert!(
+        other
+            .page("/console/history")
+            .await
+            .contains("No scores yet")
+    );
+}
+
+#[tokio::test]
+async fn runs_without_a_common_task_are_refused_with_a_reason() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let first = ended(&host).await;
+    let mut changed = suite(&says(&["yes"]));
+    changed["version"] = json!("2.0.0");
+    changed["tasks"][0]["taskId"] = json!("another");
+    let imported = host.post("/v1/host/touchstone/suites", &changed).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    let mut body = crate::http::support::host::create_body();
+    body["evalSuiteRef"] = json!(format!("{SUITE}@2.0.0"));
+    let created = host.post("/v1/runs", &body).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    let second = created.json()["runId"].as_str().unwrap().into();
+    host.ended(&second).await;
+    let reply = ada
+        .get(&format!("/console/compare?runs={first},{second}"))
+        .await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(
+        reply.text().contains("no task in common"),
+        "{}",
+        reply.text()
+    );
+}

@@ -1,0 +1,172 @@
+//! The page of a run while it runs.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::BytesMut;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use touchstone_host::access::Scope;
+
+use super::visitor::{Visitor, ended};
+use crate::http::support::host::{TestHost, id_of, says};
+
+/// An event of a stream: id, name, data.
+#[derive(Debug)]
+struct Event {
+    id: Option<u64>,
+    name: String,
+    data: Value,
+}
+
+/// A stream of events; comments are skipped.
+struct Events {
+    response: Response,
+    buffer: BytesMut,
+}
+
+impl Events {
+    async fn of(visitor: &Visitor<'_>, path: &str, headers: &[(&str, &str)]) -> Self {
+        let response = visitor.open(path, headers).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        Self {
+            response,
+            buffer: BytesMut::new(),
+        }
+    }
+
+    /// The next event; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            while let Some(end) = self.buffer.windows(2).position(|it| it == b"\n\n") {
+                let block = self.buffer.split_to(end + 2);
+                let block = String::from_utf8(block.to_vec()).unwrap();
+                if !block.starts_with(':') {
+                    return Some(parse(&block));
+                }
+            }
+            let frame = self.response.body_mut().frame();
+            let frame = tokio::time::timeout(Duration::from_secs(30), frame);
+            let chunk = frame.await.unwrap()?.unwrap().into_data().unwrap();
+            self.buffer.extend_from_slice(&chunk);
+        }
+    }
+}
+
+fn parse(block: &str) -> Event {
+    let field = |name: &str| {
+        let mut lines = block.lines();
+        lines.find_map(|line| line.strip_prefix(&format!("{name}: ")))
+    };
+    Event {
+        id: field("id").map(|id| id.parse().unwrap()),
+        name: field("event").unwrap().to_owned(),
+        data: serde_json::from_str(field("data").unwrap()).unwrap(),
+    }
+}
+
+/// A host with a worker, and a run whose tasks take a while.
+async fn slow_host(tasks: usize) -> TestHost {
+    let tasks: Vec<Value> = (0..tasks)
+        .map(|n| json!({"say": format!("answer {n}"), "delayMs": 200 * (n + 1)}))
+        .collect();
+    TestHost::working(&tasks).await
+}
+
+#[tokio::test]
+async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
+    let host = slow_host(4).await;
+    let ada = Visitor::ada(&host).await;
+    let run = host.create().await;
+    let page = ada.page(&format!("/console/runs/{run}")).await;
+    assert!(page.contains(&format!("data-live=\"/console/runs/{run}/live\"")));
+    assert!(page.contains("<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>"));
+    assert!(page.contains("Not finished"));
+    let mut events = Events::of(&ada, &format!("/console/runs/{run}/live"), &[]).await;
+    let first = events.next().await.unwrap();
+    let names: Vec<&String> = first.data.as_object().unwrap().keys().collect();
+    let all = ["distributions", "latest", "progress", "tiles", "verdict"];
+    assert_eq!(names, all, "the first frame has every region");
+    let (mut last, mut seen) = (first.id.unwrap(), first.data);
+    loop {
+        let event = events.next().await.unwrap();
+        if event.name == "end" {
+            break;
+        }
+        assert_eq!(event.name, "frame");
+        assert!(event.id.unwrap() >= last);
+        last = event.id.unwrap();
+        for (name, html) in event.data.as_object().unwrap() {
+            seen[name] = html.clone();
+        }
+    }
+    assert!(events.next().await.is_none(), "the stream ends");
+    assert!(
+        seen["verdict"].as_str().unwrap().contains("Passed"),
+        "{seen}"
+    );
+    assert!(seen["progress"].as_str().unwrap().contains("4 of 4 tasks"));
+    assert!(seen["latest"].as_str().unwrap().contains("task-3"));
+    let page = ada.page(&format!("/console/runs/{run}")).await;
+    assert!(!page.contains("data-live") && !page.contains("http-equiv"));
+}
+
+#[tokio::test]
+async fn a_browser_resumes_where_it_was() {
+    let host = slow_host(2).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let path = format!("/console/runs/{run}/live");
+    let mut events = Events::of(&ada, &path, &[]).await;
+    let newest = events.next().await.unwrap();
+    assert_eq!(newest.name, "frame");
+    assert_eq!(events.next().await.unwrap().name, "end");
+    let last = newest.id.unwrap().to_string();
+    let mut events = Events::of(&ada, &path, &[("last-event-id", &last)]).await;
+    assert_eq!(events.next().await.unwrap().name, "end", "nothing is new");
+    let mut events = Events::of(&ada, &format!("{path}?from=1"), &[]).await;
+    assert_eq!(events.next().await.unwrap().name, "frame");
+    let mut events = Events::of(&ada, &path, &[("last-event-id", "x")]).await;
+    assert_eq!(events.next().await.unwrap().name, "frame");
+}
+
+#[tokio::test]
+async fn streams_of_other_tenants_and_of_unknown_runs_do_not_exist() {
+    let host = slow_host(1).await;
+    let run = ended(&host).await;
+    let other = Visitor::signed_in(&host, &host.other_key).await;
+    for path in [
+        format!("/console/runs/{run}/live"),
+        "/console/runs/run_unknown/live".to_owned(),
+        format!("/console/runs/{run}"),
+        format!("/console/runs/{run}/download/report.html"),
+    ] {
+        assert_eq!(
+            other.get(&path).await.status,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_its_streams() {
+    let settings = touchstone_host::http::HttpSettings {
+        keepalive: Duration::from_millis(100),
+        ..touchstone_host::http::HttpSettings::default()
+    };
+    let host = TestHost::with(settings).await;
+    host.equip(&says(&["yes"])).await;
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let visitor = Visitor::signed_in(&host, &key).await;
+    // Without a worker, the run stays open.
+    let run = host.create().await;
+    let mut events = Events::of(&visitor, &format!("/console/runs/{run}/live"), &[]).await;
+    assert_eq!(events.next().await.unwrap().name, "frame");
+    host.keys.revoke(&id_of(&key)).await.unwrap();
+    assert_eq!(events.next().await.unwrap().name, "signed-out");
+    assert!(events.next().await.is_none());
+}

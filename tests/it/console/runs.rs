@@ -1,0 +1,175 @@
+//! The page of a run, and what people do there.
+
+use axum::http::StatusCode;
+use touchstone_host::access::Scope;
+
+use super::visitor::{Visitor, ended};
+use crate::http::support::host::{TestHost, says};
+
+#[tokio::test]
+async fn people_tag_and_annotate_a_run() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let path = format!("/console/runs/{run}");
+    let tagged = ada
+        .send(&format!("{path}/tags"), &[("add", " nightly ")])
+        .await;
+    assert_eq!(tagged.status, StatusCode::SEE_OTHER);
+    let location = format!("{path}?done=tagged");
+    assert_eq!(tagged.header("location"), Some(location.as_str()));
+    assert!(ada.page(&location).await.contains("The tags are changed."));
+    assert!(ada.page(&path).await.contains("Remove the tag nightly"));
+    ada.send(&format!("{path}/tags"), &[("remove", "nightly")])
+        .await;
+    assert!(!ada.page(&path).await.contains("nightly"));
+
+    let notes = format!("{path}/annotations");
+    let note = [
+        ("kind", "note"),
+        ("note", "odd <b>answer</b>"),
+        ("task", "task-1"),
+    ];
+    let noted = ada.send(&notes, &note).await;
+    assert_eq!(noted.status, StatusCode::SEE_OTHER, "{noted:?}");
+    let page = ada.page(&path).await;
+    assert!(
+        page.contains("odd &#60;b&#62;answer&#60;/b&#62;") && page.contains("about task task-1")
+    );
+    let task = ada.page(&format!("{path}/tasks/task-1")).await;
+    assert!(task.contains("odd &#60;b&#62;"));
+    let refused = ada.send(&notes, &[("kind", "note"), ("note", " ")]).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    let unknown = [("kind", "flag"), ("task", "no-such-task")];
+    assert_eq!(
+        ada.send(&notes, &unknown).await.status,
+        StatusCode::BAD_REQUEST
+    );
+}
+
+#[tokio::test]
+async fn people_pause_resume_and_cancel_a_run() {
+    let host = TestHost::idle().await;
+    host.equip(&[serde_json::json!({"say": "yes", "delayMs": 5_000})])
+        .await;
+    let ada = Visitor::ada(&host).await;
+    let run = host.create().await;
+    let path = format!("/console/runs/{run}");
+    // A run that no worker has started cannot be paused, and the reason is shown.
+    let refused = ada
+        .send(&format!("{path}/pause"), &[("reason", "lunch")])
+        .await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(ada.page(&path).await.contains("Cancel the run"));
+    let reason = "x".repeat(513);
+    let refused = ada
+        .send(&format!("{path}/cancel"), &[("reason", &reason)])
+        .await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    host.work();
+    let cancelled = ada
+        .send(&format!("{path}/cancel"), &[("reason", "not needed")])
+        .await;
+    let location = format!("{path}?done=cancelled");
+    assert_eq!(cancelled.header("location"), Some(location.as_str()));
+    host.ended(&run).await;
+    let page = ada.page(&path).await;
+    assert!(!page.contains("Cancel the run"));
+    assert!(page.contains("Retry what was not judged"));
+}
+
+#[tokio::test]
+async fn a_void_run_says_who_and_why() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let path = format!("/console/runs/{run}");
+    let refused = ada.send(&format!("{path}/void"), &[("reason", " ")]).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    let voided = ada
+        .send(&format!("{path}/void"), &[("reason", "wrong model")])
+        .await;
+    assert_eq!(voided.status, StatusCode::SEE_OTHER, "{voided:?}");
+    let page = ada.page(&path).await;
+    assert!(page.contains("wrong model") && !page.contains("Declare the run void"));
+}
+
+#[tokio::test]
+async fn documents_are_attachments() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    for (name, start) in [
+        ("report.html", "<!doctype html>"),
+        ("report.md", "#"),
+        ("report.json", "{"),
+        ("junit.xml", "<?xml"),
+        ("attestation.json", "{\"attestations\":["),
+    ] {
+        let path = format!("/console/runs/{run}/download/{name}");
+        let reply = ada.get(&path).await;
+        assert_eq!(reply.status, StatusCode::OK, "{name} {reply:?}");
+        let expected = format!("attachment; filename=\"{run}-{name}\"");
+        assert_eq!(reply.header("content-disposition"), Some(expected.as_str()));
+        assert_eq!(reply.header("cache-control"), Some("no-store"));
+        assert!(
+            reply
+                .header("content-security-policy")
+                .unwrap()
+                .contains("sandbox")
+        );
+        let text = reply.text().to_lowercase();
+        assert!(
+            text.starts_with(start),
+            "{name}: {}",
+            &text[..40.min(text.len())]
+        );
+    }
+    let unknown = ada
+        .get(&format!("/console/runs/{run}/download/secrets.txt"))
+        .await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_reader_sees_no_buttons() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Visitor::signed_in(&host, &key).await;
+    let run = ended(&host).await;
+    let page = reader.page(&format!("/console/runs/{run}")).await;
+    for button in [
+        "Add tag",
+        "Save the note",
+        "Declare the run void",
+        "Retry what",
+    ] {
+        assert!(!page.contains(button), "{button}");
+    }
+    assert!(
+        page.contains("<code>runs:create</code>") && page.contains("<code>runs:content</code>")
+    );
+    let tagged = reader
+        .send(&format!("/console/runs/{run}/tags"), &[("add", "a")])
+        .await;
+    assert_eq!(tagged.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn a_run_is_compared_with_the_chosen_baseline() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let (first, second) = (ended(&host).await, ended(&host).await);
+    let path = format!("/console/runs/{second}");
+    let page = ada.page(&path).await;
+    assert!(
+        page.contains(&format!("?baseline={first}")),
+        "the previous run is suggested"
+    );
+    let page = ada.page(&format!("{path}?baseline={first}")).await;
+    assert!(page.contains("because you chose this run"), "{page}");
+    let page = ada.page(&format!("{path}?baseline=run_unknown")).await;
+    assert!(page.contains("No comparison with"));
+    let page = ada.page(&format!("/console/runs/{first}")).await;
+    assert!(page.contains("there is no earlier run"));
+}
