@@ -72,6 +72,44 @@ fn a_described_agent_becomes_a_pack_folder() {
     assert_eq!(refused.code, 2, "{}", refused.stderr);
 }
 
+/// A suite and its scoring document, as `suite import --out` writes them.
+fn suite_with_alternatives() -> Home {
+    let home = home();
+    let sample = "{\"input\": \"I was charged twice\", \"ideal\": [\"invoice\", \"billing\"]}\n";
+    std::fs::write(home.path("s.jsonl"), sample).unwrap();
+    let done = home.run(&["suite", "import", "s.jsonl", "--out", "s1.json"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(home.path("s1.scoring.json").is_file());
+    home
+}
+
+#[test]
+fn the_scoring_document_beside_a_suite_is_used_and_named() {
+    let home = suite_with_alternatives();
+    let eval = |home: &Home| {
+        let command = ["eval", "--agent-command", "python3 agent.py"];
+        home.run(&[&command[..], &["--cases", "s1.json", "--lenient"]].concat())
+    };
+    let done = eval(&home);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let said = "assertions are read from s1.scoring.json";
+    assert_eq!(done.stderr.matches(said).count(), 1, "{}", done.stderr);
+
+    let done = home.run(&["suite", "import", "s1.json"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(done.stderr.contains(said), "{}", done.stderr);
+    let listed = home.run(&["suite", "list"]).stdout;
+    assert!(listed.contains("with assertions"), "{listed}");
+
+    let scoring = std::fs::read_to_string(home.path("s1.scoring.json")).unwrap();
+    let scoring = scoring.replace("\"equals\"", "\"eqals\"");
+    std::fs::write(home.path("s1.scoring.json"), scoring).unwrap();
+    for done in [eval(&home), home.run(&["suite", "import", "s1.json"])] {
+        assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+        assert!(done.stderr.contains("s1.scoring.json"), "{}", done.stderr);
+    }
+}
+
 #[test]
 fn cases_need_an_agent_and_a_known_format() {
     let home = home();

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::suite::import::folder::Folder;
 use crate::cli::suite::read_octets;
+use crate::cli::suite::scoring::found_beside;
 use crate::rules::eval::import::pack::instructions;
 use crate::rules::eval::import::{
     Columns, Fault, Identity, Imported, Options, PROVIDERS, Recognition, Source, convert, recognize,
@@ -228,7 +229,11 @@ pub(super) fn imported(
                     format!("check it with {} suite lint {shown}", context.program()),
                 )
             })?;
-            return Ok(Imported::of_suite(suite));
+            let scoring = found_beside(context, file, &suite, reports)?;
+            return Ok(Imported {
+                scoring,
+                ..Imported::of_suite(suite)
+            });
         }
         Recognition::Unknown(reason) => {
             return Err(

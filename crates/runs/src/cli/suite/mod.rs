@@ -3,7 +3,7 @@
 pub mod export;
 pub mod import;
 pub mod init;
-mod scoring;
+pub(crate) mod scoring;
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub enum Command {
     /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
     /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON, CSV or Parquet
     #[command(
-        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
+        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring other.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
     /// Write a suite as JSON lines or as a promptfoo configuration

@@ -58,6 +58,7 @@ pub struct Import {
     #[arg(long = "match", value_name = "HOW", value_parser = strategy)]
     strategy: Option<MatchStrategy>,
     /// Scoring document of the suite in FILE: assertions that the suite's own format cannot express
+    /// [default: NAME.scoring.json next to NAME.json, if it exists]
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     scoring: Option<PathBuf>,
     /// Write to this file (.json: the suite, with NAME.scoring.json next to it) or folder (a pack
@@ -245,7 +246,7 @@ fn drop_agents(imported: &mut Imported) {
     }
 }
 
-/// The suite in the file, with its scoring document if one is given. `None` after faults are shown.
+/// The suite in the file, with its scoring document if one is given or beside it. `None` after faults are shown.
 fn suite(
     context: &Context<'_>,
     kinds: Kinds,
@@ -263,10 +264,14 @@ fn suite(
             .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))
     };
     let mut imported = Imported::of_suite(parsed(&document.canonical)?);
-    if let Some(file) = &arguments.scoring {
-        let Some(read) = scoring::read(context, file, &document.suite)? else {
+    let named = arguments.scoring.clone();
+    if let Some(file) = named.or_else(|| scoring::beside(&arguments.file.file)) {
+        let Some(read) = scoring::read(context, &file, &document.suite)? else {
             return Ok(None);
         };
+        if arguments.scoring.is_none() {
+            scoring::announce(context, &file);
+        }
         imported.scoring = Some(parsed(&read.canonical)?);
     }
     Ok(Some(imported))
