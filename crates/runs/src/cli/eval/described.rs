@@ -282,7 +282,9 @@ fn not_imported(context: &Context<'_>, file: &Path, fault: &Fault) -> Failure {
     let shown = file.display();
     let reason = match fault {
         Fault::NoTasks(losses) => losses
-            .first()
+            .iter()
+            .rev()
+            .max_by_key(|loss| loss.left_out.len())
             .map(|loss| format!("{}: {}", loss.first, loss.what)),
         _ => None,
     };
