@@ -9,10 +9,11 @@ use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::simulated_user::reply;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
 use touchstone_host::render::words::{UNKNOWN_COST, plain, usd};
+use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::{Annotation, SignalKind};
 use touchstone_openwop::summary::{Severity, TaskSummary};
 
-/// The score of a run in which nothing was judged.
+/// The score of a run in which nothing was judged, and of a task that was not judged.
 pub const NO_SCORE: &str = "–";
 
 /// The run's aggregate score.
@@ -23,8 +24,21 @@ pub fn score(report: &EvalReport) -> String {
     }
 }
 
+/// The score of a task; none if it was not judged.
+pub fn task_score(numbers: &TaskSummary, task: &TaskReport, decimals: usize) -> String {
+    match task.outcome {
+        TaskOutcome::Unjudged => NO_SCORE.to_owned(),
+        TaskOutcome::Passed | TaskOutcome::Failed => format!("{:.decimals$}", numbers.score),
+    }
+}
+
 /// The run's cost, the date of list prices, and the number of tasks for which it is an estimate.
+///
+/// `None` if nothing was judged and nothing was paid: a cost of $0 would be taken for a price.
 pub fn cost(report: &EvalReport) -> Option<String> {
+    if report.judged_count() == 0 && report.summary.total_cost_usd == Some(NanoUsd::ZERO) {
+        return None;
+    }
     let Some(total) = report.summary.total_cost_usd else {
         return Some(unknown_cost(report));
     };
@@ -120,8 +134,11 @@ pub fn estimated(report: &EvalReport) -> usize {
     tasks.filter(|task| task.cost_estimated).count()
 }
 
-/// The cost of a task, with `~` before an estimate.
+/// The cost of a task, with `~` before an estimate; none if no call was answered.
 pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    if task.outcome == TaskOutcome::Unjudged && numbers.cost_usd == Some(NanoUsd::ZERO) {
+        return NO_SCORE.to_owned();
+    }
     match numbers.cost_usd.map(usd) {
         Some(cost) if task.cost_estimated => format!("~{cost}"),
         Some(cost) => cost,
