@@ -1,5 +1,6 @@
 //! Follows a run to its end: progress, cancellation, scorecard, files, verdict.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +25,8 @@ use crate::rules::eval::comparison::log_baseline::{LogComparison, ScoredLog};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ConfiguredModels, RejectedKey, Role};
+use touchstone_agents::cli::{ConfiguredModels, EndpointFault, Role};
+use touchstone_agents::model::config::ModelConfig;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -37,6 +39,13 @@ const BUFFER: Duration = Duration::from_millis(100);
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// GitHub accepts at most 1 MiB per step.
 const MAX_SUMMARY_BYTES: usize = 1_000_000;
+
+/// What to check if a command's answer cannot be read.
+const MALFORMED_LINE: &str = "the agent's command wrote a line that is not an answer: print one JSON object per \
+    line, such as {\"id\": 0, \"output\": \"…\"}, and everything else on standard error \
+    (docs/agent-commands.md)";
+/// How often progress is reported where it cannot be drawn.
+const REPORT_PERIOD: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Outputs {
@@ -227,8 +236,10 @@ pub async fn follow_to_end(
 ) -> Result<EvalReport, Failure> {
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
-        // Print notes that are known at the start; the result repeats them.
-        if let Ok(report) = fetch(session.client(), run).await {
+        // Where the result goes elsewhere, notes that are known at the start are printed too.
+        if !context.terminal().interactive()
+            && let Ok(report) = fetch(session.client(), run).await
+        {
             for note in &report.notes {
                 context.terminal().note(&format!("note: {note}"));
             }
@@ -285,6 +296,8 @@ pub async fn follow(
 ) -> Result<EvalReport, Failure> {
     let progress = Progress::new(context.terminal(), label);
     let mut cancelled = false;
+    let mut reports = tokio::time::interval(REPORT_PERIOD);
+    reports.tick().await;
     {
         let mut events = std::pin::pin!(client.events(run, progress.stream(), BUFFER, 0));
         loop {
@@ -293,6 +306,11 @@ pub async fn follow(
                     Some(event) => progress.apply(&event?),
                     None => break,
                 },
+                _ = reports.tick() => {
+                    if let Some(line) = progress.reported() {
+                        context.terminal().note(&line);
+                    }
+                }
                 () = interrupts.next() => {
                     if cancelled {
                         progress.clear();
@@ -393,7 +411,7 @@ async fn show_all(
                 log_comparison(log, terminal.style())
             ));
         }
-        for note in rejected_keys(context, session, report) {
+        for note in endpoint_faults(context, session, report) {
             terminal.note(&note);
         }
         if terminal.interactive() {
@@ -423,43 +441,49 @@ async fn show_all(
 
 /// The endpoints of the run that answered 401, with what to check. Only the embedded host has the
 /// keys of this machine.
-fn rejected_keys(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
-    let has = |reason: &str| {
-        let mut tasks = report.tasks.iter();
-        tasks.any(|task| task.reason.as_deref() == Some(reason))
-    };
+fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
     if !context.is_embedded() {
         return Vec::new();
     }
+    let reasons: BTreeSet<&str> = report
+        .tasks
+        .iter()
+        .filter_map(|task| task.reason.as_deref())
+        .collect();
+    if report.is_by_command() && reasons.contains("malformed_reply") {
+        return vec![MALFORMED_LINE.to_owned()];
+    }
     let configured: ConfiguredModels = context.settings().unwrap_or_default();
-    let mut rejected = Vec::new();
-    if let (true, Some(it)) = (has("unauthorized"), &report.evaluated) {
-        rejected.push(RejectedKey {
-            provider: &it.provider,
-            model: &it.model,
-            url: it.endpoint.as_ref().and_then(|it| it.url.as_deref()),
-            role: Role::Agent,
-        });
+    let agent = report.evaluated.as_ref().map(|it| {
+        let url = it.endpoint.as_ref().and_then(|it| it.url.as_deref());
+        (it.provider.as_str(), it.model.as_str(), url)
+    });
+    let judge = report.judge.as_ref();
+    let judge = judge.map(|it| (it.provider.as_str(), it.model.as_str(), None));
+    let user = report.simulated_user.as_ref();
+    let user = user.map(|it| (it.model.provider.as_str(), it.model.model.as_str(), None));
+    let mut faults = Vec::new();
+    for (role, prefix, endpoint) in [
+        (Role::Agent, "", agent),
+        (Role::Judge, "judge_", judge),
+        (Role::User, "user_", user),
+    ] {
+        let Some((provider, model, url)) = endpoint else {
+            continue;
+        };
+        let labels = reasons.iter().filter_map(|it| it.strip_prefix(prefix));
+        for reason in labels.filter(|label| EndpointFault::is_reason(label)) {
+            let fault = EndpointFault {
+                provider,
+                model,
+                url,
+                role,
+                reason,
+            };
+            faults.push(fault.explained(session.model_flags(), &configured));
+        }
     }
-    if let (true, Some(it)) = (has("judge_unauthorized"), &report.judge) {
-        rejected.push(RejectedKey {
-            provider: &it.provider,
-            model: &it.model,
-            url: None,
-            role: Role::Judge,
-        });
-    }
-    if let (true, Some(it)) = (has("user_unauthorized"), &report.simulated_user) {
-        rejected.push(RejectedKey {
-            provider: &it.model.provider,
-            model: &it.model.model,
-            url: None,
-            role: Role::User,
-        });
-    }
-    let flags = session.model_flags();
-    let explained = |it: RejectedKey<'_>| it.explained(flags, &configured);
-    rejected.into_iter().map(explained).collect()
+    faults
 }
 
 fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
