@@ -30,6 +30,7 @@ use touchstone_agents::model::config::ModelConfig;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::shell::quoted;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_kit::statistics::GateVerdict;
 
@@ -70,6 +71,10 @@ pub struct Outputs {
     /// lower scores
     #[arg(long)]
     lenient: bool,
+
+    /// The arguments of the `eval` command that made the run, without models, if there is one.
+    #[arg(skip)]
+    pub(crate) again: Option<String>,
 }
 
 impl Outputs {
@@ -417,7 +422,8 @@ async fn show_all(
         if terminal.interactive() {
             // Elsewhere the output may be a log, which never has task content.
             show_main_failures(context, session.client(), report).await;
-            terminal.print(&next_steps(context, session, report, is_plain));
+            let again = outputs.again.as_deref();
+            terminal.print(&next_steps(context, session, report, is_plain, again));
         } else if report.verdict == Verdict::Inconclusive && is_plain {
             let command = retry(context, session, report);
             terminal.note(&format!("retry the unjudged tasks: {command}"));
@@ -439,7 +445,7 @@ async fn show_all(
     Ok(exit_of(found.gate.verdict))
 }
 
-/// The endpoints of the run that answered 401, with what to check. Only the embedded host has the
+/// What to check about endpoints and commands that gave no answer. Only the embedded host has the
 /// keys of this machine.
 fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
     if !context.is_embedded() {
@@ -487,8 +493,44 @@ fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport
 }
 
 fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
-    let (program, flags) = (context.program(), session.model_flags());
+    let (program, flags) = (context.program(), model_flags(context, session, report));
     format!("{program} run retry {}{flags}", report.run_id)
+}
+
+/// The flags that select the models of the run: those of this command, or else what the run records
+/// of its agent. A command is recorded as a digest only, so its place is held by `COMMAND`.
+fn model_flags(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+    let flags = session.model_flags();
+    if !flags.is_empty() || !context.is_embedded() {
+        return flags.to_owned();
+    }
+    if report.is_by_command() {
+        return " --agent-command COMMAND".to_owned();
+    }
+    let configured: ConfiguredModels = context.settings().unwrap_or_default();
+    let evaluated = report.evaluated.as_ref();
+    let url = evaluated.and_then(|it| it.endpoint.as_ref()?.url.as_deref());
+    let (Some(it), Some(url)) = (evaluated, url) else {
+        return String::new();
+    };
+    let is_configured = |entry: &&ModelConfig| entry.model.as_deref() == Some(&it.model);
+    if configured.models.iter().any(|entry| is_configured(&entry)) {
+        return String::new();
+    }
+    let provider = match it.provider.as_str() {
+        "openai" => String::new(),
+        other => format!(" --model-provider {}", quoted(other)),
+    };
+    let (url, model) = (quoted(url), quoted(&it.model));
+    format!(" --model-url {url} --model {model}{provider}")
+}
+
+/// The arguments of `eval` for the agent and the suite of a run.
+fn installed(report: &EvalReport) -> String {
+    format!(
+        "{}@{} --agent {}",
+        report.suite.suite_id, report.suite.version, report.agent.agent_id
+    )
 }
 
 fn next_steps(
@@ -496,6 +538,7 @@ fn next_steps(
     session: &Session,
     report: &EvalReport,
     is_plain: bool,
+    again: Option<&str>,
 ) -> String {
     let colors = context.terminal().colors();
     let program = context.program();
@@ -510,19 +553,22 @@ fn next_steps(
             0,
             ("retry the unjudged tasks", retry(context, session, report)),
         ),
-        Verdict::Pass => steps.push((
-            "compare a later version with this run",
-            format!(
-                "{program} eval {}@{} --agent {} --baseline {run}{}",
-                report.suite.suite_id,
-                report.suite.version,
-                report.agent.agent_id,
-                session.model_flags()
-            ),
-        )),
+        // A run over other tasks is not comparable.
+        Verdict::Pass if report.tasks.len() < report.suite.task_count => {}
+        Verdict::Pass => {
+            let again = again.map_or_else(|| installed(report), str::to_owned);
+            let flags = model_flags(context, session, report);
+            steps.push((
+                "compare a later version with this run",
+                format!("{program} eval {again} --baseline {run}{flags}"),
+            ));
+        }
         Verdict::Pending if context.is_embedded() => steps.push((
             "continue the run, if its process has ended",
-            format!("{program} run continue {run}{}", session.model_flags()),
+            format!(
+                "{program} run continue {run}{}",
+                model_flags(context, session, report)
+            ),
         )),
         Verdict::Fail | Verdict::Pending => {}
     }

@@ -175,3 +175,65 @@ fn a_task_that_takes_too_long_is_unjudged() {
     assert_eq!(report["tasks"][0]["outcome"], json!("unjudged"));
     assert_eq!(report["tasks"][0]["reason"], json!("task_timeout"));
 }
+
+/// Cases that the agent answers correctly.
+const BILLING: &str = "input,expected\nI was charged twice,billing\nRefund me,billing\n";
+
+#[test]
+fn a_run_of_cases_can_be_a_baseline() {
+    let home = home();
+    std::fs::write(home.path("cases.csv"), BILLING).unwrap();
+    let before = home.run_of(&eval(&home, &[]).document());
+    std::fs::write(home.path("prompt.md"), "Answer with the queue.").unwrap();
+    let done = eval(&home, &["--prompt", "prompt.md", "--baseline", &before]);
+    let report = done.document();
+    assert_eq!(
+        report["summary"]["regression"]["baselineRunId"], before,
+        "{}{}",
+        done.stdout, done.stderr
+    );
+    assert_eq!(report["modes"], json!(["golden", "regression"]));
+}
+
+#[test]
+fn python_assertions_are_left_to_a_command() {
+    let home = home();
+    let configuration = "description: Sums\nprompts: ['Add {{a}}']\ntests:\n  \
+        - {vars: {a: 1}, assert: [{type: python, value: 'file://check.py'}]}\n";
+    std::fs::write(home.path("promptfooconfig.yaml"), configuration).unwrap();
+    let cases = ["--cases", "promptfooconfig.yaml", "--lenient"];
+    let eval = |more: &[&str]| {
+        let command = ["eval", "--agent-command", "python3 agent.py"];
+        home.run(&[&command[..], &cases, more].concat())
+    };
+    let refused = eval(&[]);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("add --assert-command COMMAND"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("type \"python\" is code"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_line_that_is_not_an_answer_is_explained() {
+    let home = home();
+    std::fs::write(
+        home.path("agent.py"),
+        "import sys\nfor line in sys.stdin:\n    print('hello', flush=True)\n",
+    )
+    .unwrap();
+    let command = ["eval", "--agent-command", "python3 agent.py"];
+    let done = home.run(&[&command[..], &["--cases", "cases.csv"]].concat());
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("print one JSON object per line"),
+        "{}",
+        done.stderr
+    );
+}

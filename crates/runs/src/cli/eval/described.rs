@@ -15,6 +15,7 @@ use crate::rules::eval::import::{
 };
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
+use touchstone_host::cli::shell::quoted;
 use touchstone_openwop::suite::MatchStrategy;
 use touchstone_packs::cli::folder::write_new;
 use touchstone_packs::rules::build::Files;
@@ -173,17 +174,34 @@ impl DescribedAgent {
         Ok(())
     }
 
-    /// How to keep the agent, for readers who evaluated it without a folder.
-    pub fn next_step(&self, context: &Context<'_>) -> Option<String> {
-        let cases = self.cases.as_ref().filter(|_| self.save.is_none())?;
-        let prompt = self.prompt.as_ref();
-        let prompt =
-            prompt.map_or_else(String::new, |file| format!(" --prompt {}", file.display()));
+    /// How to keep the agent, for readers who evaluated it without a folder. `flags` select its
+    /// model.
+    pub fn next_step(&self, context: &Context<'_>, flags: &str) -> Option<String> {
+        self.cases.as_ref().filter(|_| self.save.is_none())?;
         Some(format!(
-            "keep this agent as a pack folder: {} eval{prompt} --cases {} --save my-agent …",
+            "keep this agent as a pack folder: {} eval {}{flags} --save my-agent",
             context.program(),
-            cases.display()
+            self.words()
         ))
+    }
+
+    /// The arguments of `eval` that describe the agent.
+    pub(super) fn words(&self) -> String {
+        let strategy = self.strategy.map(|strategy| match strategy {
+            MatchStrategy::Contains => "contains".to_owned(),
+            MatchStrategy::Exact | MatchStrategy::JsonMatch => "exact".to_owned(),
+        });
+        let shown = |file: &Option<PathBuf>| Some(file.as_ref()?.to_string_lossy().into_owned());
+        let flags = [
+            ("--prompt", shown(&self.prompt)),
+            ("--cases", shown(&self.cases)),
+            ("--match", strategy),
+        ];
+        let given = flags.iter().filter_map(|(flag, value)| {
+            let value = value.as_deref()?;
+            Some(format!("{flag} {}", quoted(value)))
+        });
+        given.collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -281,6 +299,7 @@ pub(super) fn imported(
 fn not_imported(context: &Context<'_>, file: &Path, fault: &Fault) -> Failure {
     let shown = file.display();
     let reason = match fault {
+        // The reason that concerns most tasks.
         Fault::NoTasks(losses) => losses
             .iter()
             .rev()
