@@ -46,7 +46,7 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
         text.push_str(&difference(found, style.colors));
     }
     bottom_line(&mut text, report, style.colors);
-    text
+    fitted(&text, style)
 }
 
 fn heading(text: &mut String, report: &EvalReport, colors: Colors) {

@@ -1,13 +1,14 @@
 //! Wording of the values of a run, shared by all its views.
 
 use comfy_table::Color;
+use console::measure_text_width;
 
 use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::simulated_user::reply;
-use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
+use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD, Style};
 use touchstone_host::render::words::{UNKNOWN_COST, plain, usd};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::{Annotation, SignalKind};
@@ -15,6 +16,57 @@ use touchstone_openwop::summary::{Severity, TaskSummary};
 
 /// The score of a run in which nothing was judged, and of a task that was not judged.
 pub const NO_SCORE: &str = "–";
+
+/// Breaks lines that are wider than the terminal between words; the rest of a line keeps its
+/// indentation. Text for pipes stays as it is.
+pub fn fitted(text: &str, style: Style) -> String {
+    let Some(width) = style.width.filter(|_| style.table) else {
+        return text.to_owned();
+    };
+    let mut fitted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        fit(line, usize::from(width), &mut fitted);
+    }
+    fitted
+}
+
+fn fit(line: &str, width: usize, to: &mut String) {
+    let (content, end) = match line.strip_suffix('\n') {
+        Some(content) => (content, "\n"),
+        None => (line, ""),
+    };
+    if measure_text_width(content) <= width {
+        to.push_str(line);
+        return;
+    }
+    let trimmed = content.trim_start_matches(' ');
+    let indent = " ".repeat((content.len() - trimmed.len()).min(width / 2) + CONTINUED);
+    let mut column = content.len() - trimmed.len();
+    to.push_str(content.get(..column).unwrap_or_default());
+    let mut is_first = true;
+    for word in trimmed.split(' ') {
+        let length = measure_text_width(word);
+        if !is_first && column + 1 + length > width {
+            to.truncate(to.trim_end_matches(' ').len());
+            to.push('\n');
+            to.push_str(&indent);
+            column = indent.len();
+            if word.is_empty() {
+                continue;
+            }
+        } else if !is_first {
+            to.push(' ');
+            column += 1;
+        }
+        to.push_str(word);
+        column += length;
+        is_first = false;
+    }
+    to.push_str(end);
+}
+
+/// Further indentation of the rest of a line.
+const CONTINUED: usize = 2;
 
 /// The run's aggregate score.
 pub fn score(report: &EvalReport) -> String {
@@ -383,5 +435,25 @@ pub const fn colour(outcome: TaskOutcome) -> Color {
         TaskOutcome::Passed => GOOD,
         TaskOutcome::Failed => BAD,
         TaskOutcome::Unjudged => DOUBTFUL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_too_wide_break_between_words() {
+        let style = Style {
+            table: true,
+            width: Some(20),
+            ..Style::default()
+        };
+        let text = "short\n    a sentence of several words\nrun_0199c0de000070008000000000000000 x\n";
+        assert_eq!(
+            fitted(text, style),
+            "short\n    a sentence of\n      several words\nrun_0199c0de000070008000000000000000\n  x\n"
+        );
+        assert_eq!(fitted(text, Style::default()), text);
     }
 }

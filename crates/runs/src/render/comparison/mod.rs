@@ -11,7 +11,7 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use serde_json::Value;
 
 pub use crate::render::comparison::markdown::markdown;
-use crate::render::words::in_words;
+use crate::render::words::{fitted, in_words};
 use crate::rules::eval::comparison::{
     ChangeKind, Difference, ExcludedTask, ExclusionReason, MeanChange, RunComparison, TaskChange,
     TaskResult,
@@ -48,7 +48,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         tasks(found.n_tasks)
     );
     results(&mut text, found, style);
-    text
+    fitted(&text, style)
 }
 
 /// Everything but the names of the two runs.

@@ -12,7 +12,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 use crate::render::task::parts::{
     StepText, clipped, facts, findings, input, step, structured, word_difference,
 };
-use crate::render::words::sign;
+use crate::render::words::{fitted, sign};
 use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::scoring_document::checks::JUDGED;
@@ -88,7 +88,7 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
         let note = "parts of the transcript are missing; `run events` prints every event";
         let _ = writeln!(text, "  {}", colors.doubtful(note));
     }
-    text
+    fitted(&text, style)
 }
 
 /// A task in two runs: the answers beside each other.
@@ -119,7 +119,7 @@ pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> Strin
     }
     criteria(&mut text, after, colors);
     assertions(&mut text, after, colors);
-    text
+    fitted(&text, style)
 }
 
 fn heading(text: &mut String, details: &TaskDetails, colors: Colors) {
