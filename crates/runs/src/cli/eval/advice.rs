@@ -72,9 +72,14 @@ pub async fn explained(
     mut failure: Failure,
 ) -> Failure {
     let detail = |name: &str| failure.details.get(name).and_then(Value::as_str);
-    let is_unresolved = detail("field") == Some("evalSuiteRef") && failure.remedy.is_none();
-    if context.is_embedded() && detail("reason") == Some("model_missing") {
-        return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
+    let reason = detail("reason").map(str::to_owned);
+    let is_unresolved =
+        detail("field") == Some("evalSuiteRef") && failure.remedy.is_none() && reason.is_none();
+    if context.is_embedded()
+        && let Some(remedy) = reason.as_deref().and_then(missing_part)
+    {
+        failure.message = with_options(&failure.message, &OPTIONS);
+        return failure.or_try(remedy);
     }
     failure.message = with_options(&failure.message, &OPTIONS);
     if !is_unresolved {
@@ -92,6 +97,18 @@ pub async fn explained(
     failure.or_try(format!(
         "list suites with {program} suite list, and agents with {program} pack list"
     ))
+}
+
+/// The flags for a part that the run needs and that is not configured.
+fn missing_part(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "model_missing" => "add --model-url URL --model NAME, or --agent-command COMMAND",
+        "judge_missing" => "add --judge-url URL --judge-model NAME",
+        "user_missing" => "add --user-url URL --user-model NAME",
+        "embeddings_missing" => "add --embeddings-url URL --embeddings-model NAME",
+        "assert_command_missing" => "add --assert-command COMMAND",
+        _ => return None,
+    })
 }
 
 /// Says that there is no such suite; `None` if there is one, or the list cannot be read.
@@ -146,6 +163,13 @@ mod tests {
             with_options(message, &OPTIONS),
             "--max-cost-usd must be at least 0"
         );
+    }
+
+    #[test]
+    fn a_missing_part_comes_with_its_flags() {
+        let judge = missing_part("judge_missing").unwrap();
+        assert!(judge.contains("--judge-url"));
+        assert_eq!(missing_part("not_found"), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::rules::eval::import::{
 use crate::rules::kind::Kinds;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_kit::error::ErrorCode;
 use touchstone_openwop::suite::MatchStrategy;
 
 #[derive(Debug, Args)]
@@ -160,6 +161,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
         program: &program,
         read_as: read_as.as_deref(),
     };
+    let is_made = format.is_some();
     let mut imported = match format {
         Some((format, explanation)) => {
             if let Some(explanation) = explanation.filter(|_| !output.terminal.json()) {
@@ -200,7 +202,14 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
                 Some(scoring) => json!({"suite": imported.suite, "scoring": scoring}),
                 None => imported.suite,
             };
-            let shown: Shown = client.post(path, &body).await?;
+            let shown: Result<Shown, Failure> = client.post(path, &body).await;
+            let shown = shown.map_err(|failure| match is_made {
+                true if failure.code == ErrorCode::Conflict.as_str() => failure.or_try(
+                    "name the suite with --suite-id ID, or give it another version with \
+                     --suite-version VERSION",
+                ),
+                _ => failure,
+            })?;
             output.installed(&shown, &imported.losses);
             Ok(Exit::Good)
         }
