@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::rules::eval::scoring::tasks as counted;
 use crate::rules::eval::suite_lint;
 use crate::rules::eval::suite_rules::{read_suite, read_yaml_suite};
 use crate::rules::kind::Kinds;
@@ -185,7 +186,8 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
             format!(", {} with assertions", it.document.tasks.len())
         });
         terminal.print(&format!(
-            "{reference}: {tasks} tasks{assertions}, no errors{warnings}"
+            "{reference}: {}{assertions}, no errors{warnings}",
+            counted(tasks)
         ));
     }
     Ok(if good { Exit::Good } else { Exit::Negative })
@@ -228,8 +230,10 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
             None => "",
         };
         terminal.print(&format!(
-            "{}@{}  {} tasks  {origin}{assertions}",
-            suite.suite_id, suite.version, suite.task_count
+            "{}@{}  {}  {origin}{assertions}",
+            suite.suite_id,
+            suite.version,
+            counted(usize::try_from(suite.task_count).unwrap_or(usize::MAX))
         ));
     }
     Ok(Exit::Good)

@@ -264,7 +264,7 @@ impl Live {
     }
 }
 
-const ASKING: &str = "asks the model";
+const ASKING: &str = "waits for an answer";
 
 fn is_of_worker(started: &Value) -> bool {
     let provider = started.get("resolvedProvider").and_then(Value::as_str);

@@ -48,6 +48,10 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 pub fn in_words(error: &serde_json::Error) -> String {
     error
         .to_string()
+        .replace("expected u64", "expected an integer of at least 0")
+        .replace("expected u32", "expected an integer of at least 0")
+        .replace("expected usize", "expected an integer of at least 0")
+        .replace("expected f64", "expected a number")
         .replace("unknown field", "unknown member")
         .replace("missing field", "missing member")
         .replace("floating point number", "number")
