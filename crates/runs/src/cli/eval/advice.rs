@@ -7,6 +7,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::options::with_options;
+use touchstone_kit::error::ErrorCode;
 use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
@@ -122,6 +123,17 @@ async fn missing_suite(client: &Client, suite: &str) -> Option<String> {
     unknown("suite", suite, &references)
 }
 
+/// As `failure`, with similar names if no such agent is installed.
+pub async fn with_similar_agents(client: &Client, agent: &str, failure: Failure) -> Failure {
+    if failure.code != ErrorCode::NotFound.as_str() {
+        return failure;
+    }
+    match missing_agent(client, agent).await {
+        Some(message) => Failure { message, ..failure },
+        None => failure,
+    }
+}
+
 async fn missing_agent(client: &Client, agent: &str) -> Option<String> {
     let listed: Packs = client.get("/v1/host/touchstone/packs").await.ok()?;
     let mut references = Vec::new();
@@ -141,6 +153,17 @@ fn unknown(what: &str, name: &str, known: &[String]) -> Option<String> {
         return None;
     }
     let unknown = format!("there is no {what} {name}");
+    let same_id = |it: &String| {
+        let (id, _) = name.split_once('@')?;
+        it.strip_prefix(id)?.strip_prefix('@').map(str::to_owned)
+    };
+    let versions: Vec<String> = known.iter().filter_map(same_id).collect();
+    if !versions.is_empty() {
+        return Some(format!(
+            "{unknown}; installed versions: {}",
+            versions.join(", ")
+        ));
+    }
     Some(match did_you_mean(name, known.iter().map(String::as_str)) {
         Some(near) => format!("{unknown}; {near}"),
         None => unknown,
@@ -180,5 +203,10 @@ mod tests {
             "there is no agent vendor.acme.triage.defalt; did you mean vendor.acme.triage.default?"
         );
         assert_eq!(unknown("agent", "vendor.acme.triage.default", &known), None);
+        let known = ["a.evals.b@1.0.0".to_owned(), "a.evals.b@1.1.0".to_owned()];
+        assert_eq!(
+            unknown("suite", "a.evals.b@2.0.0", &known).unwrap(),
+            "there is no suite a.evals.b@2.0.0; installed versions: 1.0.0, 1.1.0"
+        );
     }
 }
