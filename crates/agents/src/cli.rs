@@ -458,7 +458,14 @@ impl EndpointFault<'_> {
 
     /// Whether a reason is about the endpoint.
     pub fn is_reason(label: &str) -> bool {
-        let known = ["unauthorized", "forbidden", "not_found", "connect", "dns", "tls"];
+        let known = [
+            "unauthorized",
+            "forbidden",
+            "not_found",
+            "connect",
+            "dns",
+            "tls",
+        ];
         known.contains(&label) || label.starts_with("status_")
     }
 

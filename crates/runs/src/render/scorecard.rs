@@ -7,8 +7,8 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use crate::render::flips::flips;
 use crate::render::statistics::{difference, noise};
 use crate::render::words::{
-    UNSIGNED, annotation_line, colour, cost, cost_of, counts, fitted, judge, metrics, outcome, reason_of,
-    rows, score, sign, simulated_user, task_score, verdict,
+    UNSIGNED, annotation_line, colour, cost, cost_of, counts, fitted, judge, metrics, outcome,
+    reason_of, rows, score, sign, simulated_user, task_score, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::scoring::p95;

@@ -449,7 +449,8 @@ mod tests {
             width: Some(20),
             ..Style::default()
         };
-        let text = "short\n    a sentence of several words\nrun_0199c0de000070008000000000000000 x\n";
+        let text =
+            "short\n    a sentence of several words\nrun_0199c0de000070008000000000000000 x\n";
         assert_eq!(
             fitted(text, style),
             "short\n    a sentence of\n      several words\nrun_0199c0de000070008000000000000000\n  x\n"

@@ -63,7 +63,7 @@ pub struct Arguments {
 
     /// Also show both answers of the tasks that broke, in a pipe and with --json. Needs the scope
     /// runs:content [default: of the first 3 in a terminal]
-    #[arg(long, conflicts_with = "scorer")]
+    #[arg(long)]
     answers: bool,
 
     /// Write the comparison as Markdown to this file; `-` prints it instead of the table

@@ -16,8 +16,8 @@ use crate::rules::run::fold::RunStatus;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::render::colors::Colors;
 use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::system::SystemIds;
 use touchstone_kit::statistics::GateVerdict;
 

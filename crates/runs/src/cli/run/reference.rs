@@ -72,8 +72,9 @@ fn unfinished(context: &Context<'_>, names: &[String], failure: Failure) -> Fail
         Some(status) => !matches!(status, "completed" | "failed" | "cancelled" | "paused"),
         None => failure.message.contains("has not ended"),
     };
-    match names {
-        [.., run] if context.is_embedded() && is_unfinished && failure.remedy.is_none() => failure
+    let named = names.iter().find(|it| failure.message.contains(*it));
+    match named.or(names.last()) {
+        Some(run) if context.is_embedded() && is_unfinished && failure.remedy.is_none() => failure
             .or_try(format!(
                 "if its command was killed, continue it with {} run continue {run}",
                 context.program()

@@ -146,7 +146,8 @@ impl Runs {
         // The pack may have been removed.
         let agent = agent.as_ref();
         let prompt = agent.map_or_else(Default::default, |agent| agent.definition.prompt.clone());
-        let return_schema = agent.and_then(|agent| Some(&agent.definition.return_schema.as_ref()?.1));
+        let return_schema =
+            agent.and_then(|agent| Some(&agent.definition.return_schema.as_ref()?.1));
         let measure = Measure {
             ignore: &spec.ignore,
             thresholds: suite.thresholds.unwrap_or_default(),

@@ -148,7 +148,10 @@ pub(super) fn combinations(
         .iter()
         .map(|(name, endpoint)| Answerer::Provider(name, endpoint));
     let answerers = choices(models.chain(commands).chain(own));
-    let named = matrix.model_prices.iter().filter_map(|it| it.name.as_deref());
+    let named = matrix
+        .model_prices
+        .iter()
+        .filter_map(|it| it.name.as_deref());
     let known: Vec<String> = answerers.iter().flatten().map(|it| it.name()).collect();
     for name in named {
         if !known.iter().any(|it| it == name) {

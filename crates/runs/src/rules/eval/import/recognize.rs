@@ -87,7 +87,9 @@ fn is_promptfoo(document: &Value) -> bool {
 fn no_table(bytes: &[u8]) -> String {
     match document(bytes) {
         Err(reason) => format!("it has no columns, and {reason}"),
-        Ok(_) => "it is neither JSON nor YAML with members, nor CSV with several columns".to_owned(),
+        Ok(_) => {
+            "it is neither JSON nor YAML with members, nor CSV with several columns".to_owned()
+        }
     }
 }
 

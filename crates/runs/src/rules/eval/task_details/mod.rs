@@ -294,11 +294,18 @@ mod tests {
             ..TaskFacts::default()
         };
         let of = |answer: Value| schema_violation(&facts, Some(&answer), Some(&schema));
-        assert!(of(json!({"queue": "sales"})).unwrap().starts_with("/queue "));
+        assert!(
+            of(json!({"queue": "sales"}))
+                .unwrap()
+                .starts_with("/queue ")
+        );
         assert!(of(json!("{\"queue\": 5}")).unwrap().starts_with("/queue "));
         assert!(of(json!({})).unwrap().starts_with("the answer "));
         let fine = TaskFacts::default();
-        assert_eq!(schema_violation(&fine, Some(&json!({})), Some(&schema)), None);
+        assert_eq!(
+            schema_violation(&fine, Some(&json!({})), Some(&schema)),
+            None
+        );
     }
 
     fn task(value: Value) -> Task {

@@ -202,7 +202,10 @@ fn code_beside_other_assertions_is_reported_and_left_out() {
     let it = imported(&text.to_string(), Format::Promptfoo);
     assert_eq!(tasks(&it)[0].2, exact("b"));
     assert_eq!(it.scoring, None);
-    assert_lost(&it, &["is code, which is not executed; the assertion `command`"]);
+    assert_lost(
+        &it,
+        &["is code, which is not executed; the assertion `command`"],
+    );
 }
 
 #[test]
