@@ -137,6 +137,13 @@ impl Background {
             self.repeat_jobs(shutdown),
             calibrations
         );
+        // Content that is not retained must not outlive the command that produced it: later
+        // commands may do no background work.
+        if !self.for_host
+            && let Err(cause) = self.storage.delete_content(&CancellationToken::new()).await
+        {
+            tracing::warn!(%cause, "task content could not be deleted; the next run deletes it");
+        }
     }
 
     async fn repeat_jobs(&self, shutdown: &CancellationToken) {

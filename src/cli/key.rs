@@ -333,9 +333,15 @@ async fn rotate_host(context: &Context<'_>) -> Result<Exit, Failure> {
 }
 
 async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
-    let app = embedded::app(context.global()).await?;
     let tenant = arguments.tenant.as_deref().map(TenantId::from);
-    let keys = app.keys().list(tenant.as_ref()).await.map_err(failed)?;
+    // Reading creates no store.
+    let keys = match app::has_store(&embedded::config(context.global())?) {
+        true => {
+            let app = embedded::app(context.global()).await?;
+            app.keys().list(tenant.as_ref()).await.map_err(failed)?
+        }
+        false => Vec::new(),
+    };
     let terminal = context.terminal();
     if terminal.json() {
         let keys: Vec<Value> = keys.iter().map(document).collect();

@@ -149,6 +149,8 @@ impl Calls<'_> {
             if let Some(read) = read(&reply) {
                 return Ok(read);
             }
+            // Once the endpoint is corrected, the same command must ask again.
+            self.binding.model.forget(&request, &reply).await;
             if times < most {
                 let retried = self.retry(times, &malformed, Duration::ZERO);
                 retried.map_err(|error| error.label(role))?;

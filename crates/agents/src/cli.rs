@@ -409,54 +409,96 @@ pub enum Role {
     User,
 }
 
-/// A model endpoint that answered 401.
+/// A model endpoint that gave no answer, for a reason that its user can correct.
 #[derive(Clone, Copy, Debug)]
-pub struct RejectedKey<'a> {
+pub struct EndpointFault<'a> {
     pub provider: &'a str,
     pub model: &'a str,
     pub url: Option<&'a str>,
     pub role: Role,
+    /// The label without the role, such as `unauthorized`, `connect` or `status_500`.
+    pub reason: &'a str,
 }
 
-impl RejectedKey<'_> {
-    /// Says which endpoint refused the key, and where the key comes from. `flags` are those of the
-    /// command that selected the model.
+impl EndpointFault<'_> {
+    /// Says which endpoint failed and what to check. `flags` are those of the command that selected
+    /// the model.
     pub fn explained(self, flags: &str, configured: &ConfiguredModels) -> String {
         let (flag, own) = match self.role {
             Role::Agent => ("--model-url", MODEL_KEY),
             Role::Judge => ("--judge-url", JUDGE_KEY),
             Role::User => ("--user-url", USER_KEY),
         };
-        let remedy = if flags.contains(flag) {
+        let entry = self.entry(configured);
+        let of_entry = entry.and_then(|it| Some(it.base_url.as_ref()?.as_str()));
+        let url = self.url.or_else(|| value_of(flags, flag)).or(of_entry);
+        let (url, model) = (url.unwrap_or("the endpoint"), self.model);
+        match self.reason {
+            "unauthorized" => {
+                let remedy = self.key_remedy(flags.contains(flag), own, entry);
+                format!("{url} answered 401 for model {model}: {remedy}")
+            }
+            "forbidden" => format!(
+                "{url} answered 403 for model {model}: check that the API key may use the model"
+            ),
+            "not_found" => format!(
+                "{url} answered 404 for model {model}: check the URL and the name of the model"
+            ),
+            "connect" => format!(
+                "{url} cannot be reached for model {model}: check the URL, and that the server runs"
+            ),
+            "dns" => format!("the host name in {url}, for model {model}, was not found"),
+            "tls" => format!("the TLS connection to {url}, for model {model}, failed"),
+            other => match other.strip_prefix("status_") {
+                Some(status) => format!("{url} answered {status} for model {model}"),
+                None => format!("{url} gave no answer for model {model}: {other}"),
+            },
+        }
+    }
+
+    /// Whether a reason is about the endpoint.
+    pub fn is_reason(label: &str) -> bool {
+        let known = [
+            "unauthorized",
+            "forbidden",
+            "not_found",
+            "connect",
+            "dns",
+            "tls",
+        ];
+        known.contains(&label) || label.starts_with("status_")
+    }
+
+    fn entry(self, configured: &ConfiguredModels) -> Option<&ModelConfig> {
+        match self.role {
+            Role::Agent => configured.models.iter().find(|it| self.is_of(it)),
+            Role::Judge => {
+                let mut judges = configured.judge.iter().chain(&configured.further_judges);
+                judges
+                    .find(|it| self.is_of(it))
+                    .or(configured.judge.as_ref())
+            }
+            Role::User => configured.user.as_ref(),
+        }
+    }
+
+    /// Where the API key comes from: `own` is the role's variable.
+    fn key_remedy(self, by_flag: bool, own: &str, entry: Option<&ModelConfig>) -> String {
+        if by_flag {
             let usual = match self.provider {
                 "anthropic" => "ANTHROPIC_API_KEY",
                 _ => "OPENAI_API_KEY",
             };
-            match [own, usual].into_iter().find(is_set) {
+            return match [own, usual].into_iter().find(is_set) {
                 Some(variable) => format!("check the API key in {variable}"),
                 None => format!("set its API key in {own} or {usual}"),
-            }
-        } else {
-            let entry = match self.role {
-                Role::Agent => configured.models.iter().find(|it| self.is_of(it)),
-                Role::Judge => {
-                    let mut judges = configured.judge.iter().chain(&configured.further_judges);
-                    judges
-                        .find(|it| self.is_of(it))
-                        .or(configured.judge.as_ref())
-                }
-                Role::User => configured.user.as_ref(),
             };
-            match entry.and_then(|it| it.api_key_env.as_deref()) {
-                Some(variable) if is_set(&variable) => {
-                    format!("check the API key in {variable}")
-                }
-                Some(variable) => format!("set its API key in {variable}"),
-                None => "set api_key_env of the model in the configuration".to_owned(),
-            }
-        };
-        let url = self.url.unwrap_or("the endpoint");
-        format!("{url} answered 401 for model {}: {remedy}", self.model)
+        }
+        match entry.and_then(|it| it.api_key_env.as_deref()) {
+            Some(variable) if is_set(&variable) => format!("check the API key in {variable}"),
+            Some(variable) => format!("set its API key in {variable}"),
+            None => "set api_key_env of the model in the configuration".to_owned(),
+        }
     }
 
     fn is_of(self, entry: &ModelConfig) -> bool {
@@ -465,6 +507,12 @@ impl RejectedKey<'_> {
         entry.model.as_deref() == Some(self.model)
             && base.is_none_or(|base| self.url.is_none_or(|url| url.starts_with(base)))
     }
+}
+
+/// The value of a flag on a command line, if it needs no quotes.
+fn value_of<'a>(flags: &'a str, flag: &str) -> Option<&'a str> {
+    let mut words = flags.split(' ').skip_while(|word| *word != flag);
+    words.nth(1)
 }
 
 fn is_set(name: &&str) -> bool {

@@ -156,12 +156,14 @@ impl<'de> Deserialize<'de> for ContentRetention {
         enum Form {
             Days(u64),
             Word(String),
+            Other(serde::de::IgnoredAny),
         }
         let form = Form::deserialize(from)?;
         let days = match &form {
             Form::Days(days) => Some(*days),
             // From an environment variable.
             Form::Word(word) => word.parse().ok(),
+            Form::Other(_) => None,
         };
         match (&form, days) {
             (_, Some(days)) => u16::try_from(days)
@@ -175,7 +177,10 @@ impl<'de> Deserialize<'de> for ContentRetention {
             (Form::Word(word), None) => Err(D::Error::custom(format!(
                 "`{word}` is not `always`, `failures`, `never` or a number of days"
             ))),
-            (Form::Days(_), None) => Err(D::Error::custom("not a number of days")),
+            (Form::Days(_) | Form::Other(_), None) => Err(D::Error::custom(format!(
+                "must be `always`, `failures`, `never` or a number of days, 1 to {}",
+                u16::MAX
+            ))),
         }
     }
 }
@@ -255,6 +260,14 @@ mod tests {
     ) {
         let found = serde_json::from_str::<ContentSettings>(text);
         assert_eq!(found.ok().map(|it| it.retain), expected);
+    }
+
+    #[test]
+    fn a_retention_of_another_type_names_the_possible_values() {
+        for value in ["-1", "1.5", "true"] {
+            let fault = serde_json::from_str::<ContentRetention>(value).unwrap_err();
+            assert!(fault.to_string().contains("`never`"), "{value}: {fault}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_ratings::gate::RatingPolicy;
 use touchstone_ratings::rules::Tier;
 use touchstone_ratings::rules::evidence::Recorder;
+use touchstone_runs::cli::eval::advice::with_similar_agents;
 use touchstone_runs::cli::run::reference::resolve_all;
 use touchstone_runs::cli::run::run_id;
 use touchstone_runs::rules::eval::attempts::AttemptIds;
@@ -371,7 +372,13 @@ pub async fn run(context: &Context<'_>, mut command: Command) -> Result<Exit, Fa
         Command::Check(check) => {
             let body = json!({"agentId": check.subject.agent, "version": check.subject.version,
                 "channel": check.channel, "canaryPercent": check.canary, "evalRunId": check.eval_run});
-            let answer: Value = client.post(&format!("{PATH}/check"), &body).await?;
+            let answer: Value = match client.post(&format!("{PATH}/check"), &body).await {
+                Err(failure) => {
+                    let agent = &check.subject.agent;
+                    return Err(with_similar_agents(client, agent, failure).await);
+                }
+                answer => answer?,
+            };
             let checked =
                 Checked::deserialize(&answer).map_err(|cause| Failure::unexpected(&cause))?;
             if terminal.json() {

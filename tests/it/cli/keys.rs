@@ -36,6 +36,15 @@ fn a_new_key_is_alone_on_stdout_and_is_listed_without_its_secret() {
 }
 
 #[test]
+fn listing_keys_creates_no_store() {
+    let home = Home::empty();
+    let listed = home.run(&["--json", "key", "list"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert_eq!(listed.document()["keys"], serde_json::json!([]));
+    assert!(!home.data().exists());
+}
+
+#[test]
 fn a_revoked_key_stays_listed_and_an_unknown_one_is_refused() {
     let home = Home::empty();
     let made = home

@@ -33,14 +33,19 @@ use touchstone_kit::integrity;
 const LONGEST_LINE: u64 = 8 << 20;
 /// Maximum questions in flight.
 const MAX_CONCURRENCY: u32 = 8;
-/// Timeout of an answer. Local agents may be slow.
-const TIMEOUT: Duration = Duration::from_secs(300);
+/// Timeout of an answer. Local agents may be slow. A question is not asked again after it: a command
+/// that hangs would delay its task by the same time for every attempt.
+pub const TIMEOUT: Duration = Duration::from_secs(300);
+/// Time after [`TIMEOUT`] for the other limits of a call, which would be retried.
+const GRACE: Duration = Duration::from_secs(5);
 
 const PROVIDER: &str = COMMAND_PROVIDER;
 /// The command ended, or could not be started.
 const EXITED: &str = "agent_exited";
 /// The command reported a failure.
 const FAILED: &str = "agent_failed";
+/// The command did not answer in time.
+const LATE: &str = "agent_timeout";
 /// The command wrote a line that is not an answer.
 const MALFORMED: &str = "malformed_reply";
 
@@ -71,7 +76,7 @@ impl CommandModel {
             model: format!("{PROVIDER}-{digest}"),
             price: None,
             max_concurrency: MAX_CONCURRENCY,
-            timeout: TIMEOUT,
+            timeout: TIMEOUT + GRACE,
             retry: RetryPolicy::default(),
         };
         let limits = LineLimits {
@@ -115,7 +120,10 @@ impl CommandModel {
 impl Model for CommandModel {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let question = |id| serde_json::to_vec(&Question::of(id, request));
-        self.ask(question).await?.reply()
+        match tokio::time::timeout(TIMEOUT, self.ask(question)).await {
+            Ok(answer) => answer?.reply(),
+            Err(_) => Err(ModelError::unavailable(LATE, false)),
+        }
     }
 
     fn info(&self) -> &ModelInfo {

@@ -1,9 +1,9 @@
 //! Progress on a terminal, for runs and other long operations. Nothing is drawn in a pipe: the
-//! result contains everything.
+//! result contains everything, and long runs report now and then how far they are.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use console::Term;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -79,6 +79,8 @@ pub struct Progress {
     bar: ProgressBar,
     live: Arc<Mutex<Live>>,
     visible: bool,
+    label: String,
+    started: Instant,
 }
 
 impl Progress {
@@ -91,6 +93,8 @@ impl Progress {
                 bar,
                 live,
                 visible: false,
+                label: label.to_owned(),
+                started: Instant::now(),
             };
         }
         let target = ProgressDrawTarget::stderr_with_hz(10);
@@ -102,6 +106,8 @@ impl Progress {
             bar,
             live,
             visible: true,
+            label: label.to_owned(),
+            started: Instant::now(),
         }
     }
 
@@ -112,14 +118,14 @@ impl Progress {
     }
 
     pub fn apply(&self, event: &Value) {
+        let (planned, ended) = {
+            let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+            live.apply(event, self.started.elapsed());
+            (live.planned(), live.ended())
+        };
         if !self.visible {
             return;
         }
-        let (planned, ended) = {
-            let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-            live.apply(event, self.bar.elapsed());
-            (live.planned(), live.ended())
-        };
         if let Some(planned) = planned
             && self.bar.length() != Some(planned)
         {
@@ -128,6 +134,22 @@ impl Progress {
         if self.bar.position() != ended {
             self.bar.set_position(ended);
         }
+    }
+
+    /// How far the run is, where no progress is drawn.
+    pub fn reported(&self) -> Option<String> {
+        if self.visible {
+            return None;
+        }
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let (label, ended) = (&self.label, live.ended());
+        let of = live.planned().map(|planned| format!(" of {planned}"));
+        let tasks = format!("{label}{ended}{} tasks ended", of.unwrap_or_default());
+        let after = format!("after {} s", self.started.elapsed().as_secs());
+        Some(match ended {
+            0 => format!("{tasks} {after}; --timeout limits the time per task"),
+            _ => format!("{tasks} {after}"),
+        })
     }
 
     /// Prints a line above the progress bar.
@@ -266,6 +288,8 @@ mod tests {
             bar,
             live,
             visible: true,
+            label: String::new(),
+            started: Instant::now(),
         };
         let invocation = json!({"invocationId": "a", "agentId": "a", "source": "run-api", "toolSurfaceCount": 0, "memoryBound": false});
         progress.apply(&event(

@@ -1,5 +1,6 @@
 //! Follows a run to its end: progress, cancellation, scorecard, files, verdict.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,10 +25,12 @@ use crate::rules::eval::comparison::log_baseline::{LogComparison, ScoredLog};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::kind::Kinds;
-use touchstone_agents::cli::{ConfiguredModels, RejectedKey, Role};
+use touchstone_agents::cli::{ConfiguredModels, EndpointFault, Role};
+use touchstone_agents::model::config::ModelConfig;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::shell::quoted;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_kit::statistics::GateVerdict;
 
@@ -37,6 +40,13 @@ const BUFFER: Duration = Duration::from_millis(100);
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// GitHub accepts at most 1 MiB per step.
 const MAX_SUMMARY_BYTES: usize = 1_000_000;
+
+/// What to check if a command's answer cannot be read.
+const MALFORMED_LINE: &str = "the agent's command wrote a line that is not an answer: print one JSON object per \
+    line, such as {\"id\": 0, \"output\": \"…\"}, and everything else on standard error \
+    (docs/agent-commands.md)";
+/// How often progress is reported where it cannot be drawn.
+const REPORT_PERIOD: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Outputs {
@@ -61,6 +71,10 @@ pub struct Outputs {
     /// lower scores
     #[arg(long)]
     lenient: bool,
+
+    /// The arguments of the `eval` command that made the run, without models, if there is one.
+    #[arg(skip)]
+    pub(crate) again: Option<String>,
 }
 
 impl Outputs {
@@ -227,8 +241,10 @@ pub async fn follow_to_end(
 ) -> Result<EvalReport, Failure> {
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
-        // Print notes that are known at the start; the result repeats them.
-        if let Ok(report) = fetch(session.client(), run).await {
+        // Where the result goes elsewhere, notes that are known at the start are printed too.
+        if !context.terminal().interactive()
+            && let Ok(report) = fetch(session.client(), run).await
+        {
             for note in &report.notes {
                 context.terminal().note(&format!("note: {note}"));
             }
@@ -285,6 +301,8 @@ pub async fn follow(
 ) -> Result<EvalReport, Failure> {
     let progress = Progress::new(context.terminal(), label);
     let mut cancelled = false;
+    let mut reports = tokio::time::interval(REPORT_PERIOD);
+    reports.tick().await;
     {
         let mut events = std::pin::pin!(client.events(run, progress.stream(), BUFFER, 0));
         loop {
@@ -293,6 +311,11 @@ pub async fn follow(
                     Some(event) => progress.apply(&event?),
                     None => break,
                 },
+                _ = reports.tick() => {
+                    if let Some(line) = progress.reported() {
+                        context.terminal().note(&line);
+                    }
+                }
                 () = interrupts.next() => {
                     if cancelled {
                         progress.clear();
@@ -393,13 +416,14 @@ async fn show_all(
                 log_comparison(log, terminal.style())
             ));
         }
-        for note in rejected_keys(context, session, report) {
+        for note in endpoint_faults(context, session, report) {
             terminal.note(&note);
         }
         if terminal.interactive() {
             // Elsewhere the output may be a log, which never has task content.
             show_main_failures(context, session.client(), report).await;
-            terminal.print(&next_steps(context, session, report, is_plain));
+            let again = outputs.again.as_deref();
+            terminal.print(&next_steps(context, session, report, is_plain, again));
         } else if report.verdict == Verdict::Inconclusive && is_plain {
             let command = retry(context, session, report);
             terminal.note(&format!("retry the unjudged tasks: {command}"));
@@ -421,50 +445,92 @@ async fn show_all(
     Ok(exit_of(found.gate.verdict))
 }
 
-/// The endpoints of the run that answered 401, with what to check. Only the embedded host has the
+/// What to check about endpoints and commands that gave no answer. Only the embedded host has the
 /// keys of this machine.
-fn rejected_keys(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
-    let has = |reason: &str| {
-        let mut tasks = report.tasks.iter();
-        tasks.any(|task| task.reason.as_deref() == Some(reason))
-    };
+fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
     if !context.is_embedded() {
         return Vec::new();
     }
+    let reasons: BTreeSet<&str> = report
+        .tasks
+        .iter()
+        .filter_map(|task| task.reason.as_deref())
+        .collect();
+    if report.is_by_command() && reasons.contains("malformed_reply") {
+        return vec![MALFORMED_LINE.to_owned()];
+    }
     let configured: ConfiguredModels = context.settings().unwrap_or_default();
-    let mut rejected = Vec::new();
-    if let (true, Some(it)) = (has("unauthorized"), &report.evaluated) {
-        rejected.push(RejectedKey {
-            provider: &it.provider,
-            model: &it.model,
-            url: it.endpoint.as_ref().and_then(|it| it.url.as_deref()),
-            role: Role::Agent,
-        });
+    let agent = report.evaluated.as_ref().map(|it| {
+        let url = it.endpoint.as_ref().and_then(|it| it.url.as_deref());
+        (it.provider.as_str(), it.model.as_str(), url)
+    });
+    let judge = report.judge.as_ref();
+    let judge = judge.map(|it| (it.provider.as_str(), it.model.as_str(), None));
+    let user = report.simulated_user.as_ref();
+    let user = user.map(|it| (it.model.provider.as_str(), it.model.model.as_str(), None));
+    let mut faults = Vec::new();
+    for (role, prefix, endpoint) in [
+        (Role::Agent, "", agent),
+        (Role::Judge, "judge_", judge),
+        (Role::User, "user_", user),
+    ] {
+        let Some((provider, model, url)) = endpoint else {
+            continue;
+        };
+        let labels = reasons.iter().filter_map(|it| it.strip_prefix(prefix));
+        for reason in labels.filter(|label| EndpointFault::is_reason(label)) {
+            let fault = EndpointFault {
+                provider,
+                model,
+                url,
+                role,
+                reason,
+            };
+            faults.push(fault.explained(session.model_flags(), &configured));
+        }
     }
-    if let (true, Some(it)) = (has("judge_unauthorized"), &report.judge) {
-        rejected.push(RejectedKey {
-            provider: &it.provider,
-            model: &it.model,
-            url: None,
-            role: Role::Judge,
-        });
-    }
-    if let (true, Some(it)) = (has("user_unauthorized"), &report.simulated_user) {
-        rejected.push(RejectedKey {
-            provider: &it.model.provider,
-            model: &it.model.model,
-            url: None,
-            role: Role::User,
-        });
-    }
-    let flags = session.model_flags();
-    let explained = |it: RejectedKey<'_>| it.explained(flags, &configured);
-    rejected.into_iter().map(explained).collect()
+    faults
 }
 
 fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
-    let (program, flags) = (context.program(), session.model_flags());
+    let (program, flags) = (context.program(), model_flags(context, session, report));
     format!("{program} run retry {}{flags}", report.run_id)
+}
+
+/// The flags that select the models of the run: those of this command, or else what the run records
+/// of its agent. A command is recorded as a digest only, so its place is held by `COMMAND`.
+fn model_flags(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+    let flags = session.model_flags();
+    if !flags.is_empty() || !context.is_embedded() {
+        return flags.to_owned();
+    }
+    if report.is_by_command() {
+        return " --agent-command COMMAND".to_owned();
+    }
+    let configured: ConfiguredModels = context.settings().unwrap_or_default();
+    let evaluated = report.evaluated.as_ref();
+    let url = evaluated.and_then(|it| it.endpoint.as_ref()?.url.as_deref());
+    let (Some(it), Some(url)) = (evaluated, url) else {
+        return String::new();
+    };
+    let is_configured = |entry: &&ModelConfig| entry.model.as_deref() == Some(&it.model);
+    if configured.models.iter().any(|entry| is_configured(&entry)) {
+        return String::new();
+    }
+    let provider = match it.provider.as_str() {
+        "openai" => String::new(),
+        other => format!(" --model-provider {}", quoted(other)),
+    };
+    let (url, model) = (quoted(url), quoted(&it.model));
+    format!(" --model-url {url} --model {model}{provider}")
+}
+
+/// The arguments of `eval` for the agent and the suite of a run.
+fn installed(report: &EvalReport) -> String {
+    format!(
+        "{}@{} --agent {}",
+        report.suite.suite_id, report.suite.version, report.agent.agent_id
+    )
 }
 
 fn next_steps(
@@ -472,6 +538,7 @@ fn next_steps(
     session: &Session,
     report: &EvalReport,
     is_plain: bool,
+    again: Option<&str>,
 ) -> String {
     let colors = context.terminal().colors();
     let program = context.program();
@@ -486,19 +553,22 @@ fn next_steps(
             0,
             ("retry the unjudged tasks", retry(context, session, report)),
         ),
-        Verdict::Pass => steps.push((
-            "compare a later version with this run",
-            format!(
-                "{program} eval {}@{} --agent {} --baseline {run}{}",
-                report.suite.suite_id,
-                report.suite.version,
-                report.agent.agent_id,
-                session.model_flags()
-            ),
-        )),
+        // A run over other tasks is not comparable.
+        Verdict::Pass if report.tasks.len() < report.suite.task_count => {}
+        Verdict::Pass => {
+            let again = again.map_or_else(|| installed(report), str::to_owned);
+            let flags = model_flags(context, session, report);
+            steps.push((
+                "compare a later version with this run",
+                format!("{program} eval {again} --baseline {run}{flags}"),
+            ));
+        }
         Verdict::Pending if context.is_embedded() => steps.push((
             "continue the run, if its process has ended",
-            format!("{program} run continue {run}{}", session.model_flags()),
+            format!(
+                "{program} run continue {run}{}",
+                model_flags(context, session, report)
+            ),
         )),
         Verdict::Fail | Verdict::Pending => {}
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::render::flips::flips;
 use crate::render::words::{
     UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign,
-    simulated_user, verdict,
+    simulated_user, task_score, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome};
 use crate::rules::eval::statistics::{Evidence, statistics};
@@ -141,11 +141,11 @@ fn tasks(text: &mut String, report: &EvalReport) {
     for (numbers, task) in shown {
         let _ = writeln!(
             text,
-            "| `{}` | {} {} | {:.2} | {} | {} | {} |",
+            "| `{}` | {} {} | {} | {} | {} | {} |",
             task.task_id,
             sign(task.outcome),
             outcome(task.outcome),
-            numbers.score,
+            task_score(numbers, task, 2),
             numbers.latency_ms.map(duration).unwrap_or_default(),
             escaped(&cost_of(numbers, task)),
             escaped(&reason_of(numbers, task)),

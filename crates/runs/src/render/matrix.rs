@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use comfy_table::{Cell, CellAlignment};
 
 use crate::render::markdown::escaped;
+use crate::render::words::{fitted, in_words};
 use crate::rules::eval::matrix::{Matrix, MatrixPair, MatrixRow};
+use crate::rules::eval::scoring::tasks;
 use touchstone_host::render::table;
 use touchstone_host::render::table::{GOOD, Style};
 use touchstone_host::render::words::{duration, plain, usd_or_unknown};
+use touchstone_kit::ids::RunId;
 use touchstone_kit::money::NanoUsd;
 
 /// Pairs listed in a terminal; the document has all.
@@ -35,10 +38,44 @@ pub fn matrix(found: &Matrix, style: Style) -> String {
         None => rows_as_lines(found),
     };
     text.push('\n');
-    for line in pair_lines(found, LISTED) {
+    for line in pair_lines(found, LISTED)
+        .into_iter()
+        .chain(variant_lines(found))
+    {
         let _ = writeln!(text, "{line}");
     }
-    text
+    fitted(&text, style)
+}
+
+/// What the rows cannot hold: the run of each variant, why tasks are unjudged, and whose latencies
+/// include answers from the cache.
+fn variant_lines(found: &Matrix) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in &found.variants {
+        let name = plain(&row.name);
+        match row.trial_run_ids.as_slice() {
+            [] => lines.push(format!("{name}: {}", row.run_id)),
+            runs => {
+                let runs: Vec<&str> = runs.iter().map(RunId::as_str).collect();
+                lines.push(format!("{name}: {}", runs.join(", ")));
+            }
+        }
+        if !row.unjudged_reasons.is_empty() {
+            let reasons = row.unjudged_reasons.iter().map(|it| plain(&in_words(it)));
+            let reasons = reasons.collect::<Vec<_>>().join("; ");
+            lines.push(format!("{name}: unjudged: {reasons}"));
+        }
+    }
+    let cached = found.variants.iter().filter(|row| row.cached_answers > 0);
+    let cached: Vec<String> = cached.map(|row| plain(&row.name)).collect();
+    if !cached.is_empty() {
+        lines.push(format!(
+            "latencies are not the model's where answers came from the cache: {} (--no-cache \
+             calls the models)",
+            cached.join("; ")
+        ));
+    }
+    lines
 }
 
 pub fn markdown(found: &Matrix) -> String {
@@ -51,7 +88,10 @@ pub fn markdown(found: &Matrix) -> String {
         let _ = writeln!(text, "| {} | {front} |", cells.join(" | "));
     }
     text.push('\n');
-    for line in pair_lines(found, usize::MAX) {
+    for line in pair_lines(found, usize::MAX)
+        .into_iter()
+        .chain(variant_lines(found))
+    {
         let _ = writeln!(text, "- {}", escaped(&line));
     }
     text
@@ -193,11 +233,11 @@ fn pair_line(pair: &MatrixPair) -> String {
         p => format!("p = {p}"),
     };
     format!(
-        "{} is better than {} by {:.3} ({p}, {} tasks)",
+        "{} is better than {} by {:.3} ({p}, {})",
         plain(better),
         plain(worse),
         pair.difference.abs(),
-        pair.n_tasks
+        tasks(pair.n_tasks)
     )
 }
 

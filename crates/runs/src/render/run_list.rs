@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use jiff::Timestamp;
 
-use crate::render::words::NO_SCORE;
+use crate::render::words::{NO_SCORE, fitted};
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::listing::RunListing;
 use touchstone_host::render::table;
@@ -55,8 +55,29 @@ const OPTIONAL: [Column; 7] = [
 
 /// Renders the rows.
 pub fn run_list(runs: &[RunListing], now: Timestamp, style: Style) -> String {
-    let drawn = style.table.then(|| as_table(runs, now, style)).flatten();
-    drawn.unwrap_or_else(|| runs.iter().map(line).collect())
+    if !style.table {
+        return runs.iter().map(line).collect();
+    }
+    let drawn = as_table(runs, now, style);
+    drawn.unwrap_or_else(|| fitted(&as_blocks(runs, now), style))
+}
+
+/// One run after the other, for terminals that are too narrow for the table.
+fn as_blocks(runs: &[RunListing], now: Timestamp) -> String {
+    let mut text = String::new();
+    for run in runs {
+        let _ = writeln!(text, "{}", run.run_id);
+        for column in COLUMNS.into_iter().skip(1) {
+            let value = match column {
+                Column::Created => age(run.created_at, now),
+                _ => words(column, run).replace('\n', " "),
+            };
+            if !value.is_empty() {
+                let _ = writeln!(text, "  {:<8} {value}", heading(column));
+            }
+        }
+    }
+    text
 }
 
 fn as_table(runs: &[RunListing], now: Timestamp, style: Style) -> Option<String> {

@@ -7,8 +7,8 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use crate::render::flips::flips;
 use crate::render::statistics::{difference, noise};
 use crate::render::words::{
-    UNSIGNED, annotation_line, colour, cost, cost_of, counts, judge, metrics, outcome, reason_of,
-    rows, score, sign, simulated_user, verdict,
+    UNSIGNED, annotation_line, colour, cost, cost_of, counts, fitted, judge, metrics, outcome,
+    reason_of, rows, score, sign, simulated_user, task_score, verdict,
 };
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::rules::eval::scoring::p95;
@@ -46,7 +46,7 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
         text.push_str(&difference(found, style.colors));
     }
     bottom_line(&mut text, report, style.colors);
-    text
+    fitted(&text, style)
 }
 
 fn heading(text: &mut String, report: &EvalReport, colors: Colors) {
@@ -142,7 +142,7 @@ fn table(report: &EvalReport, style: Style) -> Option<String> {
         table.add_row([
             Cell::new(task.task_id.as_str()),
             Cell::new(sign(task.outcome)).fg(colour(task.outcome)),
-            Cell::new(format!("{:.2}", numbers.score)).set_alignment(CellAlignment::Right),
+            Cell::new(task_score(numbers, task, 2)).set_alignment(CellAlignment::Right),
             Cell::new(numbers.latency_ms.map(duration).unwrap_or_default())
                 .set_alignment(CellAlignment::Right),
             Cell::new(cost_of(numbers, task)).set_alignment(CellAlignment::Right),
@@ -162,9 +162,9 @@ fn lines(text: &mut String, report: &EvalReport, style: Style) {
         .unwrap_or_default();
     for (numbers, task) in shown(report, style) {
         let line = format!(
-            "{:<8} {:.3}  {:<width$}  {:>8}  {}  {}",
+            "{:<8} {:<5}  {:<width$}  {:>8}  {}  {}",
             outcome(task.outcome),
-            numbers.score,
+            task_score(numbers, task, 3),
             task.task_id.as_str(),
             numbers.latency_ms.map(duration).unwrap_or_default(),
             cost_of(numbers, task),

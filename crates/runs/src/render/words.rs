@@ -1,19 +1,72 @@
 //! Wording of the values of a run, shared by all its views.
 
 use comfy_table::Color;
+use console::measure_text_width;
 
 use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::simulated_user::reply;
-use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
+use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD, Style};
 use touchstone_host::render::words::{UNKNOWN_COST, plain, usd};
+use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::{Annotation, SignalKind};
 use touchstone_openwop::summary::{Severity, TaskSummary};
 
-/// The score of a run in which nothing was judged.
+/// The score of a run in which nothing was judged, and of a task that was not judged.
 pub const NO_SCORE: &str = "–";
+
+/// Breaks lines that are wider than the terminal between words; the rest of a line keeps its
+/// indentation. Text for pipes stays as it is.
+pub fn fitted(text: &str, style: Style) -> String {
+    let Some(width) = style.width.filter(|_| style.table) else {
+        return text.to_owned();
+    };
+    let mut fitted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        fit(line, usize::from(width), &mut fitted);
+    }
+    fitted
+}
+
+fn fit(line: &str, width: usize, to: &mut String) {
+    let (content, end) = match line.strip_suffix('\n') {
+        Some(content) => (content, "\n"),
+        None => (line, ""),
+    };
+    if measure_text_width(content) <= width {
+        to.push_str(line);
+        return;
+    }
+    let trimmed = content.trim_start_matches(' ');
+    let indent = " ".repeat((content.len() - trimmed.len()).min(width / 2) + CONTINUED);
+    let mut column = content.len() - trimmed.len();
+    to.push_str(content.get(..column).unwrap_or_default());
+    let mut is_first = true;
+    for word in trimmed.split(' ') {
+        let length = measure_text_width(word);
+        if !is_first && column + 1 + length > width {
+            to.truncate(to.trim_end_matches(' ').len());
+            to.push('\n');
+            to.push_str(&indent);
+            column = indent.len();
+            if word.is_empty() {
+                continue;
+            }
+        } else if !is_first {
+            to.push(' ');
+            column += 1;
+        }
+        to.push_str(word);
+        column += length;
+        is_first = false;
+    }
+    to.push_str(end);
+}
+
+/// Further indentation of the rest of a line.
+const CONTINUED: usize = 2;
 
 /// The run's aggregate score.
 pub fn score(report: &EvalReport) -> String {
@@ -23,8 +76,21 @@ pub fn score(report: &EvalReport) -> String {
     }
 }
 
+/// The score of a task; none if it was not judged.
+pub fn task_score(numbers: &TaskSummary, task: &TaskReport, decimals: usize) -> String {
+    match task.outcome {
+        TaskOutcome::Unjudged => NO_SCORE.to_owned(),
+        TaskOutcome::Passed | TaskOutcome::Failed => format!("{:.decimals$}", numbers.score),
+    }
+}
+
 /// The run's cost, the date of list prices, and the number of tasks for which it is an estimate.
+///
+/// `None` if nothing was judged and nothing was paid: a cost of $0 would be taken for a price.
 pub fn cost(report: &EvalReport) -> Option<String> {
+    if report.judged_count() == 0 && report.summary.total_cost_usd == Some(NanoUsd::ZERO) {
+        return None;
+    }
     let Some(total) = report.summary.total_cost_usd else {
         return Some(unknown_cost(report));
     };
@@ -120,8 +186,11 @@ pub fn estimated(report: &EvalReport) -> usize {
     tasks.filter(|task| task.cost_estimated).count()
 }
 
-/// The cost of a task, with `~` before an estimate.
+/// The cost of a task, with `~` before an estimate; none if no call was answered.
 pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    if task.outcome == TaskOutcome::Unjudged && numbers.cost_usd == Some(NanoUsd::ZERO) {
+        return NO_SCORE.to_owned();
+    }
     match numbers.cost_usd.map(usd) {
         Some(cost) if task.cost_estimated => format!("~{cost}"),
         Some(cost) => cost,
@@ -234,6 +303,10 @@ pub fn in_words(label: &str) -> String {
         "forbidden" => "endpoint answered 403",
         "not_found" => "endpoint answered 404: no such model or path",
         "price_unknown" => "the price of the model is unknown, and an assertion limits the cost",
+        "agent_timeout" => "the agent's command did not answer within 5 minutes",
+        "agent_exited" => "the agent's command ended without an answer",
+        "agent_failed" => "the agent's command reported an error",
+        "malformed_reply" => "the reply is not in the expected format",
         "rate_limited" => "endpoint answered 429: too many requests",
         "answer_too_large" => "answer is too large for the task's assertions",
         "assertion_timeout" => "the command for assertions took too long",
@@ -362,5 +435,26 @@ pub const fn colour(outcome: TaskOutcome) -> Color {
         TaskOutcome::Passed => GOOD,
         TaskOutcome::Failed => BAD,
         TaskOutcome::Unjudged => DOUBTFUL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_too_wide_break_between_words() {
+        let style = Style {
+            table: true,
+            width: Some(20),
+            ..Style::default()
+        };
+        let text =
+            "short\n    a sentence of several words\nrun_0199c0de000070008000000000000000 x\n";
+        assert_eq!(
+            fitted(text, style),
+            "short\n    a sentence of\n      several words\nrun_0199c0de000070008000000000000000\n  x\n"
+        );
+        assert_eq!(fitted(text, Style::default()), text);
     }
 }

@@ -36,6 +36,15 @@ fn flips_are_shown_with_what_chance_explains() {
     let document = home.run(&["--json", "compare", &before, &after]).document();
     assert_eq!(document["broke"], 2);
     assert_eq!(document["changes"][0]["turn"], "broke");
+    let answers = home.run(&["compare", &before, &after, "--answers"]);
+    assert!(answers.stdout.contains("spam"), "{}", answers.stdout);
+    assert!(!shown.stdout.contains("spam"), "{}", shown.stdout);
+    let answers = ["--json", "compare", &before, &after, "--answers"];
+    let answers = &home.run(&answers).document()["answers"];
+    let thanks = answers.as_array().unwrap();
+    let thanks = thanks.iter().find(|it| it["taskId"] == "thanks").unwrap();
+    assert_eq!(thanks["candidate"], json!({"queue": "spam"}), "{thanks}");
+
     let back = home.run(&["--json", "compare", &after, &before]).document();
     assert_eq!(back["fixed"], 2);
 

@@ -72,6 +72,44 @@ fn a_described_agent_becomes_a_pack_folder() {
     assert_eq!(refused.code, 2, "{}", refused.stderr);
 }
 
+/// A suite and its scoring document, as `suite import --out` writes them.
+fn suite_with_alternatives() -> Home {
+    let home = home();
+    let sample = "{\"input\": \"I was charged twice\", \"ideal\": [\"invoice\", \"billing\"]}\n";
+    std::fs::write(home.path("s.jsonl"), sample).unwrap();
+    let done = home.run(&["suite", "import", "s.jsonl", "--out", "s1.json"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(home.path("s1.scoring.json").is_file());
+    home
+}
+
+#[test]
+fn the_scoring_document_beside_a_suite_is_used_and_named() {
+    let home = suite_with_alternatives();
+    let eval = |home: &Home| {
+        let command = ["eval", "--agent-command", "python3 agent.py"];
+        home.run(&[&command[..], &["--cases", "s1.json", "--lenient"]].concat())
+    };
+    let done = eval(&home);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let said = "assertions are read from s1.scoring.json";
+    assert_eq!(done.stderr.matches(said).count(), 1, "{}", done.stderr);
+
+    let done = home.run(&["suite", "import", "s1.json"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(done.stderr.contains(said), "{}", done.stderr);
+    let listed = home.run(&["suite", "list"]).stdout;
+    assert!(listed.contains("with assertions"), "{listed}");
+
+    let scoring = std::fs::read_to_string(home.path("s1.scoring.json")).unwrap();
+    let scoring = scoring.replace("\"equals\"", "\"eqals\"");
+    std::fs::write(home.path("s1.scoring.json"), scoring).unwrap();
+    for done in [eval(&home), home.run(&["suite", "import", "s1.json"])] {
+        assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+        assert!(done.stderr.contains("s1.scoring.json"), "{}", done.stderr);
+    }
+}
+
 #[test]
 fn cases_need_an_agent_and_a_known_format() {
     let home = home();
@@ -136,4 +174,66 @@ fn a_task_that_takes_too_long_is_unjudged() {
     let report = done.document();
     assert_eq!(report["tasks"][0]["outcome"], json!("unjudged"));
     assert_eq!(report["tasks"][0]["reason"], json!("task_timeout"));
+}
+
+/// Cases that the agent answers correctly.
+const BILLING: &str = "input,expected\nI was charged twice,billing\nRefund me,billing\n";
+
+#[test]
+fn a_run_of_cases_can_be_a_baseline() {
+    let home = home();
+    std::fs::write(home.path("cases.csv"), BILLING).unwrap();
+    let before = home.run_of(&eval(&home, &[]).document());
+    std::fs::write(home.path("prompt.md"), "Answer with the queue.").unwrap();
+    let done = eval(&home, &["--prompt", "prompt.md", "--baseline", &before]);
+    let report = done.document();
+    assert_eq!(
+        report["summary"]["regression"]["baselineRunId"], before,
+        "{}{}",
+        done.stdout, done.stderr
+    );
+    assert_eq!(report["modes"], json!(["golden", "regression"]));
+}
+
+#[test]
+fn python_assertions_are_left_to_a_command() {
+    let home = home();
+    let configuration = "description: Sums\nprompts: ['Add {{a}}']\ntests:\n  \
+        - {vars: {a: 1}, assert: [{type: python, value: 'file://check.py'}]}\n";
+    std::fs::write(home.path("promptfooconfig.yaml"), configuration).unwrap();
+    let cases = ["--cases", "promptfooconfig.yaml", "--lenient"];
+    let eval = |more: &[&str]| {
+        let command = ["eval", "--agent-command", "python3 agent.py"];
+        home.run(&[&command[..], &cases, more].concat())
+    };
+    let refused = eval(&[]);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("add --assert-command COMMAND"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("type \"python\" is code"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_line_that_is_not_an_answer_is_explained() {
+    let home = home();
+    std::fs::write(
+        home.path("agent.py"),
+        "import sys\nfor line in sys.stdin:\n    print('hello', flush=True)\n",
+    )
+    .unwrap();
+    let command = ["eval", "--agent-command", "python3 agent.py"];
+    let done = home.run(&[&command[..], &["--cases", "cases.csv"]].concat());
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("print one JSON object per line"),
+        "{}",
+        done.stderr
+    );
 }

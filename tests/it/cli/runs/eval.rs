@@ -101,6 +101,7 @@ fn trials_are_run_and_judged_together() {
         "trial 3",
         "3 trials each",
         "always   in k trials  1: 1.00  2: 1.00  3: 1.00",
+        "PASS",
     ] {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
     }

@@ -245,8 +245,8 @@ fn a_run_without_a_judged_task_has_no_score_and_its_hint_works() {
     assert_eq!(ids(&home.run(&["--json", "run", "list"])).len(), 2);
 }
 
-#[test]
-fn a_rejected_key_is_explained_with_url_model_and_variable() {
+/// The URL of a model endpoint that gives this status.
+fn endpoint_with(status: &'static str) -> String {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", server.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -254,11 +254,28 @@ fn a_rejected_key_is_explained_with_url_model_and_variable() {
         for stream in server.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 65_536]);
-            let _ = stream.write_all(
-                b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{}",
+            let answer = format!(
+                "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{{}}",
             );
+            let _ = stream.write_all(answer.as_bytes());
         }
     });
+    url
+}
+
+#[test]
+fn an_endpoint_without_the_model_is_named() {
+    let url = endpoint_with("404 Not Found");
+    let home = Home::with_pack();
+    let done = home.eval(&["--model-url", &url, "--model", "small-1"]);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    let explained = format!("{url} answered 404 for model small-1: check the URL");
+    assert!(done.stderr.contains(&explained), "{}", done.stderr);
+}
+
+#[test]
+fn a_rejected_key_is_explained_with_url_model_and_variable() {
+    let url = endpoint_with("401 Unauthorized");
     let home = Home::with_pack();
     let done = home.eval(&["--model-url", &url, "--model", "small-1"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);

@@ -5,6 +5,22 @@ use serde_json::json;
 use crate::cli::home::{Home, right_answers};
 
 #[test]
+fn content_that_is_not_retained_is_gone_after_the_command() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let settings = std::fs::read_to_string(home.config()).unwrap();
+    let retain = "\n[content]\nretain = \"never\"\n";
+    std::fs::write(home.config(), format!("{settings}{retain}")).unwrap();
+    let report = home.eval(&["--json"]).document();
+    let run = home.run_of(&report);
+    let shown = home.run(&["--json", "run", "show", &run, "--task", "thanks"]);
+    let details = shown.document();
+    assert_eq!(details["contentDeleted"], true, "{details}");
+    assert_eq!(details.get("actual"), None);
+    assert_eq!(details["score"], 1.0);
+}
+
+#[test]
 fn a_run_is_deleted_unless_it_is_under_a_legal_hold() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));

@@ -109,6 +109,11 @@ impl AnswerFolder {
         written
     }
 
+    /// Removes a document, if there is one.
+    pub(super) fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.file(name));
+    }
+
     /// Removes the oldest files until a quarter of the permitted size is free, if there is too much.
     fn remove_oldest(&self) {
         let mut files = self.files();

@@ -2,8 +2,9 @@
 //!
 //! Caching is a decorator of the model port, like cassettes. The n-th identical request of a task in
 //! one process gets the n-th answer, so that the trials of an experiment never share an answer, and
-//! a question that is repeated because its answer was unusable gets another one. Only answers are
-//! kept, never errors. Nothing in the cache is evidence: runs that may use it are marked.
+//! a question that is repeated because its answer was unusable gets another one. Errors are not kept,
+//! and neither are replies that a judge, a simulated user or an embedding model must not give, such as
+//! malformed ones. Nothing in the cache is evidence: runs that may use it are marked.
 
 pub mod folder;
 
@@ -79,6 +80,11 @@ impl AnswerCache {
         let mut requests = self.requests();
         let of_task = requests.entry(place.clone()).or_default();
         of_task.open.insert(number);
+    }
+
+    /// Number of identical requests so far.
+    fn count(&self, place: &Place) -> u32 {
+        self.requests().get(place).map_or(0, |it| it.count)
     }
 
     /// The number of a request that the model has answered.
@@ -157,6 +163,23 @@ impl Model for CachedModel {
             from_cache: true,
             ..reply.into()
         })
+    }
+
+    async fn forget(&self, request: &ModelRequest<'_>, reply: &ModelReply) {
+        let place = self.place(request);
+        let count = self.cache.count(&place);
+        let Ok(unusable) = serde_json::to_vec(&Reply::of(reply)) else {
+            return;
+        };
+        let folder = self.cache.folder.clone();
+        // Trials make equal requests at the same time, so the reply tells which one is meant.
+        let removed = tokio::task::spawn_blocking(move || {
+            let names = (0..count).map(|number| name_of(&place.0, number));
+            for name in names.filter(|name| folder.read(name).as_ref() == Some(&unusable)) {
+                folder.remove(&name);
+            }
+        });
+        let _ = removed.await;
     }
 
     fn info(&self) -> &ModelInfo {
@@ -306,6 +329,32 @@ mod tests {
             let asked = ask(&command(&folder, url, &model), "a", text).await;
             assert!(!asked.unwrap().1, "{url} {text}");
         }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_unusable_reply_is_forgotten_and_others_are_kept() {
+        let folder = folder::tests::temporary();
+        let model = counting("m", 9);
+        let cached = command(&folder, URL, &model);
+        ask(&cached, "a", "x").await.unwrap();
+        let kept = ask(&cached, "a", "x").await.unwrap();
+        let later = command(&folder, URL, &model);
+        let (id, input) = (TaskId::from("a"), Value::from("x"));
+        let request = ModelRequest {
+            messages: vec![Message::User("x".into())],
+            task: Some(TaskHint {
+                id: &id,
+                input: &input,
+                turn: 0,
+            }),
+            ..ModelRequest::default()
+        };
+        let unusable = later.recall(&request).await.unwrap();
+        later.forget(&request, &unusable).await;
+        let last = command(&folder, URL, &model);
+        assert!(!ask(&last, "a", "x").await.unwrap().1);
+        assert_eq!(ask(&last, "a", "x").await.unwrap(), (kept.0, true));
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -24,6 +24,12 @@ use touchstone_host::cli::exit::{Exit, Failure};
 /// # Errors
 /// The log cannot be read, or the run has not ended or does not exist.
 pub(super) async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    if arguments.answers && context.terminal().json() {
+        return Err(
+            Failure::usage("--answers with --json works only between two runs")
+                .or_try("omit --json; the answers of the log are in its file"),
+        );
+    }
     let file = Path::new(&arguments.baseline);
     let log = read_log(file, arguments.scorer.as_deref())?;
     resolve_all(context, vec![&mut arguments.candidate]).await?;
@@ -44,7 +50,7 @@ pub(super) async fn run(context: &Context<'_>, mut arguments: Arguments) -> Resu
         true => log_markdown(&found),
         false => log_comparison(&found, terminal.style()),
     });
-    if terminal.interactive() && !terminal.json() && !to_stdout {
+    if (terminal.interactive() || arguments.answers) && !terminal.json() && !to_stdout {
         show_broken(context, client, &found, &log).await;
     }
     if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {

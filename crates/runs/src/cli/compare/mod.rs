@@ -6,17 +6,23 @@ pub mod log;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::output::{print_result, write_file};
 use crate::cli::run::reference::{explained, resolve_all};
 use crate::cli::run::run_id;
-use crate::cli::run::tasks::{SHOWN, show_answers};
+use crate::cli::run::tasks::{SHOWN, fetch as fetch_task, show_answers};
 use crate::render::comparison::{comparison, markdown};
 use crate::rules::eval::comparison::{ChangeKind, RunComparison};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_kit::ids::TaskId;
 use touchstone_kit::statistics::RegressionVerdict;
+
+/// Tasks whose answers are shown on request.
+const MAX_ANSWERS: usize = 100;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad
@@ -27,6 +33,7 @@ Examples:
   touchstone compare run_0199c0de run_0199c0df --fail-on-regression
   touchstone compare run_0199c0de run_0199c0df --fail-on-regression=any \\
     --markdown -
+  touchstone compare run_0199c0de run_0199c0df --answers
   touchstone compare logs/capitals.eval latest --scorer match
   touchstone --json compare run_0199c0de run_0199c0df \\
     | jq '.changes[] | select(.turn == \"broke\").taskId'";
@@ -53,6 +60,11 @@ pub struct Arguments {
     /// the margin; `any` if any task that passed before fails now
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "shown")]
     fail_on_regression: Option<Regression>,
+
+    /// Also show both answers of the tasks that broke, in a pipe and with --json. Needs the scope
+    /// runs:content [default: of the first 3 in a terminal]
+    #[arg(long)]
+    answers: bool,
 
     /// Write the comparison as Markdown to this file; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
@@ -112,12 +124,30 @@ async fn compare(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let found: RunComparison = session.client().get(&path).await?;
     let terminal = context.terminal();
     let to_stdout = arguments.to_stdout();
+    if arguments.answers && terminal.json() {
+        let answers = answers_of_broken(session.client(), &found).await?;
+        terminal.document(&WithAnswers {
+            comparison: &found,
+            answers,
+        });
+        if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
+            write_file(file, &markdown(&found))?;
+        }
+        return Ok(arguments.exit(found.regression.verdict, found.broke, found.is_whole()));
+    }
     print_result(terminal, &found, || match to_stdout {
         true => markdown(&found),
         false => comparison(&found, terminal.style()),
     });
-    if terminal.interactive() && !terminal.json() && !to_stdout {
-        show_broken(context, session.client(), &found).await;
+    if arguments.answers {
+        show_broken(context, session.client(), &found, MAX_ANSWERS).await?;
+    } else if terminal.interactive() && !terminal.json() && !to_stdout {
+        // The comparison is complete without them, and a key may have no access to content.
+        if let Err(failure) = show_broken(context, session.client(), &found, SHOWN).await {
+            terminal.note(&format!(
+                "the answers of broken tasks are not shown: {failure}"
+            ));
+        }
     }
     if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
         write_file(file, &markdown(&found))?;
@@ -146,26 +176,68 @@ impl Arguments {
     }
 }
 
-/// Prints both answers of the first tasks that broke.
-async fn show_broken(context: &Context<'_>, client: &Client, found: &RunComparison) {
-    let (Some(before), Some(after)) = (
-        found.baseline.run_ids.first(),
-        found.candidate.run_ids.first(),
-    ) else {
-        return;
-    };
+/// A comparison with both answers of the tasks that broke.
+#[derive(Serialize)]
+struct WithAnswers<'a> {
+    #[serde(flatten)]
+    comparison: &'a RunComparison,
+    answers: Vec<BrokenAnswers>,
+}
+
+/// A task that broke, in both runs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BrokenAnswers {
+    task_id: TaskId,
+    baseline: Option<Value>,
+    candidate: Option<Value>,
+}
+
+/// The first runs of both sides, and the tasks that broke.
+fn broken(found: &RunComparison, most: usize) -> Option<([&str; 2], Vec<&TaskId>)> {
+    let (before, after) = (
+        found.baseline.run_ids.first()?,
+        found.candidate.run_ids.first()?,
+    );
     let broke = found
         .changes
         .iter()
         .filter(|change| change.turn == ChangeKind::Broke);
-    for change in broke.take(SHOWN) {
+    let tasks = broke.take(most).map(|change| &change.task_id);
+    Some(([before.as_str(), after.as_str()], tasks.collect()))
+}
+
+/// Prints both answers of the first tasks that broke.
+async fn show_broken(
+    context: &Context<'_>,
+    client: &Client,
+    found: &RunComparison,
+    most: usize,
+) -> Result<(), Failure> {
+    let Some((runs, tasks)) = broken(found, most) else {
+        return Ok(());
+    };
+    for task in tasks {
         context.terminal().print("\n");
-        let runs = [before.as_str(), after.as_str()];
-        let shown = show_answers(context, client, runs, change.task_id.as_str()).await;
-        // The comparison is complete without them, and a key may have no access to content.
-        if let Err(failure) = shown {
-            let note = format!("the answers of broken tasks are not shown: {failure}");
-            return context.terminal().note(&note);
-        }
+        show_answers(context, client, runs, task.as_str()).await?;
     }
+    Ok(())
+}
+
+async fn answers_of_broken(
+    client: &Client,
+    found: &RunComparison,
+) -> Result<Vec<BrokenAnswers>, Failure> {
+    let Some(([before, after], tasks)) = broken(found, MAX_ANSWERS) else {
+        return Ok(Vec::new());
+    };
+    let mut answers = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        answers.push(BrokenAnswers {
+            task_id: task.clone(),
+            baseline: fetch_task(client, before, task.as_str()).await?.actual,
+            candidate: fetch_task(client, after, task.as_str()).await?.actual,
+        });
+    }
+    Ok(answers)
 }

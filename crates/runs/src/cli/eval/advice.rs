@@ -7,6 +7,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::options::with_options;
+use touchstone_kit::error::ErrorCode;
 use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
@@ -72,9 +73,14 @@ pub async fn explained(
     mut failure: Failure,
 ) -> Failure {
     let detail = |name: &str| failure.details.get(name).and_then(Value::as_str);
-    let is_unresolved = detail("field") == Some("evalSuiteRef") && failure.remedy.is_none();
-    if context.is_embedded() && detail("reason") == Some("model_missing") {
-        return failure.or_try("add --model-url URL --model NAME, or --agent-command COMMAND");
+    let reason = detail("reason").map(str::to_owned);
+    let is_unresolved =
+        detail("field") == Some("evalSuiteRef") && failure.remedy.is_none() && reason.is_none();
+    if context.is_embedded()
+        && let Some(remedy) = reason.as_deref().and_then(missing_part)
+    {
+        failure.message = with_options(&failure.message, &OPTIONS);
+        return failure.or_try(remedy);
     }
     failure.message = with_options(&failure.message, &OPTIONS);
     if !is_unresolved {
@@ -94,6 +100,18 @@ pub async fn explained(
     ))
 }
 
+/// The flags for a part that the run needs and that is not configured.
+fn missing_part(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "model_missing" => "add --model-url URL --model NAME, or --agent-command COMMAND",
+        "judge_missing" => "add --judge-url URL --judge-model NAME",
+        "user_missing" => "add --user-url URL --user-model NAME",
+        "embeddings_missing" => "add --embeddings-url URL --embeddings-model NAME",
+        "assert_command_missing" => "add --assert-command COMMAND",
+        _ => return None,
+    })
+}
+
 /// Says that there is no such suite; `None` if there is one, or the list cannot be read.
 async fn missing_suite(client: &Client, suite: &str) -> Option<String> {
     let listed: Suites = client.get("/v1/host/touchstone/suites").await.ok()?;
@@ -103,6 +121,17 @@ async fn missing_suite(client: &Client, suite: &str) -> Option<String> {
         .map(|it| format!("{}@{}", it.suite_id, it.version))
         .collect();
     unknown("suite", suite, &references)
+}
+
+/// As `failure`, with similar names if no such agent is installed.
+pub async fn with_similar_agents(client: &Client, agent: &str, failure: Failure) -> Failure {
+    if failure.code != ErrorCode::NotFound.as_str() {
+        return failure;
+    }
+    match missing_agent(client, agent).await {
+        Some(message) => Failure { message, ..failure },
+        None => failure,
+    }
 }
 
 async fn missing_agent(client: &Client, agent: &str) -> Option<String> {
@@ -124,6 +153,17 @@ fn unknown(what: &str, name: &str, known: &[String]) -> Option<String> {
         return None;
     }
     let unknown = format!("there is no {what} {name}");
+    let same_id = |it: &String| {
+        let (id, _) = name.split_once('@')?;
+        it.strip_prefix(id)?.strip_prefix('@').map(str::to_owned)
+    };
+    let versions: Vec<String> = known.iter().filter_map(same_id).collect();
+    if !versions.is_empty() {
+        return Some(format!(
+            "{unknown}; installed versions: {}",
+            versions.join(", ")
+        ));
+    }
     Some(match did_you_mean(name, known.iter().map(String::as_str)) {
         Some(near) => format!("{unknown}; {near}"),
         None => unknown,
@@ -149,6 +189,13 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_part_comes_with_its_flags() {
+        let judge = missing_part("judge_missing").unwrap();
+        assert!(judge.contains("--judge-url"));
+        assert_eq!(missing_part("not_found"), None);
+    }
+
+    #[test]
     fn an_unknown_name_comes_with_similar_ones() {
         let known = ["vendor.acme.triage.default".to_owned()];
         assert_eq!(
@@ -156,5 +203,10 @@ mod tests {
             "there is no agent vendor.acme.triage.defalt; did you mean vendor.acme.triage.default?"
         );
         assert_eq!(unknown("agent", "vendor.acme.triage.default", &known), None);
+        let known = ["a.evals.b@1.0.0".to_owned(), "a.evals.b@1.1.0".to_owned()];
+        assert_eq!(
+            unknown("suite", "a.evals.b@2.0.0", &known).unwrap(),
+            "there is no suite a.evals.b@2.0.0; installed versions: 1.0.0, 1.1.0"
+        );
     }
 }

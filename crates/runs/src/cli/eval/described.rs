@@ -8,12 +8,14 @@ use serde_json::Value;
 
 use crate::cli::suite::import::folder::Folder;
 use crate::cli::suite::read_octets;
+use crate::cli::suite::scoring::found_beside;
 use crate::rules::eval::import::pack::instructions;
 use crate::rules::eval::import::{
     Columns, Fault, Identity, Imported, Options, PROVIDERS, Recognition, Source, convert, recognize,
 };
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
+use touchstone_host::cli::shell::quoted;
 use touchstone_openwop::suite::MatchStrategy;
 use touchstone_packs::cli::folder::write_new;
 use touchstone_packs::rules::build::Files;
@@ -172,17 +174,34 @@ impl DescribedAgent {
         Ok(())
     }
 
-    /// How to keep the agent, for readers who evaluated it without a folder.
-    pub fn next_step(&self, context: &Context<'_>) -> Option<String> {
-        let cases = self.cases.as_ref().filter(|_| self.save.is_none())?;
-        let prompt = self.prompt.as_ref();
-        let prompt =
-            prompt.map_or_else(String::new, |file| format!(" --prompt {}", file.display()));
+    /// How to keep the agent, for readers who evaluated it without a folder. `flags` select its
+    /// model.
+    pub fn next_step(&self, context: &Context<'_>, flags: &str) -> Option<String> {
+        self.cases.as_ref().filter(|_| self.save.is_none())?;
         Some(format!(
-            "keep this agent as a pack folder: {} eval{prompt} --cases {} --save my-agent …",
+            "keep this agent as a pack folder: {} eval {}{flags} --save my-agent",
             context.program(),
-            cases.display()
+            self.words()
         ))
+    }
+
+    /// The arguments of `eval` that describe the agent.
+    pub(super) fn words(&self) -> String {
+        let strategy = self.strategy.map(|strategy| match strategy {
+            MatchStrategy::Contains => "contains".to_owned(),
+            MatchStrategy::Exact | MatchStrategy::JsonMatch => "exact".to_owned(),
+        });
+        let shown = |file: &Option<PathBuf>| Some(file.as_ref()?.to_string_lossy().into_owned());
+        let flags = [
+            ("--prompt", shown(&self.prompt)),
+            ("--cases", shown(&self.cases)),
+            ("--match", strategy),
+        ];
+        let given = flags.iter().filter_map(|(flag, value)| {
+            let value = value.as_deref()?;
+            Some(format!("{flag} {}", quoted(value)))
+        });
+        given.collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -228,7 +247,11 @@ pub(super) fn imported(
                     format!("check it with {} suite lint {shown}", context.program()),
                 )
             })?;
-            return Ok(Imported::of_suite(suite));
+            let scoring = found_beside(context, file, &suite, reports)?;
+            return Ok(Imported {
+                scoring,
+                ..Imported::of_suite(suite)
+            });
         }
         Recognition::Unknown(reason) => {
             return Err(
@@ -276,8 +299,11 @@ pub(super) fn imported(
 fn not_imported(context: &Context<'_>, file: &Path, fault: &Fault) -> Failure {
     let shown = file.display();
     let reason = match fault {
+        // The reason that concerns most tasks.
         Fault::NoTasks(losses) => losses
-            .first()
+            .iter()
+            .rev()
+            .max_by_key(|loss| loss.left_out.len())
             .map(|loss| format!("{}: {}", loss.first, loss.what)),
         _ => None,
     };

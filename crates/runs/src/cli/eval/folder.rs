@@ -4,9 +4,13 @@ use std::path::Path;
 
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
+use touchstone_kit::near::did_you_mean;
 use touchstone_packs::cli::local::install_folder;
 use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::inventory::PackFacts;
+
+/// Folders that are looked at for a similar name.
+const MAX_FOLDERS: usize = 1000;
 
 /// The references of a folder's agent and suite, as runs use them.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,8 +31,9 @@ pub(super) async fn install(
     suite: Option<&str>,
 ) -> Result<LocalReferences, Failure> {
     if !path.is_dir() {
+        let near = similar(path).map_or_else(String::new, |near| format!("; {near}"));
         return Err(Failure::usage(format!(
-            "{} is neither a folder nor a suite with its version",
+            "{} is neither a folder nor a suite with its version{near}",
             path.display()
         ))
         .or_try(format!(
@@ -38,6 +43,19 @@ pub(super) async fn install(
     }
     let facts = install_folder(context, format, path).await?;
     references(path, &facts, agent, suite)
+}
+
+/// A folder beside this path with a similar name.
+fn similar(path: &Path) -> Option<String> {
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let entries = std::fs::read_dir(parent.unwrap_or(Path::new("."))).ok()?;
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<String> = names.take(MAX_FOLDERS).collect();
+    did_you_mean(
+        path.file_name()?.to_str()?,
+        names.iter().map(String::as_str),
+    )
 }
 
 /// The references of an installed pack's agent and suite.

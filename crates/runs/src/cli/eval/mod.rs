@@ -36,6 +36,7 @@ use touchstone_agents::model::cassette::Cassette;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::shell::quoted;
 use touchstone_openwop::suite::EvalMode;
 use touchstone_packs::rules::format::PackFormat;
 
@@ -111,8 +112,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
-    /// Scoring mode; repeat for several [default: every mode the suite declares; regression only
-    /// with --baseline, live-shadow only if it is the only one]
+    /// Scoring mode; repeat for several [default: every mode the suite declares; live-shadow only if
+    /// it is the only one]. Regression needs --baseline, which adds it
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
     modes: Vec<EvalMode>,
 
@@ -200,6 +201,23 @@ impl Arguments {
         }
     }
 
+    /// The arguments of `eval` that select agent and suite.
+    fn again(&self) -> String {
+        let mut words = match &self.subject {
+            None => return self.described.words(),
+            Some(Subject::Suite(suite)) => quoted(suite).into_owned(),
+            Some(Subject::Folder(folder)) => quoted(&folder.to_string_lossy()).into_owned(),
+        };
+        for (flag, value) in [("--agent", &self.agent), ("--suite", &self.suite)] {
+            if let Some(value) = value {
+                // A later version is compared, so the version of the agent is not repeated.
+                let id = value.split('@').next().unwrap_or_default();
+                words.push_str(&format!(" {flag} {}", quoted(id)));
+            }
+        }
+        words
+    }
+
     /// The log that the run is compared with, if the baseline is one.
     fn log(&self) -> Result<Option<ScoredLog>, Failure> {
         match self.baseline.as_deref().filter(|it| compare::is_log(it)) {
@@ -246,6 +264,7 @@ pub async fn run(
     if arguments.agent_command.is_some() && !context.is_embedded() {
         return Err(commands_are_local());
     }
+    arguments.outputs.again = Some(arguments.again());
     arguments.configured(context)?;
     // A log that cannot be read is reported before anything is paid for.
     let log = arguments.log()?;
@@ -255,6 +274,7 @@ pub async fn run(
     let target = arguments.selected().resolve(context, format).await?;
     let cassette = arguments.cassette.open(context)?;
     let session = arguments.open(context, cassette.clone()).await?;
+    let flags = session.model_flags().to_owned();
     let outcome = async {
         if let Some(trials) = arguments.trials {
             return trials::run(context, &session, &arguments, &target, trials).await;
@@ -273,7 +293,7 @@ pub async fn run(
     .await;
     session.close().await;
     if context.terminal().interactive()
-        && let Some(step) = arguments.described.next_step(context)
+        && let Some(step) = arguments.described.next_step(context, &flags)
     {
         context.terminal().note(&step);
     }

@@ -6,17 +6,20 @@ use crate::cli::eval::target::Target;
 use crate::cli::eval::{Arguments, post, resolved_request};
 use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
+use crate::cli::run::tasks::show_main_failures;
 use crate::cli::watch::{Interrupts, follow};
 use crate::render::statistics::statistics;
 use crate::render::words::score;
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::run::fold::RunStatus;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::render::colors::Colors;
 use touchstone_host::system::SystemIds;
+use touchstone_kit::statistics::GateVerdict;
 
 /// Starts the runs of an experiment, follows them one after the other, and prints the pooled
 /// statistics.
@@ -39,7 +42,7 @@ pub(super) async fn run(
             terminal.print(&line(n, report));
         }
     };
-    follow_all(context, client, &runs, &mut interrupts, shown).await?;
+    let reports = follow_all(context, client, &runs, &mut interrupts, shown).await?;
     let first = runs.first().map(String::as_str).unwrap_or_default();
     let path = format!("/v1/host/touchstone/runs/{first}/statistics");
     let found: Statistics = client.get(&path).await?;
@@ -47,6 +50,15 @@ pub(super) async fn run(
     print_result(terminal, &document, || {
         format!("\n{}", statistics(&found, terminal.colors()))
     });
+    if !terminal.json() {
+        if terminal.interactive()
+            && let Some(report) = reports.iter().find(|it| it.verdict != Verdict::Pass)
+        {
+            terminal.print("\n");
+            show_main_failures(context, client, report).await;
+        }
+        terminal.print(&format!("{}\n", verdict(&found, terminal.colors())));
+    }
     Ok(exit_of(found.gate.verdict))
 }
 
@@ -111,6 +123,19 @@ pub(super) async fn follow_all(
         reports.push(report);
     }
     Ok(reports)
+}
+
+/// The verdict over all trials, on one line.
+fn verdict(found: &Statistics, colors: Colors) -> String {
+    let word = match found.gate.verdict {
+        GateVerdict::Pass => colors.good("PASS"),
+        GateVerdict::Fail => colors.bad("FAIL"),
+        GateVerdict::Inconclusive => colors.doubtful("INCONCLUSIVE"),
+    };
+    match found.gate.reasons.as_slice() {
+        [] => colors.strong(&word),
+        reasons => format!("{}: {}", colors.strong(&word), reasons.join("; ")),
+    }
 }
 
 fn line(n: usize, report: &EvalReport) -> String {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::cli::eval::{Arguments, start};
+use crate::cli::suite::scoring::beside;
 use crate::cli::watch::{Interrupts, follow_to_end, show_beside};
 use crate::render::change::change;
 use crate::rules::eval::comparison::log_baseline::ScoredLog;
@@ -113,6 +114,8 @@ fn sources(arguments: &Arguments) -> Result<Vec<PathBuf>, Failure> {
                 .or_try("name a pack folder, or use --prompt FILE --cases FILE"),
         );
     }
+    let scoring: Vec<PathBuf> = sources.iter().filter_map(|it| beside(it)).collect();
+    sources.extend(scoring);
     let command = arguments.agent_command.iter();
     let words = command.flat_map(|command| command.split_whitespace());
     sources.extend(words.map(PathBuf::from).filter(|word| word.is_file()));

@@ -47,7 +47,7 @@ pub async fn resolve_all(context: &Context<'_>, names: Vec<&mut String>) -> Resu
 /// similar id.
 pub async fn explained(context: &Context<'_>, names: &[String], failure: Failure) -> Failure {
     if failure.code != ErrorCode::NotFound.as_str() {
-        return failure;
+        return unfinished(context, names, failure);
     }
     let look_up = async {
         let session = context.read().await?;
@@ -60,6 +60,26 @@ pub async fn explained(context: &Context<'_>, names: &[String], failure: Failure
         Err(Failure { exit, .. }) if exit != Exit::BadInput => failure,
         Err(explained) => explained,
         Ok(()) => failure,
+    }
+}
+
+/// Adds the command that continues the run to a refusal because the run has not ended: its command
+/// may have been killed.
+fn unfinished(context: &Context<'_>, names: &[String], failure: Failure) -> Failure {
+    let status = failure.details.get("runStatus");
+    let status = status.and_then(serde_json::Value::as_str);
+    let is_unfinished = match status {
+        Some(status) => !matches!(status, "completed" | "failed" | "cancelled" | "paused"),
+        None => failure.message.contains("has not ended"),
+    };
+    let named = names.iter().find(|it| failure.message.contains(*it));
+    match named.or(names.last()) {
+        Some(run) if context.is_embedded() && is_unfinished && failure.remedy.is_none() => failure
+            .or_try(format!(
+                "if its command was killed, continue it with {} run continue {run}",
+                context.program()
+            )),
+        _ => failure,
     }
 }
 

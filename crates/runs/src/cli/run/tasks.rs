@@ -212,7 +212,11 @@ pub async fn suggested(client: &Client, run: &str, task: &str, failure: Failure)
     Failure { message, ..failure }
 }
 
-async fn fetch(client: &Client, run: &str, task: &str) -> Result<TaskDetails, Failure> {
+/// A task with its content.
+///
+/// # Errors
+/// The host's error response.
+pub async fn fetch(client: &Client, run: &str, task: &str) -> Result<TaskDetails, Failure> {
     let path = format!("/v1/host/touchstone/runs/{run}/tasks/{}", encoded(task));
     client.get(&path).await
 }

@@ -10,6 +10,7 @@ use crate::cli::eval::suite as installed_reference;
 use crate::cli::output::write_file;
 use crate::cli::suite::{File, read, scoring, show_faults};
 use crate::rules::eval::export::{Exported, Format, export};
+use crate::rules::eval::scoring::tasks;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::scoring_document::read::read_for;
 use crate::rules::eval::suite_rules::read_suite;
@@ -184,7 +185,7 @@ fn write(
     }
     match &arguments.out {
         Some(out) => {
-            terminal.print(&format!("{}: {} tasks", out.display(), suite.tasks.len()));
+            terminal.print(&format!("{}: {}", out.display(), tasks(suite.tasks.len())));
         }
         None => terminal.print(text.trim_end()),
     }

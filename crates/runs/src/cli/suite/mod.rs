@@ -3,7 +3,7 @@
 pub mod export;
 pub mod import;
 pub mod init;
-mod scoring;
+pub(crate) mod scoring;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::rules::eval::scoring::tasks as counted;
 use crate::rules::eval::suite_lint;
 use crate::rules::eval::suite_rules::{read_suite, read_yaml_suite};
 use crate::rules::kind::Kinds;
@@ -41,7 +42,7 @@ pub enum Command {
     /// Import a suite without a pack, marked unsigned; or convert tasks of promptfoo, OpenAI evals,
     /// Inspect, DeepEval, Langfuse, Braintrust, OpenTelemetry, JSON, CSV or Parquet
     #[command(
-        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring evals/triage.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
+        after_help = "Says what the file was read as, and reports everything that has no equivalent in a suite or its scoring document.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import evals/triage.json --scoring other.scoring.json\n  touchstone suite import promptfooconfig.yaml --out my-pack\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples\n  touchstone suite import questions.csv --input question --expected best_answer --out my-pack"
     )]
     Import(Box<import::Import>),
     /// Write a suite as JSON lines or as a promptfoo configuration
@@ -185,7 +186,8 @@ fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, F
             format!(", {} with assertions", it.document.tasks.len())
         });
         terminal.print(&format!(
-            "{reference}: {tasks} tasks{assertions}, no errors{warnings}"
+            "{reference}: {}{assertions}, no errors{warnings}",
+            counted(tasks)
         ));
     }
     Ok(if good { Exit::Good } else { Exit::Negative })
@@ -228,8 +230,10 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
             None => "",
         };
         terminal.print(&format!(
-            "{}@{}  {} tasks  {origin}{assertions}",
-            suite.suite_id, suite.version, suite.task_count
+            "{}@{}  {}  {origin}{assertions}",
+            suite.suite_id,
+            suite.version,
+            counted(usize::try_from(suite.task_count).unwrap_or(usize::MAX))
         ));
     }
     Ok(Exit::Good)

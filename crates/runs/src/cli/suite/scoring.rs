@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::cli::suite::read_octets;
@@ -9,6 +10,7 @@ use crate::rules::eval::scoring_document::SUFFIX;
 use crate::rules::eval::scoring_document::read::{ReadScoring, read_for};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
+use touchstone_host::cli::shell::quoted;
 use touchstone_kit::json_place::place;
 use touchstone_openwop::suite::{AgentEvalSuite, SuiteFault};
 
@@ -33,6 +35,54 @@ pub fn read(
             Ok(None)
         }
     }
+}
+
+/// The scoring document beside a suite, checked against it and announced if `reports`; `None` if
+/// there is none.
+///
+/// # Errors
+/// The suite or the scoring document is not valid.
+pub fn found_beside(
+    context: &Context<'_>,
+    suite_file: &Path,
+    suite: &Value,
+    reports: bool,
+) -> Result<Option<Value>, Failure> {
+    let Some(file) = beside(suite_file) else {
+        return Ok(None);
+    };
+    let lint = format!(
+        "check it with {} suite lint {}",
+        context.program(),
+        quoted(&suite_file.display().to_string())
+    );
+    let suite = AgentEvalSuite::deserialize(suite).map_err(|cause| {
+        let shown = suite_file.display();
+        Failure::bad_input("suite_not_valid", format!("{shown}: {cause}")).or_try(lint.clone())
+    })?;
+    let shown = file.display();
+    let read = read_for(&read_octets(&file)?, &suite).map_err(|faults| {
+        let first = faults.first().map(ToString::to_string).unwrap_or_default();
+        let more = match faults.len() {
+            0 | 1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        Failure::bad_input("scoring_not_valid", format!("{shown}: {first}{more}")).or_try(lint)
+    })?;
+    if reports {
+        announce(context, &file);
+    }
+    serde_json::from_str(&read.canonical)
+        .map(Some)
+        .map_err(|cause| Failure::bad_input("scoring_not_valid", format!("{shown}: {cause}")))
+}
+
+/// Says which scoring document is used although no flag names it.
+pub fn announce(context: &Context<'_>, file: &Path) {
+    let shown = file.display();
+    context
+        .terminal()
+        .note(&format!("assertions are read from {shown}"));
 }
 
 fn show_faults(context: &Context<'_>, file: &Path, bytes: &[u8], faults: &[SuiteFault]) {

@@ -121,7 +121,7 @@ fn position(cursor: &str) -> Result<RunPosition, Problem> {
         .ok_or_else(|| {
             Problem::validation(
                 "cursor",
-                "`cursor` must be the `nextCursor` of the previous page of the same list",
+                "`cursor` is not from a page of this list; use the one that the previous page ended with",
             )
         })
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::markdown::{results as results_markdown, title};
 use super::results;
 use crate::render::markdown::escaped;
+use crate::render::words::fitted;
 use crate::rules::eval::comparison::log_baseline::{LogComparison, LogFacts};
 use crate::rules::eval::scoring::tasks;
 use touchstone_host::render::table::Style;
@@ -17,7 +18,7 @@ pub fn log_comparison(found: &LogComparison, style: Style) -> String {
     let _ = writeln!(
         text,
         "{:<8}{}  {}",
-        "was",
+        "before",
         colors.strong(&plain(&format!("{} with {}", log.task, log.model))),
         colors.faint(&plain(&origin(log)))
     );
@@ -25,19 +26,19 @@ pub fn log_comparison(found: &LogComparison, style: Style) -> String {
     let _ = writeln!(
         text,
         "{:<8}{}  {}",
-        "is",
+        "after",
         colors.strong(&format!("{}@{}", is.agent_id, is.agent_version)),
         colors.faint(is.run_id.as_str())
     );
     let _ = writeln!(
         text,
-        "over    {}@{}, {}, paired",
+        "suite   {}@{}, {}, paired",
         is.suite_id,
         is.suite_version,
         tasks(found.n_tasks)
     );
     results(&mut text, &found.results(), style);
-    text
+    fitted(&text, style)
 }
 
 pub fn log_markdown(found: &LogComparison) -> String {

@@ -11,7 +11,7 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use serde_json::Value;
 
 pub use crate::render::comparison::markdown::markdown;
-use crate::render::words::in_words;
+use crate::render::words::{fitted, in_words};
 use crate::rules::eval::comparison::{
     ChangeKind, Difference, ExcludedTask, ExclusionReason, MeanChange, RunComparison, TaskChange,
     TaskResult,
@@ -32,7 +32,7 @@ const DIGEST_SHOWN: usize = 15;
 pub fn comparison(found: &RunComparison, style: Style) -> String {
     let mut text = String::new();
     let colors = style.colors;
-    for (name, party) in [("was", &found.baseline), ("is", &found.candidate)] {
+    for (name, party) in [("before", &found.baseline), ("after", &found.candidate)] {
         let _ = writeln!(
             text,
             "{name:<8}{}  {}",
@@ -42,13 +42,13 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
     }
     let _ = writeln!(
         text,
-        "over    {}@{}, {}, paired",
+        "suite   {}@{}, {}, paired",
         found.candidate.suite_id,
         found.candidate.suite_version,
         tasks(found.n_tasks)
     );
     results(&mut text, found, style);
-    text
+    fitted(&text, style)
 }
 
 /// Everything but the names of the two runs.
@@ -94,7 +94,7 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
 fn table(found: &RunComparison, style: Style) -> Option<String> {
     let mut table = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
-    table.set_header(["task", "", "was", "is", "latency", "cost", "reason"].map(bold));
+    table.set_header(["task", "", "before", "after", "latency", "cost", "reason"].map(bold));
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     for change in found.changes.iter().take(LISTED) {
         let turned = Cell::new(change_kind(change.turn)).fg(match change.turn {

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::render::live::pace::Pace;
-use crate::render::words::{Counts, colour, cost_of, reason_of, sign};
+use crate::render::words::{Counts, NO_SCORE, colour, cost_of, reason_of, sign, task_score};
 use crate::rules::eval::report::{TaskOutcome, outcome_of, task_report};
 use crate::rules::eval::scoring::task_summary;
 use crate::rules::run::fold::{RunState, TaskFacts};
@@ -193,13 +193,18 @@ impl Live {
                 colors.doubtful(text)
             }),
         ];
-        if counts.all() > 0 {
-            parts.push(format!("score {:.2}", self.score / counts.all() as f64));
+        match counts.all() {
+            0 => {}
+            unjudged if unjudged == counts.unjudged => parts.push(format!("score {NO_SCORE}")),
+            all => parts.push(format!("score {:.2}", self.score / all as f64)),
         }
-        parts.push(match self.state.eval.total_cost.known() {
-            Some(cost) => usd(cost),
-            None => "cost unknown".to_owned(),
-        });
+        // Without an answer, there is no cost yet, whatever the price.
+        let answered = |facts: &TaskFacts| facts.answers > 0;
+        match self.state.eval.total_cost.known() {
+            None => parts.push("cost unknown".to_owned()),
+            Some(cost) if self.state.eval.tasks.values().any(answered) => parts.push(usd(cost)),
+            Some(_) => {}
+        }
         parts.join("  ")
     }
 
@@ -232,6 +237,7 @@ impl Live {
         for running in self.running.iter().take(shown) {
             let cost = self.state.eval.tasks.get(&running.task);
             let cost = cost
+                .filter(|facts| facts.answers > 0)
                 .map(|facts| usd_or_unknown(facts.cost.known()))
                 .unwrap_or_default();
             table.add_row(running_row(running, &cost, now));
@@ -258,7 +264,7 @@ impl Live {
     }
 }
 
-const ASKING: &str = "asks the model";
+const ASKING: &str = "waits for an answer";
 
 fn is_of_worker(started: &Value) -> bool {
     let provider = started.get("resolvedProvider").and_then(Value::as_str);
@@ -271,7 +277,7 @@ fn ended_row(task: &TaskId, facts: &TaskFacts) -> Row {
         task,
         (sign(report.outcome), colour(report.outcome)),
         [
-            format!("{:.2}", numbers.score),
+            task_score(&numbers, &report, 2),
             numbers.latency_ms.map(duration).unwrap_or_default(),
             cost_of(&numbers, &report),
         ],

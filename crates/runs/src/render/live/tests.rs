@@ -115,6 +115,17 @@ fn busy() -> Log {
 }
 
 #[test]
+fn unjudged_tasks_have_no_score_and_without_an_answer_there_is_no_cost() {
+    let mut log = Log::of(1);
+    log.begin("thanks");
+    assert!(!log.shown(120, 40).contains('$'));
+    log.troubled("touchstone.task.unjudged", "thanks", "connect");
+    let shown = log.shown(120, 40);
+    assert!(shown.contains("score –"), "{shown}");
+    assert!(!shown.contains('$') && !shown.contains("0.00"), "{shown}");
+}
+
+#[test]
 fn a_suite_that_fits_is_shown_whole() {
     insta::assert_snapshot!("wide", busy().shown(120, 40));
 }

@@ -12,7 +12,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 use crate::render::task::parts::{
     StepText, clipped, facts, findings, input, step, structured, word_difference,
 };
-use crate::render::words::sign;
+use crate::render::words::{fitted, sign};
 use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::scoring_document::checks::JUDGED;
@@ -66,6 +66,9 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
     section(&mut text, colors, "input", &shown(&input(details), extent));
     answer(&mut text, details, style, extent);
     differences(&mut text, details, colors, extent);
+    if let Some(violation) = &details.schema_violation {
+        section(&mut text, colors, "return schema", &plain(violation));
+    }
     criteria(&mut text, details, colors);
     assertions(&mut text, details, colors);
     for finding in findings(details) {
@@ -85,7 +88,7 @@ pub fn task(details: &TaskDetails, style: Style, extent: Extent) -> String {
         let note = "parts of the transcript are missing; `run events` prints every event";
         let _ = writeln!(text, "  {}", colors.doubtful(note));
     }
-    text
+    fitted(&text, style)
 }
 
 /// A task in two runs: the answers beside each other.
@@ -116,7 +119,7 @@ pub fn answers(before: &TaskDetails, after: &TaskDetails, style: Style) -> Strin
     }
     criteria(&mut text, after, colors);
     assertions(&mut text, after, colors);
-    text
+    fitted(&text, style)
 }
 
 fn heading(text: &mut String, details: &TaskDetails, colors: Colors) {
@@ -196,6 +199,7 @@ fn answer(text: &mut String, details: &TaskDetails, style: Style, extent: Extent
             }
             let given = match actual {
                 Some(actual) => shown(&structured(actual), extent),
+                None if details.content_deleted => "deleted".to_owned(),
                 None => "no answer".to_owned(),
             };
             section(text, colors, "actual", &given);
@@ -213,7 +217,11 @@ fn side_by_side(titles: [&str; 2], left: &str, right: &str, style: Style) -> Str
     table.set_header(titles.map(heading));
     let left: Vec<&str> = left.lines().collect();
     let right: Vec<&str> = right.lines().collect();
-    for op in capture_diff_slices(Algorithm::Myers, &left, &right) {
+    // The last member of an object has no comma.
+    let member = |line: &&str| line.strip_suffix(',').unwrap_or(line).to_owned();
+    let old: Vec<String> = left.iter().map(member).collect();
+    let new: Vec<String> = right.iter().map(member).collect();
+    for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
         let is_equal = matches!(op, DiffOp::Equal { .. });
         let cell = |line: Option<&&str>, color| {
             let cell = Cell::new(line.copied().unwrap_or_default());

@@ -194,6 +194,10 @@ fn titled(step: &Step) -> (String, Option<Value>) {
                 None,
             )
         }
+        // Also recorded if the agent ended without an answer.
+        Step::Answered {
+            answer: Value::Null,
+        } => ("ended without an answer, or with null".to_owned(), None),
         Step::Answered { answer } => ("answered".to_owned(), Some(answer.clone())),
         Step::TurnAnswered { turn, answer } => {
             (format!("turn {turn}: answered"), Some(answer.clone()))

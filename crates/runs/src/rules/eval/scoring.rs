@@ -167,7 +167,9 @@ fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts)
     }
     let aggregate = mean(tasks().map(|task| task.score));
     let pass_score = thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE);
-    if aggregate + EPSILON < pass_score {
+    // If nothing was judged, there is no score that could be too low.
+    let has_score = found.is_empty() || tasks().any(|task| task.unjudged.is_none());
+    if has_score && aggregate + EPSILON < pass_score {
         found.push(Shortfall::Score {
             aggregate,
             pass_score,

@@ -144,13 +144,17 @@ impl Runs {
             .await;
         let agent = agent.map_err(|cause| internal(&cause))?;
         // The pack may have been removed.
+        let agent = agent.as_ref();
         let prompt = agent.map_or_else(Default::default, |agent| agent.definition.prompt.clone());
+        let return_schema =
+            agent.and_then(|agent| Some(&agent.definition.return_schema.as_ref()?.1));
         let measure = Measure {
             ignore: &spec.ignore,
             thresholds: suite.thresholds.unwrap_or_default(),
             scoring: scoring.as_deref(),
             compares_answers: spec.compares_answers,
             prompt: &prompt,
+            return_schema,
         };
         let mut logs = self.task_logs(caller, run, &scored).await?;
         let mut page = TaskPage {

@@ -148,6 +148,19 @@ pub(super) fn combinations(
         .iter()
         .map(|(name, endpoint)| Answerer::Provider(name, endpoint));
     let answerers = choices(models.chain(commands).chain(own));
+    let named = matrix
+        .model_prices
+        .iter()
+        .filter_map(|it| it.name.as_deref());
+    let known: Vec<String> = answerers.iter().flatten().map(|it| it.name()).collect();
+    for name in named {
+        if !known.iter().any(|it| it == name) {
+            return Err(Failure::usage(format!(
+                "--model-price names `{name}`, which is not compared"
+            ))
+            .or_try(format!("use one of: {}", known.join(", "))));
+        }
+    }
     let count = agents.len() * prompts.len() * answerers.len();
     // A configuration may have a single prompt and provider.
     let least = if own_prompts.is_empty() { 2 } else { 1 };
@@ -321,6 +334,10 @@ mod tests {
 
     #[rstest]
     #[case::one("matrix dir/ --model-url http://h/v1 --model a", "2 to 24 variants")]
+    #[case::unknown_price(
+        "matrix dir/ --model-url http://h/v1 --model a --model b --model-price c=1,2",
+        "names `c`"
+    )]
     #[case::no_endpoint("matrix dir/ --model a --model b", "has no endpoint")]
     fn a_matrix_that_cannot_be_compared_is_refused(#[case] line: &str, #[case] part: &str) {
         let failure = names(line).unwrap_err();

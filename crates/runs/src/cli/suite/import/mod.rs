@@ -19,6 +19,7 @@ use crate::rules::eval::import::{
 use crate::rules::kind::Kinds;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_kit::error::ErrorCode;
 use touchstone_openwop::suite::MatchStrategy;
 
 #[derive(Debug, Args)]
@@ -58,6 +59,7 @@ pub struct Import {
     #[arg(long = "match", value_name = "HOW", value_parser = strategy)]
     strategy: Option<MatchStrategy>,
     /// Scoring document of the suite in FILE: assertions that the suite's own format cannot express
+    /// [default: NAME.scoring.json next to NAME.json, if it exists]
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     scoring: Option<PathBuf>,
     /// Write to this file (.json: the suite, with NAME.scoring.json next to it) or folder (a pack
@@ -159,6 +161,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
         program: &program,
         read_as: read_as.as_deref(),
     };
+    let is_made = format.is_some();
     let mut imported = match format {
         Some((format, explanation)) => {
             if let Some(explanation) = explanation.filter(|_| !output.terminal.json()) {
@@ -199,7 +202,14 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Res
                 Some(scoring) => json!({"suite": imported.suite, "scoring": scoring}),
                 None => imported.suite,
             };
-            let shown: Shown = client.post(path, &body).await?;
+            let shown: Result<Shown, Failure> = client.post(path, &body).await;
+            let shown = shown.map_err(|failure| match is_made {
+                true if failure.code == ErrorCode::Conflict.as_str() => failure.or_try(
+                    "name the suite with --suite-id ID, or give it another version with \
+                     --suite-version VERSION",
+                ),
+                _ => failure,
+            })?;
             output.installed(&shown, &imported.losses);
             Ok(Exit::Good)
         }
@@ -245,7 +255,7 @@ fn drop_agents(imported: &mut Imported) {
     }
 }
 
-/// The suite in the file, with its scoring document if one is given. `None` after faults are shown.
+/// The suite in the file, with its scoring document if one is given or beside it. `None` after faults are shown.
 fn suite(
     context: &Context<'_>,
     kinds: Kinds,
@@ -263,10 +273,14 @@ fn suite(
             .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))
     };
     let mut imported = Imported::of_suite(parsed(&document.canonical)?);
-    if let Some(file) = &arguments.scoring {
-        let Some(read) = scoring::read(context, file, &document.suite)? else {
+    let named = arguments.scoring.clone();
+    if let Some(file) = named.or_else(|| scoring::beside(&arguments.file.file)) {
+        let Some(read) = scoring::read(context, &file, &document.suite)? else {
             return Ok(None);
         };
+        if arguments.scoring.is_none() {
+            scoring::announce(context, &file);
+        }
         imported.scoring = Some(parsed(&read.canonical)?);
     }
     Ok(Some(imported))

@@ -148,16 +148,18 @@ impl Output<'_> {
             return;
         }
         let reference = format!("{}@{}", suite.suite_id, suite.version);
-        let tasks = suite.task_count;
+        let tasks = counted(
+            usize::try_from(suite.task_count).unwrap_or(usize::MAX),
+            "task",
+        );
         let Some(pack) = &suite.pack else {
             self.terminal
-                .print(&format!("imported {reference}: {tasks} tasks, unsigned"));
+                .print(&format!("imported {reference}: {tasks}, unsigned"));
             return;
         };
         let signed = if suite.signed { "signed" } else { "unsigned" };
-        self.terminal.print(&format!(
-            "{reference}: {tasks} tasks, {signed}, from {pack}"
-        ));
+        self.terminal
+            .print(&format!("{reference}: {tasks}, {signed}, from {pack}"));
         self.terminal.note(&format!(
             "{pack} already provides this suite; the unsigned import takes effect only if that \
              pack is removed"

@@ -402,13 +402,13 @@ fn unshown(shown: &Gate) -> String {
     let threshold = shown.threshold;
     if threshold >= 1.0 {
         return "a score of 1 can never be shown with a finite number of tasks; require a score \
-                below 1, or accept the observed score (`confidence: lenient`)"
+                below 1, or accept the observed score (`gate set --lenient`)"
             .to_owned();
     }
     match shown.verdict {
         GateVerdict::Fail => format!("the score is significantly below {threshold:.3}"),
         _ => format!(
-            "{}; run more tasks, or accept the observed score (`confidence: lenient`)",
+            "{}; run more tasks, or accept the observed score (`gate set --lenient`)",
             shown.reasons.join("; ")
         ),
     }

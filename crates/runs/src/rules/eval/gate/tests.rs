@@ -141,7 +141,7 @@ fn unmet_conditions_have_a_message_with_a_remedy() {
     assert_eq!(
         said(&strict, &of(16, 20)),
         "the interval of the score 0.800 over 20 tasks is 0.572 to 0.939, which includes 0.800; \
-         run more tasks, or accept the observed score (`confidence: lenient`)"
+         run more tasks, or accept the observed score (`gate set --lenient`)"
     );
     assert_eq!(
         said(&strict, &of(9, 20)),

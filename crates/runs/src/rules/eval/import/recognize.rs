@@ -43,6 +43,9 @@ pub fn recognize(bytes: &[u8], columns: &Columns) -> Recognition {
             {
                 return recognition;
             }
+            if rows.notation == "CSV" && rows.columns.len() < 2 {
+                return Recognition::Unknown(no_table(bytes));
+            }
             of_rows(&rows, columns)
         }
         Err(reason) => of_yaml(bytes).unwrap_or(Recognition::Unknown(reason)),
@@ -78,6 +81,16 @@ fn of_document(rows: &Rows) -> Option<Recognition> {
 fn is_promptfoo(document: &Value) -> bool {
     let has = |member: &str| document.get(member).is_some();
     has("tests") || has("scenarios") || (has("prompts") && (has("providers") || has("targets")))
+}
+
+/// Why a text is neither a table nor a document.
+fn no_table(bytes: &[u8]) -> String {
+    match document(bytes) {
+        Err(reason) => format!("it has no columns, and {reason}"),
+        Ok(_) => {
+            "it is neither JSON nor YAML with members, nor CSV with several columns".to_owned()
+        }
+    }
 }
 
 fn of_yaml(bytes: &[u8]) -> Option<Recognition> {

@@ -9,10 +9,12 @@ mod tests;
 
 mod grid;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
-use super::report::{EvalReport, Verdict};
+use super::report::{EvalReport, TaskOutcome, Verdict};
 use super::statistics::{CONFIDENCE, Trials, TrialsByTask, by_task, mean_interval};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
@@ -81,6 +83,12 @@ pub struct MatrixRow {
     pub cost_usd: Option<f64>,
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
+    /// Answers from the cache, whose latency is not the model's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_answers: u64,
+    /// Why tasks are unjudged, as labels, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unjudged_reasons: Vec<String>,
     /// Whether no other variant has a better score for at most its cost, or its score for less.
     /// Only variants with every task judged, a score above 0 and a known cost can be, and count.
     pub on_front: bool,
@@ -159,8 +167,28 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
         cost_usd: costs.and_then(|costs| average(&costs)),
         latency_p50_ms: quantile(&latencies, 0.5),
         latency_p95_ms: quantile(&latencies, 0.95),
+        cached_answers: variant
+            .reports()
+            .filter_map(|it| Some(it.answer_cache.as_ref()?.cached))
+            .sum(),
+        unjudged_reasons: unjudged_reasons(variant),
         on_front: false,
     }
+}
+
+fn unjudged_reasons(variant: &Variant<'_>) -> Vec<String> {
+    let tasks = variant.reports().flat_map(|report| &report.tasks);
+    let unjudged = tasks.filter(|task| task.outcome == TaskOutcome::Unjudged);
+    let reasons: BTreeSet<&String> = unjudged.filter_map(|task| task.reason.as_ref()).collect();
+    reasons.into_iter().cloned().collect()
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// The cost of a run without the cache, in USD.
@@ -188,7 +216,8 @@ fn verdict(variant: &Variant<'_>) -> Verdict {
     reason = "suites are far below 2^52 tasks"
 )]
 fn average(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    // Scores of earlier versions may be -0.0.
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64 + 0.0)
 }
 
 /// Marks the variants that no other one beats in score and cost. A score of 0 is worth no cost: the

@@ -44,7 +44,8 @@ pub fn score(rubric: &[Criterion], met: &[bool]) -> f64 {
         .map(|(criterion, _)| criterion.weight)
         .sum();
     if all > 0.0 {
-        (reached / all).clamp(0.0, 1.0)
+        // The sum of no weights is -0.0.
+        (reached / all).clamp(0.0, 1.0) + 0.0
     } else {
         0.0
     }

@@ -26,6 +26,7 @@ use difference::{Difference, differences};
 use places::{FindingDetails, placed};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::{ExpectedKind, Match, Task, Thresholds};
 use transcript::{Entry, Step, TaskLog};
 
@@ -60,6 +61,9 @@ pub struct TaskDetails {
     /// The assertions of the suite's scoring document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<AssertionResult>,
+    /// The first rule of the return schema that the answer violates, with its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_violation: Option<String>,
     /// The findings of the safety detectors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub safety_findings: Vec<FindingDetails>,
@@ -119,6 +123,32 @@ pub struct Measure<'a> {
     pub compares_answers: bool,
     /// The agent's prompt.
     pub prompt: &'a str,
+    /// The agent's return schema, if it has one.
+    pub return_schema: Option<&'a CompiledSchema>,
+}
+
+/// The label of an answer that violates the return schema.
+const SCHEMA_VIOLATION: &str = "output_schema_violation";
+
+/// The first rule that the answer violates, with its place.
+fn schema_violation(
+    facts: &TaskFacts,
+    answer: Option<&Value>,
+    schema: Option<&CompiledSchema>,
+) -> Option<String> {
+    let (answer, schema) = (answer?, schema?);
+    if facts.failed.as_deref() != Some(SCHEMA_VIOLATION) {
+        return None;
+    }
+    // An answer that was not accepted is recorded as the text that it came as.
+    let parsed = answer
+        .as_str()
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let violation = schema.first_violation(parsed.as_ref().unwrap_or(answer))?;
+    Some(match violation.pointer.as_str() {
+        "" => format!("the answer {}", violation.reason),
+        pointer => format!("{pointer} {}", violation.reason),
+    })
 }
 
 /// Builds the details of a scored task from its definition, its facts and its part of the log.
@@ -130,6 +160,7 @@ pub fn task_details(
     measure: Measure<'_>,
 ) -> TaskDetails {
     let ignore = measure.ignore;
+    let schema_violation = schema_violation(facts, log.answer.as_ref(), measure.return_schema);
     let assertions = assertions(task, facts, &log, measure);
     let scoring = measure.scoring.and_then(|it| it.of_task(&task.task_id));
     // An expectation that no assertion refers to decides nothing.
@@ -169,6 +200,7 @@ pub fn task_details(
         differences,
         criteria: criteria.collect(),
         assertions,
+        schema_violation,
         safety_findings: placed(&findings(facts), measure.prompt, task, &log.entries),
         earlier_messages: measure
             .scoring
@@ -196,7 +228,10 @@ fn assertions(
     measure: Measure<'_>,
 ) -> Vec<AssertionResult> {
     let is_evaluated = facts.unjudged.is_none()
-        && facts.failed.as_deref().is_none_or(|label| label == UNSAFE)
+        && facts
+            .failed
+            .as_deref()
+            .is_none_or(|label| [UNSAFE, SCHEMA_VIOLATION].contains(&label))
         && !log.is_incomplete;
     let scoring = measure.scoring.and_then(|it| it.of_task(&task.task_id));
     let (Some(scoring), Some(answer), true) = (scoring, &log.answer, is_evaluated) else {
@@ -249,6 +284,29 @@ mod tests {
 
     use super::difference::Difference;
     use super::*;
+
+    #[test]
+    fn a_violation_of_the_return_schema_is_named_with_its_place() {
+        let schema = json!({"properties": {"queue": {"enum": ["billing"]}}, "required": ["queue"]});
+        let schema = touchstone_openwop::schema::compile_untrusted(&schema).unwrap();
+        let facts = TaskFacts {
+            failed: Some(SCHEMA_VIOLATION.to_owned()),
+            ..TaskFacts::default()
+        };
+        let of = |answer: Value| schema_violation(&facts, Some(&answer), Some(&schema));
+        assert!(
+            of(json!({"queue": "sales"}))
+                .unwrap()
+                .starts_with("/queue ")
+        );
+        assert!(of(json!("{\"queue\": 5}")).unwrap().starts_with("/queue "));
+        assert!(of(json!({})).unwrap().starts_with("the answer "));
+        let fine = TaskFacts::default();
+        assert_eq!(
+            schema_violation(&fine, Some(&json!({})), Some(&schema)),
+            None
+        );
+    }
 
     fn task(value: Value) -> Task {
         serde_json::from_value(json!({

@@ -450,8 +450,7 @@ fn pin_baseline(
     if named && !regression {
         return Err(Problem::validation(
             field,
-            "a baseline is only compared in mode `regression`; add it to \
-             `configurable.evalModes`, or leave the baseline out",
+            "runs in these modes are not compared with a baseline; leave the baseline out",
         ));
     }
     Ok(facts.map(|facts| Baseline {
@@ -537,7 +536,7 @@ fn usable_modes(
     scored: &[EvalMode],
 ) -> Result<Vec<EvalMode>, Problem> {
     let field = "configurable.evalModes";
-    let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
+    let mut modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
     let names = |modes: &[EvalMode]| {
         let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
         names.join(", ")
@@ -579,6 +578,14 @@ fn usable_modes(
             field,
             "`live-shadow` cannot be mixed with other modes",
         ));
+    }
+    // A named baseline requests the comparison. It changes no score, so the suite need not declare
+    // the mode.
+    let regression = EvalMode::Regression;
+    let is_live = modes == [EvalMode::LiveShadow];
+    let is_compared = request.baseline_run_id.is_some() && !is_live;
+    if is_compared && scored.contains(&regression) && !modes.contains(&regression) {
+        modes.push(regression);
     }
     // Live tools are called only on explicit request, not because the suite supports them.
     Ok(match modes.as_slice() {

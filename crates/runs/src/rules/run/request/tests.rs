@@ -500,6 +500,33 @@ fn live_mode_requires_an_explicit_request_and_excludes_other_modes() {
     );
 }
 
+#[rstest]
+#[case::declared(json!(["golden", "regression"]))]
+#[case::not_declared(json!(["golden"]))]
+fn a_named_baseline_adds_mode_regression(#[case] declared: Value) {
+    let document = suite(|s| s["modes"] = declared.clone());
+    let mut body = golden();
+    body["configurable"]["baselineRunId"] = json!("run_0");
+    let run_id = RunId::from("run_0");
+    let facts = BaselineFacts {
+        run_id: &run_id,
+        conclusive: true,
+        ignore: &[],
+        tasks: &["a".into()],
+        judge: None,
+        modes: &[EvalMode::Golden],
+        safety_judge: None,
+        keeps_answers: true,
+        suite_id: "vendor.acme.evals.triage",
+        suite_version: "1.0.0",
+        scoring_digest: None,
+        aggregate_score: 0.5,
+    };
+    let spec = planned_with(&body, &document, &limits(), &|_| true, Some(&facts)).unwrap();
+    assert_eq!(eval(&spec).modes, [EvalMode::Golden, EvalMode::Regression]);
+    assert_eq!(eval(&spec).baseline.as_ref().unwrap().run_id, run_id);
+}
+
 #[test]
 fn regression_mode_is_reported_as_omitted_without_a_baseline() {
     let mixed = suite(|s| s["modes"] = json!(["golden", "regression"]));

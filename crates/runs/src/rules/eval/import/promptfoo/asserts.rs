@@ -34,6 +34,8 @@ struct Parts {
     /// All assertions that code can check.
     checks: Vec<Value>,
     criteria: Vec<(String, f64)>,
+    /// The types of assertions that are code, with the assertions that a program decides instead.
+    code: Vec<(String, Value)>,
     /// Whether a suite cannot hold the checks.
     needs_scoring: bool,
 }
@@ -55,6 +57,13 @@ pub fn expectation(
     let mut parts = Parts::default();
     for assert in asserts {
         add(assert, context, 0, &mut parts, draft);
+    }
+    let is_code = parts.checks.is_empty() && parts.criteria.is_empty();
+    for (kind, assertion) in std::mem::take(&mut parts.code) {
+        draft.report_loss(context.place, code_lost(&kind, is_code));
+        if is_code {
+            parts.add_check(assertion, false);
+        }
     }
     let rubric = rubric(&parts.criteria);
     let weight: f64 = parts.criteria.iter().map(|(_, weight)| weight).sum();
@@ -87,6 +96,22 @@ pub fn expectation(
         expected,
         scoring: Some(scored),
     })
+}
+
+/// Says what became of an assertion that is code. `is_replaced` if the test has no other assertion.
+fn code_lost(kind: &str, is_replaced: bool) -> String {
+    let kind = short(kind);
+    let code = format!("an assertion of type {kind:?} is code, which is not executed");
+    match is_replaced {
+        true => format!(
+            "{code}: the task has the assertion `command` named {kind:?} instead, which your own \
+             program decides (--assert-command, docs/assert-commands.md)"
+        ),
+        false => format!(
+            "{code}; the assertion `command` lets your own program decide \
+             (docs/assert-commands.md)"
+        ),
+    }
 }
 
 fn rubric(criteria: &[(String, f64)]) -> Option<Value> {
@@ -124,6 +149,17 @@ fn add(assert: &Value, context: &Context<'_>, depth: usize, parts: &mut Parts, d
             let weight = common.weight.unwrap_or(1.0);
             let weighted = texts.into_iter().map(|text| (text, weight));
             parts.criteria.extend(weighted);
+        }
+        Ok(Check::Code(_)) if depth > 0 => {
+            draft.report_loss(place, code_lost(&kind, false));
+            return;
+        }
+        Ok(Check::Code(assertion)) => {
+            let assertion = common.applied_to(assertion);
+            match scoring::check(&assertion) {
+                Ok(()) if parts.code.len() < MAX_ASSERTIONS => parts.code.push((kind, assertion)),
+                _ => draft.report_loss(place, code_lost(&kind, false)),
+            }
         }
         Ok(Check::Assertion(assertion)) => {
             let assertion = common.applied_to(assertion);

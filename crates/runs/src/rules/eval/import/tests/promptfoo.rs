@@ -147,8 +147,6 @@ fn an_assertion_becomes_scoring(#[case] assert: Value, #[case] expected: Value) 
 }
 
 #[rstest]
-#[case(json!({"type": "javascript", "value": "output.length"}), "is code")]
-#[case(json!({"type": "python", "value": "file://check.py"}), "is code")]
 #[case(json!({"type": "similar", "value": "a", "threshold": 2}), "not from 0 to 1")]
 #[case(json!({"type": "similar"}), "without a value")]
 #[case(json!({"type": "made-up"}), "no counterpart")]
@@ -176,6 +174,37 @@ fn an_assertion_that_cannot_be_imported_is_named(#[case] assert: Value, #[case] 
         found.map(|it| it.first.as_str()),
         Some("tests[0]"),
         "{losses:?}"
+    );
+}
+
+#[rstest]
+#[case(json!({"type": "python", "value": "file://check.py", "threshold": 0.5, "weight": 2}),
+    json!({"type": "command", "name": "python", "weight": 2.0,
+        "config": {"value": "file://check.py", "threshold": 0.5}}))]
+#[case(json!({"type": "not-javascript", "value": "output.length"}),
+    json!({"type": "command", "name": "javascript", "not": true, "config": {"value": "output.length"}}))]
+fn code_alone_is_left_to_a_program_of_the_user(#[case] assert: Value, #[case] expected: Value) {
+    let (suite, scored) = one(&assert).unwrap();
+    assert_eq!(suite, contains(""));
+    assert_eq!(scored.unwrap(), expected);
+    let text = json!({"description": "d", "tests": [{"vars": {"q": "a"}, "assert": [assert]}]});
+    let it = imported(&text.to_string(), Format::Promptfoo);
+    assert_lost(&it, &["is code, which is not executed", "--assert-command"]);
+}
+
+#[test]
+fn code_beside_other_assertions_is_reported_and_left_out() {
+    let text = json!({"tests": [{"vars": {"q": "a"}, "assert": [
+        {"type": "python", "value": "check.py"},
+        {"type": "equals", "value": "b"},
+        {"type": "assert-set", "assert": [{"type": "python", "value": "check.py"}]},
+    ]}]});
+    let it = imported(&text.to_string(), Format::Promptfoo);
+    assert_eq!(tasks(&it)[0].2, exact("b"));
+    assert_eq!(it.scoring, None);
+    assert_lost(
+        &it,
+        &["is code, which is not executed; the assertion `command`"],
     );
 }
 

@@ -69,6 +69,8 @@ fn a_suite_is_not_another_format(#[case] text: &str) {
 #[case("{\"a\": 1}\n{\"b\": ", "line 2 ends in the middle of the document")]
 #[case("input,expected\na\n", "line 2 has 1 cells, but the header has 2")]
 #[case("a: 1\nb: 2\n", "its members are a, b")]
+#[case("hello", "neither JSON nor YAML with members")]
+#[case("a: [", "it has no columns, and")]
 fn the_reason_names_the_columns_or_the_line(#[case] text: &str, #[case] reason: &str) {
     let found = recognized(text).unwrap_err().unwrap();
     assert!(found.contains(reason), "{found}");

@@ -46,10 +46,27 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 
 /// A deserialization error in the terms of JSON.
 pub fn in_words(error: &serde_json::Error) -> String {
-    error
-        .to_string()
+    let message = error.to_string();
+    let hint =
+        suggestion(&message).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let words = message
+        .replace("expected u64", "expected an integer of at least 0")
+        .replace("expected u32", "expected an integer of at least 0")
+        .replace("expected usize", "expected an integer of at least 0")
+        .replace("expected f64", "expected a number")
         .replace("unknown field", "unknown member")
         .replace("missing field", "missing member")
         .replace("floating point number", "number")
-        .replace("floating point", "number")
+        .replace("floating point", "number");
+    format!("{words}{hint}")
+}
+
+/// The nearest of the names that an error expects instead of an unknown one.
+fn suggestion(message: &str) -> Option<&str> {
+    let (unknown, expected) = message.split_once(", expected ")?;
+    if !unknown.starts_with("unknown ") {
+        return None;
+    }
+    let name = unknown.split('`').nth(1)?;
+    nearest(name, expected.split('`').skip(1).step_by(2))
 }

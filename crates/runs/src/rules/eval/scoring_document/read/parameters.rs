@@ -121,7 +121,12 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
 
 fn check_similarity(check: &Check, at: &str, faults: &mut Faults) {
     let (has_value, any_of, min) = match check {
-        Check::Levenshtein(it) => (it.value.is_some(), it.any_of.as_ref(), it.min),
+        Check::Levenshtein(it) => {
+            if it.min.is_some() && it.max_distance.is_some() {
+                faults.add(at, "has both `min` and `maxDistance`; remove one of them");
+            }
+            (it.value.is_some(), it.any_of.as_ref(), it.min)
+        }
         Check::RougeN(it) => {
             if !(1..=4).contains(&it.n) {
                 faults.add(format!("{at}/n"), "must be from 1 to 4");
