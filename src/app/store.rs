@@ -28,7 +28,8 @@ pub fn has_store(config: &Config) -> bool {
             let path = path.or_else(|| url.strip_prefix("sqlite:"));
             Path::new(path.unwrap_or(url)).exists()
         }
-        None => config.data.join(DATABASE_FILE).exists(),
+        // A file in place of the folder is reported when it is opened.
+        None => config.data.join(DATABASE_FILE).exists() || config.data.is_file(),
     }
 }
 

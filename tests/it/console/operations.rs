@@ -66,7 +66,7 @@ async fn a_key_is_shown_once_and_gives_at_most_the_rights_of_its_maker() {
     assert_eq!(made.cache, "no-store");
     let new = shown_key(&made.text);
     assert_eq!(
-        host.request(axum::http::Method::GET, "/v1/runs")
+        host.request(axum::http::Method::GET, "/v1/host/touchstone/runs")
             .key(&new)
             .send()
             .await
@@ -102,7 +102,7 @@ async fn keys_are_rotated_and_revoked_within_the_tenant() {
     let status = |key: String| {
         let host = &host;
         async move {
-            let request = host.request(axum::http::Method::GET, "/v1/runs");
+            let request = host.request(axum::http::Method::GET, "/v1/host/touchstone/runs");
             request.key(&key).send().await.status
         }
     };

@@ -240,8 +240,10 @@ impl Names {
     /// Names of the same length that nothing has.
     pub fn unused(&self) -> Self {
         let none = |text: &str| {
+            // The same form, so that it is looked up.
             let (kept, rest) = text.split_at(4);
-            format!("{kept}{}", "0".repeat(rest.len()))
+            let other = rest.replace(|it: char| it.is_ascii_alphanumeric(), "z");
+            format!("{kept}{other}")
         };
         Self {
             run: none(&self.run),

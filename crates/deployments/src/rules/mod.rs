@@ -6,7 +6,6 @@
 //! it and on what evidence.
 
 mod approval_subject;
-pub mod history;
 mod lifecycle;
 mod request;
 mod state;

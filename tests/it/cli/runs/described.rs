@@ -183,7 +183,8 @@ const BILLING: &str = "input,expected\nI was charged twice,billing\nRefund me,bi
 fn a_run_of_cases_can_be_a_baseline() {
     let home = home();
     std::fs::write(home.path("cases.csv"), BILLING).unwrap();
-    let before = home.run_of(&eval(&home, &[]).document());
+    std::fs::write(home.path("prompt.md"), "Name the queue.").unwrap();
+    let before = home.run_of(&eval(&home, &["--prompt", "prompt.md"]).document());
     std::fs::write(home.path("prompt.md"), "Answer with the queue.").unwrap();
     let done = eval(&home, &["--prompt", "prompt.md", "--baseline", &before]);
     let report = done.document();
