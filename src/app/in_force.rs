@@ -251,8 +251,8 @@ fn shown(url: &Url) -> String {
 
 fn without_user(text: &str) -> String {
     match text.parse::<Url>() {
-        Ok(url) => shown(&url),
-        Err(_) => is_set(true).to_owned(),
+        Ok(url) if url.has_host() => shown(&url),
+        _ => is_set(true).to_owned(),
     }
 }
 
