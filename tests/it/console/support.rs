@@ -250,7 +250,8 @@ impl Names {
             task: none(&self.task),
             agent: none(&self.agent),
             suite: none(&self.suite),
-            pack: none(&self.pack),
+            // Only names in a known namespace are looked up.
+            pack: format!("{}-unused", self.pack),
         }
     }
 
