@@ -268,8 +268,10 @@ mod tests {
     #[case::user_of_https("https://dana:s3cret@example.com/v1?key=s3cret")]
     #[case::no_url("dana:s3cret at db")]
     fn a_secret_within_an_address_is_not_shown(#[case] address: &str) {
-        let mut config = Config::default();
-        config.database_url = Some(address.to_owned());
+        let config = Config {
+            database_url: Some(address.to_owned()),
+            ..Config::default()
+        };
         let rows = settings(&config);
         assert!(rows.iter().all(|row| !row.value.contains("s3cret")));
     }

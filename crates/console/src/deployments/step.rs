@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::ConsoleApi;
 use crate::deployments::agent_page;
@@ -137,7 +137,7 @@ async fn page(
         .ok_or_else(|| Problem::new(ErrorCode::NotFound, "this agent has no such version"))?;
     let goes_active = next(record.state, kind, None).ok() == Some(DeploymentState::Active);
     let fields = fields(api, visit, record, goes_active, query).await?;
-    let body = fields.body(kind, None)?;
+    let body = Value::Object(fields.body(kind, None)?);
     let preview = deployments.preview(&visit.caller, agent, &body).await?;
     let channels = deployments.channels().iter().map(|channel| Choice {
         is_chosen: channel.as_str() == fields.channel,
@@ -246,21 +246,27 @@ impl Fields {
     ///
     /// # Errors
     /// `validation_error` for a share that is not a number.
-    pub fn body(&self, kind: TransitionKind, reason: Option<&str>) -> Result<Value, Problem> {
-        let mut body = json!({"version": self.version, "transition": kind});
+    pub fn body(
+        &self,
+        kind: TransitionKind,
+        reason: Option<&str>,
+    ) -> Result<Map<String, Value>, Problem> {
+        let mut body = Map::new();
+        body.insert("version".to_owned(), json!(self.version));
+        body.insert("transition".to_owned(), json!(kind));
         let texts = [
             ("channel", self.channel.as_str()),
             ("evalRunId", self.run.trim()),
             ("reason", reason.unwrap_or_default()),
         ];
         for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-            body[name] = json!(text);
+            body.insert(name.to_owned(), json!(text));
         }
         if !self.percent.is_empty() {
             let percent: u8 = self.percent.trim().parse().map_err(|_| {
                 Problem::validation("percent", "the share must be a number from 0 to 100")
             })?;
-            body["canaryPercent"] = json!(percent);
+            body.insert("canaryPercent".to_owned(), json!(percent));
         }
         Ok(body)
     }

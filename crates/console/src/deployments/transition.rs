@@ -40,8 +40,9 @@ pub async fn send(
     let mut body = fields.body(kind, Some(reason))?;
     // Sent twice, a promotion must not take two steps.
     if let (TransitionKind::Promote, Some(to)) = (kind, form.get("toState")) {
-        body["toState"] = json!(to);
+        body.insert("toState".to_owned(), json!(to));
     }
+    let body = Value::Object(body);
     let deployments = &api.deployments.deployments;
     let moved = deployments.transition(&visit.caller, &agent, &body, None);
     let place = agent_page(agent.as_str());

@@ -71,7 +71,7 @@ impl Standing {
             ends.select_nth_unstable_by(LATEST, |a, b| b.0.cmp(&a.0));
             ends.truncate(LATEST);
         }
-        ends.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        ends.sort_unstable_by_key(|(last, _)| std::cmp::Reverse(*last));
         Self {
             sequence: state.sequence,
             started_at: state.started_at,

@@ -21,8 +21,14 @@ pub enum Section {
     Host,
 }
 
+/// The name of a group, and its sections with their names and addresses.
+type Group = (
+    &'static str,
+    &'static [(Section, &'static str, &'static str)],
+);
+
 /// Groups of sections, as the navigation shows them.
-const NAVIGATION: &[(&str, &[(Section, &str, &str)])] = &[
+const NAVIGATION: &[Group] = &[
     (
         "Evaluate",
         &[
@@ -86,7 +92,7 @@ pub struct Chrome {
 }
 
 pub fn navigation(current: Section) -> Vec<NavGroup> {
-    let group = |(name, items): &(&'static str, &[(Section, &'static str, &'static str)])| {
+    let group = |(name, items): &Group| {
         let items = items.iter().map(|(section, name, href)| NavItem {
             name,
             href,
