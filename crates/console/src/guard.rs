@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
 
 use crate::api::ConsoleApi;
@@ -40,7 +40,7 @@ pub struct Guard {
 /// token of the session, `429` for a rate limit, `403` for a missing scope.
 pub async fn guard(
     State(required): State<Guard>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
     let api = &required.api;
@@ -58,6 +58,25 @@ pub async fn guard(
         let uri = request.uri().clone();
         return without_session(&required, &headers, &uri, peer).await;
     };
+    let renewed = session.renewed.clone();
+    let answer = enter(&required, session, request, next).await;
+    let mut response = answer.into_response();
+    // A refused request has a renewed token too: the one that it replaced is soon invalid.
+    if let Some(token) = renewed {
+        let cookie = cookie::session(api.secure, token.expose_secret());
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// Lets a signed-in person's request through to its handler.
+async fn enter(
+    required: &Guard,
+    session: Session,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let limits = &required.api.host.limits;
     limits.admit(&session.caller)?;
     let waits = required.kind == Kind::Stream;
     let _held = limits.hold(&session.caller.tenant, request.body(), waits)?;
@@ -67,15 +86,9 @@ pub async fn guard(
     if let Some(scope) = required.scope {
         authorise(&session.caller, scope)?;
     }
-    let renewed = session.renewed.clone();
-    let visit = Visit::of(api, &session, &request);
+    let visit = Visit::of(&required.api, &session, &request);
     request.extensions_mut().insert(visit);
-    let mut response = next.run(request).await;
-    if let Some(token) = renewed {
-        let cookie = cookie::session(api.secure, token.expose_secret());
-        response.headers_mut().append(SET_COOKIE, cookie);
-    }
-    Ok(response)
+    Ok(next.run(request).await)
 }
 
 /// The open session of a request.

@@ -155,6 +155,22 @@ async fn a_token_is_replaced_and_requests_under_way_still_succeed(
 }
 
 #[rstest]
+#[case::no_such_run("/console/runs/run_none", StatusCode::NOT_FOUND)]
+#[case::no_scope("/console/audit", StatusCode::FORBIDDEN)]
+#[tokio::test]
+async fn an_error_page_brings_the_new_token_too(#[case] path: &str, #[case] status: StatusCode) {
+    let site = Site::on(Sqlite).await.unwrap();
+    let key = site.host.key_with(&[Scope::RunsRead]).await;
+    let mut person = Person::signed_in(&site.host, &key).await;
+    let first = person.token.clone();
+    site.host.clock.pass(MINUTE * 15);
+    assert_eq!(person.get(path).await.status, status);
+    assert_ne!(person.token, first);
+    site.host.clock.pass(MINUTE * 2);
+    assert!(person.is_in().await);
+}
+
+#[rstest]
 #[tokio::test]
 async fn a_replaced_token_that_is_used_late_ends_the_session(
     #[values(Sqlite, Postgres)] engine: Engine,

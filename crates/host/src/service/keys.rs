@@ -395,17 +395,6 @@ impl Keys {
         self.admit(record)
     }
 
-    /// Whether any key of any tenant can be used.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn any_usable(&self) -> Result<bool, Problem> {
-        let keys = self.store.keys(None).await;
-        let keys = keys.map_err(|cause| crate::service::fault::internal(&cause))?;
-        let now = self.clock.now();
-        Ok(keys.iter().any(|key| KeyState::of(key, now).is_good()))
-    }
-
     /// Whether the host has a key of any tenant, also a revoked or expired one.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ pub mod encoding;
 pub mod etag;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, CONTENT_TYPE, LINK, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -116,6 +116,9 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
         headers.insert(*name, HeaderValue::from_static(value));
     }
     headers.insert(LINK, own_header(&help_link(code)));
+    for cookie in parts.headers.get_all(SET_COOKIE) {
+        headers.append(SET_COOKIE, cookie.clone());
+    }
     if let Some(allow) = parts.headers.get(ALLOW) {
         headers.insert(ALLOW, allow.clone());
     }
