@@ -119,7 +119,7 @@ const fn obstacle(right: AnswerRight) -> &'static str {
         AnswerRight::Granted => "",
         AnswerRight::Missing => "You may not answer: your key lacks the role or scope.",
         AnswerRight::Requester => {
-            "You asked for this, so you may not answer: somebody else must. The host refuses the \
+            "You asked for this, so you may not answer: another person must. The host refuses the \
              requester's own approval here."
         }
         AnswerRight::Voted => "You have approved. The other approvals must come from other people.",

@@ -53,14 +53,14 @@ pub const fn effect(kind: TransitionKind) -> &'static str {
             "The version takes one step towards production, or back into it."
         }
         TransitionKind::Pause => {
-            "The version stops serving until somebody promotes it again. Its traffic goes to the \
+            "The version stops serving until a person promotes it again. Its traffic goes to the \
              version before it."
         }
         TransitionKind::Deprecate => {
-            "The version gets no new traffic, for good. Runs that are pinned to it go on."
+            "The version never gets new traffic again. Runs that are pinned to it continue."
         }
         TransitionKind::Rollback => {
-            "The version is withdrawn for good, and the version that it replaced serves again."
+            "The version is withdrawn permanently, and the version that it replaced serves again."
         }
         TransitionKind::AdjustCanary => {
             "The version gets another share of the traffic. A larger share passes the gate again."

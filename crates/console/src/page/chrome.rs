@@ -110,7 +110,7 @@ pub fn navigation(current: Section) -> Vec<NavGroup> {
 pub const DONE: &[(&str, &str)] = &[
     ("cancelled", "The run is being cancelled."),
     ("paused", "The run pauses once its running tasks end."),
-    ("resumed", "The run goes on."),
+    ("resumed", "The run continues."),
     ("retried", "This is the new run that repeats the other one."),
     ("tagged", "The tags are changed."),
     ("annotated", "The note is saved."),

@@ -1,5 +1,5 @@
 //! A link to the console on another site. Browsers do not send a `SameSite=Strict` cookie when a
-//! person follows it; they do when a page of the console itself goes on to the same address.
+//! person follows it; they do when a page of the console itself leads to the same address.
 
 use askama::Template;
 use axum::http::HeaderMap;
@@ -22,7 +22,7 @@ pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     is("sec-fetch-site", "cross-site") && is("sec-fetch-mode", "navigate")
 }
 
-/// A page that goes on to `place`.
+/// A page that leads to `place`.
 pub fn page(place: &str) -> Result<Response, Failure> {
     html(&Bounce {
         links: assets::links(),

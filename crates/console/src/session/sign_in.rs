@@ -70,7 +70,7 @@ pub async fn send(
         Err(problem) => return refused(problem, to),
     };
     api.host.limits.admit(&caller)?;
-    // A session of before ends: nobody else may know its token.
+    // An earlier session ends: its token may be known to others.
     if let Some(before) = session(&api, &headers).await? {
         api.sessions.end(&before.record.id).await?;
     }

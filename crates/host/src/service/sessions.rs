@@ -26,7 +26,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::ids::{KeyId, TenantId};
 
-/// A replaced token stays valid this long, for requests under way.
+/// A replaced token stays valid this long, for requests in progress.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(60);
 /// The last use is written at most this often.
 const USE_EVERY: SignedDuration = SignedDuration::from_secs(60);
@@ -200,7 +200,7 @@ impl Sessions {
         }
         let replaced = record.previous.as_ref().filter(|_| is_previous);
         if replaced.is_some_and(|it| it.valid_until <= now) {
-            // Somebody still uses a token that its holder has replaced: it may be stolen.
+            // A token that its holder has replaced is still in use: it may be stolen.
             self.end(&record.id).await?;
             return Err(ended());
         }

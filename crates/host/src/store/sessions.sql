@@ -11,7 +11,7 @@ CREATE TABLE console_session (
     scopes         TEXT    NOT NULL,
     roles          TEXT    NOT NULL,
     token_hash     {bytes} NOT NULL,
-    -- A replaced token that is valid until `previous_until`, for requests under way.
+    -- A replaced token that is valid until `previous_until`, for requests in progress.
     previous_hash  {bytes},
     previous_until BIGINT,
     csrf           {bytes} NOT NULL,
