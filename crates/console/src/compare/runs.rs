@@ -89,6 +89,8 @@ struct Page {
     differences: Vec<Difference>,
     left_out: Vec<(String, &'static str)>,
     left_out_title: String,
+    /// Tasks beyond those that are listed.
+    more_left_out: usize,
     may_read_content: bool,
     runs: String,
     swapped: String,
@@ -224,6 +226,7 @@ async fn differences(
             n => format!("{} tasks are not compared", count(n)),
         },
         left_out: left_out(&found),
+        more_left_out: found.left_out.len().saturating_sub(CHANGES),
         may_read_content: visit.may(Scope::RunsContent),
         runs: format!("{baseline},{candidate}"),
         swapped: format!("/console/compare?runs={candidate},{baseline}"),

@@ -59,7 +59,8 @@ fn envelope(problem: &Problem) -> Vec<u8> {
         correlation_id: detail("correlationId"),
         code: problem.code.as_str(),
     };
-    page.render().unwrap_or_default().into_bytes()
+    let page = page.render();
+    page.unwrap_or_else(|_| title.to_owned()).into_bytes()
 }
 
 /// Every address under `/console` without a page.

@@ -18,6 +18,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
 use touchstone_host::render::words::plain;
+use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_ratings::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use touchstone_ratings::ports::events::{EventFilter, EventRecord};
@@ -147,7 +148,8 @@ pub async fn page(
     events.truncate(EVENTS as usize);
     let nothing = Value::Null;
     let stored = measure(&rating, axis, dimension).unwrap_or(&nothing);
-    let config = Config::read(&rating.request.config).unwrap_or_default();
+    // With other settings the terms would not explain the recorded number.
+    let config = Config::read(&rating.request.config).map_err(|cause| internal(&cause))?;
     let explained = explanation::of_dimension(dimension, stored, &config.rules);
     let rated = touchstone_ratings::service::standings::result(&rating);
     let rated = rated

@@ -308,20 +308,8 @@ impl Sessions {
         done.map_err(|cause| internal(&cause))
     }
 
-    /// The open sessions among the `limit` newest of a tenant.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn list(&self, tenant: &TenantId, limit: u32) -> Result<Vec<SessionRecord>, Problem> {
-        let found = self.store.sessions(tenant, limit).await;
-        let mut found = found.map_err(|cause| internal(&cause))?;
-        let now = self.clock.now();
-        found.retain(|record| self.is_open(record, now));
-        Ok(found)
-    }
-
-    /// The open sessions that a caller may see and end: its own, with `keys:manage` also those of
-    /// other people of its tenant.
+    /// The open sessions among the `limit` newest that a caller may see and end: its own, with
+    /// `keys:manage` also those of other people of its tenant.
     ///
     /// # Errors
     /// The store failed.
@@ -330,8 +318,11 @@ impl Sessions {
         caller: &Caller,
         limit: u32,
     ) -> Result<Vec<SessionRecord>, Problem> {
-        let mut found = self.list(&caller.tenant, limit).await?;
-        found.retain(|record| may_end(caller, record));
+        let own = (!caller.has(Scope::KeysManage)).then_some(caller.principal.as_str());
+        let found = self.store.sessions(&caller.tenant, own, limit).await;
+        let mut found = found.map_err(|cause| internal(&cause))?;
+        let now = self.clock.now();
+        found.retain(|record| self.is_open(record, now));
         Ok(found)
     }
 
@@ -353,12 +344,10 @@ impl Sessions {
     /// # Errors
     /// The store failed.
     pub async fn end_own_others(&self, caller: &Caller, kept: &str) -> Result<(), Problem> {
-        for record in self.list(&caller.tenant, u32::MAX).await? {
-            if record.principal == caller.principal && record.id != kept {
-                self.end(&record.id).await?;
-            }
-        }
-        Ok(())
+        let (tenant, principal) = (&caller.tenant, &caller.principal);
+        let now = self.clock.now();
+        let ended = self.store.end_other_sessions(tenant, principal, kept, now);
+        ended.await.map(drop).map_err(|cause| internal(&cause))
     }
 
     /// Deletes sessions whose absolute limit is over.

@@ -18,7 +18,14 @@ const ONE: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
     FROM console_session WHERE id = $1";
 const OF_TENANT: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
-    FROM console_session WHERE tenant = $1 ORDER BY created_at DESC LIMIT $2";
+    FROM console_session WHERE tenant = $1 AND ended_at IS NULL
+    ORDER BY created_at DESC LIMIT $2";
+const OF_PRINCIPAL: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
+        token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
+    FROM console_session WHERE tenant = $1 AND principal = $3 AND ended_at IS NULL
+    ORDER BY created_at DESC LIMIT $2";
+const END_OTHERS: &str = "UPDATE console_session SET ended_at = $4
+    WHERE tenant = $1 AND principal = $2 AND id <> $3 AND ended_at IS NULL";
 const USE: &str = "UPDATE console_session SET used_at = $2 WHERE id = $1 AND used_at < $2";
 /// Only the holder of the current token replaces it, so that of two concurrent requests one does.
 const ROTATE: &str =
@@ -113,18 +120,42 @@ impl Database {
         row.map(session_of).transpose()
     }
 
-    /// Up to `limit` sessions of a tenant, newest first, ended or not.
+    /// Up to `limit` sessions of a tenant that were not ended, newest first; of one principal, or of
+    /// all.
     pub async fn sessions(
         &self,
         tenant: &TenantId,
+        principal: Option<&str>,
         limit: u32,
     ) -> Result<Vec<SessionRecord>, StoreError> {
-        let rows = query(OF_TENANT)
-            .bind(tenant.as_str())
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
+        let asked = match principal {
+            Some(_) => query(OF_PRINCIPAL),
+            None => query(OF_TENANT),
+        };
+        let asked = asked.bind(tenant.as_str()).bind(i64::from(limit));
+        let asked = match principal {
+            Some(principal) => asked.bind(principal),
+            None => asked,
+        };
+        let rows = asked.fetch_all(self.readers()).await?;
         rows.into_iter().map(session_of).collect()
+    }
+
+    /// Ends the sessions of a principal except one.
+    pub async fn end_other_sessions(
+        &self,
+        tenant: &TenantId,
+        principal: &str,
+        kept: &str,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        query(END_OTHERS)
+            .bind(tenant.as_str())
+            .bind(principal)
+            .bind(kept)
+            .bind(now.as_microsecond())
+            .execute(self.writer()?)
+            .await
     }
 
     pub async fn use_session(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
