@@ -50,7 +50,6 @@ impl Row {
             by: match &record.origin {
                 SessionOrigin::Key(key) => format!("API key {key}"),
                 SessionOrigin::Local => "This machine, without a key".to_owned(),
-                SessionOrigin::Oidc { .. } => "OpenID Connect".to_owned(),
             },
             is_this: record.id == visit.session_id,
             began: record.created_at.into(),

@@ -31,11 +31,6 @@ pub enum SessionOrigin {
     Key(KeyId),
     /// On a host without keys, from the machine itself.
     Local,
-    /// By an OpenID provider, with these scopes and roles.
-    Oidc {
-        scopes: Vec<String>,
-        roles: Vec<String>,
-    },
 }
 
 impl SessionOrigin {
@@ -43,7 +38,6 @@ impl SessionOrigin {
         match self {
             Self::Key(_) => "key",
             Self::Local => "local",
-            Self::Oidc { .. } => "oidc",
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::service::keys::{Keys, LOCAL_TENANT};
 use crate::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
-use touchstone_kit::ids::{KeyId, TenantId};
+use touchstone_kit::ids::TenantId;
 
 /// A replaced token stays valid this long, for requests in progress.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(60);
@@ -117,21 +117,6 @@ impl Sessions {
         self.local_caller().await?;
         let tenant = TenantId::from(LOCAL_TENANT);
         self.add(tenant, "local".to_owned(), SessionOrigin::Local)
-            .await
-    }
-
-    /// Begins a session of a person whom an OpenID provider named.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn begin_oidc(
-        &self,
-        tenant: TenantId,
-        principal: String,
-        scopes: Vec<String>,
-        roles: Vec<String>,
-    ) -> Result<NewSession, Problem> {
-        self.add(tenant, principal, SessionOrigin::Oidc { scopes, roles })
             .await
     }
 
@@ -250,14 +235,6 @@ impl Sessions {
         let caller = match &record.origin {
             SessionOrigin::Key(key) => self.keys.holder(key).await?,
             SessionOrigin::Local => self.local_caller().await?,
-            SessionOrigin::Oidc { scopes, roles } => Caller {
-                tenant: record.tenant.clone(),
-                principal: record.principal.clone(),
-                // No key has such an id: ids of keys are hexadecimal.
-                key_id: KeyId::from(format!("session-{}", record.id)),
-                grants: self.keys.roles().resolve(scopes, roles),
-                test: false,
-            },
         };
         if caller.tenant != record.tenant {
             return Err(ended());

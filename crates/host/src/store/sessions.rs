@@ -9,18 +9,17 @@ use crate::store::database::Database;
 use crate::store::sql::query;
 use touchstone_kit::ids::TenantId;
 
-const ADD: &str =
-    "INSERT INTO console_session (id, tenant, principal, method, key_id, scopes, roles,
+const ADD: &str = "INSERT INTO console_session (id, tenant, principal, method, key_id,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, $9, $10, $10, $10, NULL)";
-const ONE: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
+    VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7, $8, $8, $8, NULL)";
+const ONE: &str = "SELECT id, tenant, principal, method, key_id,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
     FROM console_session WHERE id = $1";
-const OF_TENANT: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
+const OF_TENANT: &str = "SELECT id, tenant, principal, method, key_id,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
     FROM console_session WHERE tenant = $1 AND ended_at IS NULL
     ORDER BY created_at DESC LIMIT $2";
-const OF_PRINCIPAL: &str = "SELECT id, tenant, principal, method, key_id, scopes, roles,
+const OF_PRINCIPAL: &str = "SELECT id, tenant, principal, method, key_id,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
     FROM console_session WHERE tenant = $1 AND principal = $3 AND ended_at IS NULL
     ORDER BY created_at DESC LIMIT $2";
@@ -42,8 +41,6 @@ type SessionRow = (
     String,
     String,
     Option<String>,
-    String,
-    String,
     Vec<u8>,
     Option<Vec<u8>>,
     Option<i64>,
@@ -55,16 +52,12 @@ type SessionRow = (
 );
 
 fn session_of(row: SessionRow) -> Result<SessionRecord, StoreError> {
-    let (id, tenant, principal, method, key_id, scopes, roles, token_hash, ..) = row;
+    let (id, tenant, principal, method, key_id, token_hash, ..) = row;
     let (.., previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at) = row;
     let of = |name| column("console_session", name);
     let origin = match (method.as_str(), key_id) {
         ("key", Some(key)) => SessionOrigin::Key(key.into()),
         ("local", None) => SessionOrigin::Local,
-        ("oidc", None) => SessionOrigin::Oidc {
-            scopes: of("scopes").document(&scopes)?,
-            roles: of("roles").document(&roles)?,
-        },
         _ => return Err(of("method").inconsistent()),
     };
     let previous = match (previous_hash, previous_until) {
@@ -92,11 +85,9 @@ fn session_of(row: SessionRow) -> Result<SessionRecord, StoreError> {
 
 impl Database {
     pub async fn add_session(&self, session: &SessionRecord) -> Result<(), StoreError> {
-        let none = Vec::new();
-        let (key, scopes, roles) = match &session.origin {
-            SessionOrigin::Key(key) => (Some(key.as_str()), &none, &none),
-            SessionOrigin::Local => (None, &none, &none),
-            SessionOrigin::Oidc { scopes, roles } => (None, scopes, roles),
+        let key = match &session.origin {
+            SessionOrigin::Key(key) => Some(key.as_str()),
+            SessionOrigin::Local => None,
         };
         query(ADD)
             .bind(session.id.as_str())
@@ -104,8 +95,6 @@ impl Database {
             .bind(session.principal.as_str())
             .bind(session.origin.method())
             .bind(key)
-            .bind(column("console_session", "scopes").text(scopes)?)
-            .bind(column("console_session", "roles").text(roles)?)
             .bind(session.token_hash.as_slice())
             .bind(session.csrf.as_slice())
             .bind(session.created_at.as_microsecond())

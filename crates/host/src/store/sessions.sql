@@ -3,13 +3,10 @@ CREATE TABLE console_session (
     id             TEXT    {bytewise} NOT NULL PRIMARY KEY,
     tenant         TEXT    {bytewise} NOT NULL,
     principal      TEXT    NOT NULL,
-    -- `key`, `local` or `oidc`.
+    -- `key` or `local`.
     method         TEXT    NOT NULL,
     -- The key that signed in; its rights are read at each request.
     key_id         TEXT    {bytewise},
-    -- Scopes and roles of a session without a key.
-    scopes         TEXT    NOT NULL,
-    roles          TEXT    NOT NULL,
     token_hash     {bytes} NOT NULL,
     -- A replaced token that is valid until `previous_until`, for requests in progress.
     previous_hash  {bytes},
