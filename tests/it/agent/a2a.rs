@@ -418,7 +418,7 @@ async fn cancelled(bodies: &Bodies) -> Value {
             Some(body) if body["method"] == "tasks/cancel" => return body["params"].clone(),
             _ => assert!(begun.elapsed() < TOO_LONG, "{:?}", methods(bodies)),
         }
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
 }
 
@@ -462,7 +462,7 @@ async fn an_abandoned_task_is_cancelled_at_the_agent(#[values(true, false)] stre
     let binding = agent_at(&server, info());
     let run = tokio::spawn(async move { Trial::new(agent(&[], None)).run(&binding).await });
     while !methods(&bodies).contains(&"tasks/get".to_owned()) {
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());

@@ -180,7 +180,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     let path = format!("{calibrations}/{calibration}");
     // One at a time: the generated requests must not find another assessment running.
     while api.get(&path).await["status"] == "running" {
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
     material.names("getCalibration", &[("path.calibrationId", calibration)]);
     post(api, "/v1/host/touchstone/packs", upload(site, "1.1.0")).await;
@@ -330,7 +330,7 @@ async fn rated(site: &Site, asker: &Api, name: &str, batches: &[(&str, usize, &s
         last = ordered["id"].as_str().unwrap().to_owned();
         let path = format!("/api/v1/assessments/{last}");
         while asker.get(&path).await["status"] != "completed" {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     }
     last
@@ -533,7 +533,7 @@ async fn furnish_webhooks(api: &Api, order: &Value, material: &mut Material) {
         if let Some(id) = listed["data"][0]["id"].as_str() {
             break id.to_owned();
         }
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     };
     material.names(
         "redeliverNotice",

@@ -76,7 +76,7 @@ async fn a_failure_is_found_from_the_list_by_way_of_its_run(
         // The filter applies at once.
         let rows = "document.querySelectorAll('#tasks tbody tr').length === 1";
         while browser.value(rows).await != true {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
         browser.click("#tasks tbody th a").await;
         browser

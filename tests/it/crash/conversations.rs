@@ -40,11 +40,11 @@ fn write_suite(site: &Site) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_inside_a_conversation_repeats_only_this_conversation() {
     let site = Site::embedded();
-    // Slow enough for a kill before the answer.
-    let endpoint = Endpoint::start(500..501, |body| {
+    let endpoint = Endpoint::start(0..1, |body| {
         saying(&format!("answer {}", messages_of_user(body)))
     })
     .await;
+    endpoint.hold(|body| body.to_string().contains("about second") && messages_of_user(body) == 2);
     let config = format!(
         "[limits]\ndefault_concurrency = 1\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\n\
          base_url = \"{}\"\nmodel = \"m\"\n",
@@ -70,10 +70,17 @@ async fn a_kill_inside_a_conversation_repeats_only_this_conversation() {
 
     let is_second = |asked: &Asked| asked.text.contains("about second");
     let in_second_turn = |asked: &Asked| is_second(asked) && messages_of_user(&asked.body) == 2;
+    let first_turn_recorded = async || {
+        let answered =
+            |it: &Value| it["type"] == "touchstone.turn.answered" && it["nodeId"] == "second";
+        api.poll(&run, 0, 0)
+            .await
+            .is_some_and(|(log, _)| log.iter().any(answered))
+    };
     let begun = Instant::now();
-    while !endpoint.asked().iter().any(in_second_turn) {
+    while !endpoint.asked().iter().any(in_second_turn) || !first_turn_recorded().await {
         assert!(begun.elapsed() < TOO_LONG, "{}", host.log());
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     host.kill();
     let era = endpoint.next_era();

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 /// Makes a status and a body from the request.
 type Answer = dyn Fn(&Value) -> (u16, Value) + Send + Sync;
 
+type Held = dyn Fn(&Value) -> bool + Send + Sync;
+
 /// A received request.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -39,6 +41,8 @@ struct Shared {
     era: AtomicU32,
     count: AtomicU64,
     asked: Mutex<Vec<Asked>>,
+    /// Says which requests stay without an answer until the next era.
+    held: Mutex<Option<Box<Held>>>,
 }
 
 impl Endpoint {
@@ -53,6 +57,7 @@ impl Endpoint {
             era: AtomicU32::new(0),
             count: AtomicU64::new(0),
             asked: Mutex::default(),
+            held: Mutex::default(),
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
@@ -77,8 +82,14 @@ impl Endpoint {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// Starts a new era: later requests are counted separately from earlier ones.
+    /// Requests that fit stay without an answer until the next era.
+    pub fn hold(&self, fits: impl Fn(&Value) -> bool + Send + Sync + 'static) {
+        *self.shared.held.lock().unwrap() = Some(Box::new(fits));
+    }
+
+    /// Starts a new era, in which nothing is held: later requests are counted separately from earlier ones.
     pub fn next_era(&self) -> u32 {
+        self.shared.held.lock().unwrap().take();
         self.shared.era.fetch_add(1, Ordering::SeqCst) + 1
     }
 }
@@ -86,6 +97,13 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.server.abort();
+    }
+}
+
+impl Shared {
+    fn holds(&self, body: &Value) -> bool {
+        let held = self.held.lock().unwrap();
+        held.as_ref().is_some_and(|fits| fits(body))
     }
 }
 
@@ -102,6 +120,9 @@ async fn complete(State(shared): State<Arc<Shared>>, text: String) -> Response {
     let span = (shared.latency.end - shared.latency.start).max(1);
     let extra = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % span;
     tokio::time::sleep(Duration::from_millis(shared.latency.start + extra)).await;
+    while shared.holds(&body) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let (status, answer) = (shared.answer)(&body);
     (StatusCode::from_u16(status).unwrap(), Json(answer)).into_response()
 }

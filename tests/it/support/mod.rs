@@ -13,3 +13,9 @@ pub mod published;
 pub mod reference;
 mod schemas;
 pub mod vectors;
+
+/// A pause between two questions to a host. Questions without one take the processor from the host
+/// and are refused above 600 a minute.
+pub async fn pause() {
+    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+}

@@ -54,7 +54,7 @@ pub async fn ended(host: &TestHost, begun: &Reply) -> Value {
         if attempt["status"] != "running" {
             return attempt;
         }
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
 }
 
@@ -204,7 +204,7 @@ async fn no_judge_is_called_while_the_database_is_read_only(
     assert_eq!(begun.status, StatusCode::ACCEPTED, "{begun:?}");
     // As many as the endpoint takes at once.
     while host.examiner.asked() < 4 {
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
     database.fail_checks().await;
     host.store.report_outage();

@@ -77,11 +77,13 @@ pub async fn assessed(site: &Site, order: &Value) -> Value {
 
 pub async fn ended(site: &Site, id: &str) -> Value {
     loop {
-        let now = site.get(&format!("assessments/{id}")).await.json();
+        let reply = site.get(&format!("assessments/{id}")).await;
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        let now = reply.json();
         if ["completed", "failed"].contains(&now["status"].as_str().unwrap()) {
             return now;
         }
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
 }
 

@@ -180,7 +180,7 @@ async fn evidence_is_deleted_after_half_a_year_but_not_under_an_assessment(
     site.host.assess();
     let path = format!("assessments?agent_id={busy}");
     while listed(&site, &path).await[0]["completed_at"].is_null() {
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
     house.keep(2 * DAY).await;
     assert_eq!(events(&busy).await, 0);

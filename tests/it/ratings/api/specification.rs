@@ -725,7 +725,7 @@ async fn the_sequence_of_the_examples_works_from_end_to_end(
         if found["completed_at"].is_string() {
             break found;
         }
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     };
     assert_eq!(found["status"], "completed", "{found}");
     assert!(

@@ -198,7 +198,7 @@ async fn a_stress_test_started_by_one_replica_is_finished_by_another(
     for run in &runs {
         let path = format!("/v1/runs/{run}");
         while site.host.get(&path).await.status == StatusCode::NOT_FOUND {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     }
     first.cancel();

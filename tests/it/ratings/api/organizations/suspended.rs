@@ -44,7 +44,7 @@ async fn others_are_served(site: &Site) {
     let path = format!("assessments/{}", asked["id"].as_str().unwrap());
     let wait = async {
         while send(Method::GET, path.clone(), None).await["status"] != "completed" {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), wait)

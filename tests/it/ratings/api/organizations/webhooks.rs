@@ -90,7 +90,7 @@ async fn settled(site: &Site, webhook: &str, sound: impl Fn(&Value) -> bool) -> 
             {
                 return delivery.clone();
             }
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
