@@ -73,7 +73,7 @@ async fn a_kill_inside_a_conversation_repeats_only_this_conversation() {
     let first_turn_recorded = async || {
         let answered =
             |it: &Value| it["type"] == "touchstone.turn.answered" && it["nodeId"] == "second";
-        api.poll(&run, 0, 0)
+        api.poll(&run, 0, 1)
             .await
             .is_some_and(|(log, _)| log.iter().any(answered))
     };
