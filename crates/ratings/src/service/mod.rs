@@ -113,7 +113,7 @@ impl Ratings {
             Problem::new(
                 ErrorCode::Forbidden,
                 "the tenant of this key has no organization; the host's operator creates \
-                one with `POST /api/v1/organizations`",
+                one with `touchstone rating organization create`",
             )
         })
     }
