@@ -77,6 +77,8 @@ pub fn reason(text: &str) -> String {
     let is_code = !code.is_empty() && code.bytes().all(|it| it.is_ascii_lowercase() || it == b'-');
     match code {
         "said" => format!("Reason: {}", plain(rest)),
+        "tasks" => format!("Tasks: {}", plain(rest)),
+        "approval-pending" => format!("the promotion {}", plain(rest)),
         _ if is_code => plain(rest),
         _ => plain(text),
     }
@@ -102,6 +104,8 @@ mod tests {
     #[rstest]
     #[case("passed: the run did not pass", "the run did not pass")]
     #[case("said: weekly: as agreed", "Reason: weekly: as agreed")]
+    #[case("tasks: a, b", "Tasks: a, b")]
+    #[case("approval-pending: is waiting", "the promotion is waiting")]
     #[case("no code here", "no code here")]
     #[case("Not a code: but a sentence", "Not a code: but a sentence")]
     fn codes_of_conditions_are_left_out(#[case] recorded: &str, #[case] shown: &str) {

@@ -109,9 +109,15 @@ pub fn navigation(current: Section) -> Vec<NavGroup> {
 /// What a form did, as its page says afterwards; addresses carry the short name.
 pub const DONE: &[(&str, &str)] = &[
     ("cancelled", "The run is being cancelled."),
-    ("paused", "The run pauses once its running tasks have finished."),
+    (
+        "paused",
+        "The run pauses once its running tasks have finished.",
+    ),
     ("resumed", "The run continues."),
-    ("retried", "This is the new run. It repeats the unjudged tasks."),
+    (
+        "retried",
+        "This is the new run. It repeats the unjudged tasks.",
+    ),
     ("tagged", "The tags were changed."),
     ("annotated", "The note was saved."),
     ("pack-removed", "The pack was removed."),

@@ -86,7 +86,10 @@ impl Row {
                 .map_or_else(String::new, |model| plain(&model.model)),
             started: run.created_at.into(),
             state: state(run),
-            score: score(result.and_then(|it| it.score)),
+            score: match suite {
+                Some(_) => score(result.and_then(|it| it.score)),
+                None => String::new(),
+            },
             tasks: passed(run),
             cost: match result {
                 Some(result) if suite.is_some() => cost(result.total_cost_usd),

@@ -48,7 +48,7 @@ pub fn status(status: &str) -> Badge {
         "waiting-input" => Badge::of("warn", "◷", "Waits for input"),
         "cancelling" => Badge::of("warn", "…", CANCELLING),
         "cancelled" => Badge::of("", "⊘", "Cancelled"),
-        "failed" => Badge::of("bad", "✗", "Stopped by an error"),
+        "failed" => Badge::of("bad", "✗", "Error"),
         "completed" => Badge::of("good", "✓", "Completed"),
         _ => Badge::of("", "?", "Unknown"),
     }
