@@ -230,7 +230,7 @@ async fn a_version_is_paused_and_rolled_back_with_a_reason() {
     assert!(shown.contains("wrong answers") && shown.contains("Rolled back"));
     assert!(shown.contains("100 %"));
     let impossible = person.page(&page).await;
-    assert!(impossible.contains("This is not possible"));
+    assert!(impossible.contains("This step is not possible"));
     assert_eq!(
         audit(&host).await.last().unwrap()["action"],
         "deployment:rollback"
