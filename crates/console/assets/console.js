@@ -2,11 +2,14 @@
 "use strict";
 
 // Times in the time zone of the browser. The exact UTC stays in the title.
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const shape = { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" };
+const clock = new Intl.DateTimeFormat(undefined, shape);
+const calendar = new Intl.DateTimeFormat(undefined, { ...shape, year: "numeric" });
+const year = new Date().getFullYear();
 function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.getTime())) time.textContent = clock.format(at);
+    if (!Number.isNaN(at.getTime())) time.textContent = (at.getFullYear() === year ? clock : calendar).format(at);
   }
 }
 localTimes(document);
@@ -35,12 +38,12 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = before; }, 1500);
 });
 
-// Keys: "/" goes to the search field, "j" and "k" move through the rows of a list, "?" shows them.
+// Keys: "/" goes to the search field, "j" and "k" move through the rows of a list.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
   if (event.key === "/") {
     const field = document.querySelector("input[type=search]");
-    if (field) { event.preventDefault(); field.focus(); }
+    if (field) { event.preventDefault(); field.closest("details")?.setAttribute("open", ""); field.focus(); }
   } else if (event.key === "j" || event.key === "k") {
     const links = [...document.querySelectorAll("table[data-keys] tbody th a")];
     if (links.length === 0) return;

@@ -268,10 +268,8 @@ impl Browser {
             .await;
     }
 
-    /// A picture of the whole page, as PNG in base64.
-    pub async fn picture(&self, width: u32) -> String {
-        let height = self.value("document.documentElement.scrollHeight").await;
-        let height = height.as_u64().unwrap().min(1600);
+    /// A picture of the top of the page, as PNG in base64.
+    pub async fn picture(&self, width: u32, height: u32) -> String {
         let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
         let parameters = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
         let picture = self.dev_tools("Page.captureScreenshot", parameters).await;

@@ -22,7 +22,7 @@ async fn two_runs_are_chosen_and_compared() {
     let location = format!("/console/compare?runs={first},{second}");
     assert_eq!(chosen.header("location"), Some(location.as_str()));
     let page = ada.page(&location).await;
-    assert!(page.contains("No compared task changed"), "{page}");
+    assert!(page.contains("No task changed in this way"), "{page}");
     assert!(
         page.contains(&format!("runs={second},{first}")),
         "the runs can be swapped"

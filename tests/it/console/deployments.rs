@@ -161,7 +161,7 @@ async fn a_promotion_shows_its_conditions_and_a_refused_one_says_why() {
     let host = host().await;
     let person = Person::sign_in(&host, &host.key).await;
     let list = person.page("/console/deployments").await;
-    assert!(list.contains(AGENT) && list.contains("Serves on no channel"));
+    assert!(list.contains(AGENT) && list.contains("Serves no channel"));
     for version in ["1.0.0", "1.1.0"] {
         assert!(person.page(&agent()).await.contains(version));
     }
@@ -183,7 +183,7 @@ async fn a_promotion_shows_its_conditions_and_a_refused_one_says_why() {
     let sent = person.promote("1.0.0", &[("channel", "stable")]).await;
     assert!(sent.location.contains("refused=run_"), "{}", sent.location);
     let why = person.page(&sent.location).await;
-    assert!(why.contains("The host refused it."));
+    assert!(why.contains("The host refused this step."));
     assert!(why.contains("no eval run of this tenant is named"));
     let listed = person.page(&agent()).await;
     assert!(before.contains("Staged") && listed.contains("Staged"));
@@ -230,7 +230,7 @@ async fn a_version_is_paused_and_rolled_back_with_a_reason() {
     assert!(shown.contains("wrong answers") && shown.contains("Rolled back"));
     assert!(shown.contains("100 %"));
     let impossible = person.page(&page).await;
-    assert!(impossible.contains("This is not possible"));
+    assert!(impossible.contains("This step is not possible"));
     assert_eq!(
         audit(&host).await.last().unwrap()["action"],
         "deployment:rollback"
@@ -313,7 +313,7 @@ async fn an_override_is_marked_and_the_audit_log_is_searched_and_verified() {
     let found = bob.page("/console/audit?principal=nobody").await;
     assert!(found.contains("No entry matches"));
     let found = bob.page("/console/audit/verify").await;
-    assert!(found.contains("The chain holds"), "{found}");
+    assert!(found.contains("The audit log is intact"), "{found}");
     let other = Person::sign_in(&host, &host.other_key).await;
     let foreign = other.get(&agent()).await;
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);

@@ -180,7 +180,7 @@ async fn the_host_shows_health_and_work_and_keeps_settings_to_operators() {
     let host = TestHost::idle().await;
     let person = Person::with(&host, &host.key_with(&[Scope::RunsRead]).await).await;
     let page = person.page("/console/host").await;
-    assert!(page.contains("Takes writes") && page.contains("Storage of the tenant"));
+    assert!(page.contains("Writable") && page.contains("Storage of this tenant"));
     assert!(page.contains("The settings are not shown"));
     let operator = Person::with(&host, &host.key_with(&[Scope::MetricsRead]).await).await;
     let page = operator.page("/console/host").await;

@@ -71,18 +71,30 @@ async fn violations(browser: &Browser, axe: &str) -> Value {
     browser.client.execute_async(AXE, Vec::new()).await.unwrap()
 }
 
-#[tokio::test]
-async fn every_page_conforms_to_wcag_in_light_and_dark() {
-    let Some(axe) = axe() else {
-        return;
-    };
+/// Runs a test in a browser of a person who has signed in, on a host with an ended run.
+async fn signed_in(test: impl AsyncFnOnce(&Browser, Vec<String>)) {
     let site = Site::plain(Sqlite).await.unwrap();
     let run = ended_run(&site.host).await;
     let address = site.host.listen().await;
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
+        test(browser, pages(&Names::of(&run))).await;
+    })
+    .await;
+}
+
+async fn too_wide(browser: &Browser) -> Value {
+    browser.client.execute(WIDE, Vec::new()).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_page_conforms_to_wcag_in_light_and_dark() {
+    let Some(axe) = axe() else {
+        return;
+    };
+    signed_in(async |browser, pages| {
         let mut found = Vec::new();
-        for path in pages(&Names::of(&run)) {
+        for path in pages {
             browser.open(&path).await;
             for theme in ["light", "dark"] {
                 browser.prefer(theme).await;
@@ -101,39 +113,36 @@ async fn every_page_conforms_to_wcag_in_light_and_dark() {
 }
 
 #[tokio::test]
-async fn the_open_menu_of_a_phone_conforms_to_wcag() {
+async fn the_open_menu_and_filters_of_a_phone_conform_to_wcag() {
     let Some(axe) = axe() else {
         return;
     };
-    let site = Site::plain(Sqlite).await.unwrap();
-    let address = site.host.listen().await;
-    with_browser(address, async |browser| {
-        browser.sign_in(&site.host.key).await;
+    signed_in(async |browser, _| {
         browser.resize(390).await;
         browser.open("/console/runs").await;
-        browser.click(".menu > summary").await;
-        let shown = browser.text("nav[aria-label=Sections]").await;
-        assert!(shown.contains("Runs"), "{shown}");
-        assert_eq!(violations(browser, &axe).await, json!([]));
-        let wide = browser.client.execute(WIDE, Vec::new()).await.unwrap();
-        assert_eq!(wide, json!([]));
+        for (opener, content, word) in [
+            (".menu > summary", "nav[aria-label=Sections]", "Runs"),
+            (".fold > summary", ".filters", "Verdict"),
+        ] {
+            browser.click(opener).await;
+            let shown = browser.text(content).await;
+            assert!(shown.contains(word), "{shown}");
+            assert_eq!(violations(browser, &axe).await, json!([]));
+            assert_eq!(too_wide(browser).await, json!([]));
+        }
     })
     .await;
 }
 
 #[tokio::test]
 async fn every_page_fits_its_window() {
-    let site = Site::plain(Sqlite).await.unwrap();
-    let run = ended_run(&site.host).await;
-    let address = site.host.listen().await;
-    with_browser(address, async |browser| {
-        browser.sign_in(&site.host.key).await;
+    signed_in(async |browser, pages| {
         let mut found = Vec::new();
-        for path in pages(&Names::of(&run)) {
+        for path in pages {
             browser.open(&path).await;
             for width in WIDTHS {
                 browser.resize(width).await;
-                let wide = browser.client.execute(WIDE, Vec::new()).await.unwrap();
+                let wide = too_wide(browser).await;
                 if wide != json!([]) {
                     found.push(format!("{path} {width}: {wide}"));
                 }
@@ -149,15 +158,12 @@ async fn the_checks_find_what_they_look_for() {
     let Some(axe) = axe() else {
         return;
     };
-    let site = Site::plain(Sqlite).await.unwrap();
-    let address = site.host.listen().await;
-    with_browser(address, async |browser| {
-        browser.sign_in(&site.host.key).await;
+    signed_in(async |browser, _| {
         browser.resize(390).await;
         let add = "const it = document.createElement('p'); it.textContent = 'A text to read';
             it.style.cssText = 'width: 500px; color: #888; background: #999'; document.body.append(it);";
         browser.client.execute(add, Vec::new()).await.unwrap();
-        let wide = browser.client.execute(WIDE, Vec::new()).await.unwrap();
+        let wide = too_wide(browser).await;
         assert!(wide.to_string().contains("P."), "{wide}");
         let found = violations(browser, &axe).await;
         assert!(found.to_string().contains("color-contrast"), "{found}");

@@ -91,7 +91,7 @@ async fn cards_are_watched_and_unwatched() {
         .await;
     assert!(!person.page("/console/cards").await.contains(url));
     let history = format!("/console/cards/history?url={url}");
-    assert!(person.page(&history).await.contains("Never scored"));
+    assert!(person.page(&history).await.contains("Not scored yet"));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ async fn people_tag_and_annotate_a_run() {
     assert_eq!(tagged.status, StatusCode::SEE_OTHER);
     let location = format!("{path}?done=tagged");
     assert_eq!(tagged.header("location"), Some(location.as_str()));
-    assert!(ada.page(&location).await.contains("The tags are changed."));
+    assert!(ada.page(&location).await.contains("The tags were changed."));
     assert!(ada.page(&path).await.contains("Remove the tag nightly"));
     ada.send(&format!("{path}/tags"), &[("remove", "nightly")])
         .await;
@@ -75,7 +75,7 @@ async fn people_pause_resume_and_cancel_a_run() {
     host.ended(&run).await;
     let page = ada.page(&path).await;
     assert!(!page.contains("Cancel the run"));
-    assert!(page.contains("Retry what was not judged"));
+    assert!(page.contains("Retry unjudged tasks"));
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_reader_sees_no_buttons() {
         "Add tag",
         "Save the note",
         "Declare the run void",
-        "Retry what",
+        "Retry unjudged",
     ] {
         assert!(!page.contains(button), "{button}");
     }

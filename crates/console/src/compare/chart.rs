@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::page::text::ends;
+
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 36.0;
@@ -65,6 +67,7 @@ impl Chart {
         let last = runs.iter().map(|run| run.at).max()?;
         (runs.len() > 1).then_some(())?;
         let description = format!("Scores of {} runs over time", runs.len());
+        let (from, to) = ends(first, last);
         let span = last.duration_since(first).as_secs_f64();
         let x = |at: Timestamp| {
             let share = match span > 0.0 {
@@ -100,8 +103,8 @@ impl Chart {
             .map(|(score, label)| Grid { y: y(score), label })
             .into(),
             lines,
-            from: first.strftime("%Y-%m-%d").to_string(),
-            to: last.strftime("%Y-%m-%d").to_string(),
+            from,
+            to,
             description,
             left: LEFT,
             right: WIDTH - RIGHT,

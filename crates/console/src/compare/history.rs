@@ -9,9 +9,9 @@ use crate::api::ConsoleApi;
 use crate::compare::chart::{Chart, Measured};
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
-use crate::page::text::{Time, cost, count, score};
+use crate::page::text::{Time, cost, score};
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, state};
+use crate::runs::words::{Badge, passed, state};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
@@ -154,7 +154,6 @@ fn interval(run: &RunListing) -> Option<String> {
 impl Row {
     fn of(run: &RunListing) -> Self {
         let result = run.result.as_ref();
-        let judged = result.and_then(|it| Some((it.passed_count?, it.judged_count?)));
         let suite = run.subject.suite.as_ref();
         let model = run.subject.model.as_ref();
         Self {
@@ -166,9 +165,7 @@ impl Row {
             state: state(run),
             score: score(result.and_then(|it| it.score)),
             interval: interval(run).unwrap_or_default(),
-            tasks: judged.map_or_else(String::new, |(passed, judged)| {
-                format!("{} of {}", count(passed), count(judged))
-            }),
+            tasks: passed(run),
             cost: result.map_or_else(String::new, |it| cost(it.total_cost_usd)),
         }
     }

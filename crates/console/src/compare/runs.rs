@@ -8,10 +8,10 @@ use axum::extract::{RawQuery, State};
 use crate::api::ConsoleApi;
 use crate::compare::pair::{is_canonical, runs_of};
 use crate::page::answer::{html, see_other, segment};
+use crate::page::choice::{Choice, choices};
 use crate::page::chrome::{Chrome, Section};
 use crate::page::text::{Time, count, score};
 use crate::page::visit::Visit;
-use crate::runs::tasks::{Choice, choices};
 use crate::runs::words::{Badge, state, verdict};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
@@ -19,6 +19,7 @@ use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::render::comparison::difference_words;
 use touchstone_runs::render::report_page::rows::{Change, ChangeRow};
 use touchstone_runs::rules::eval::comparison::{
     ChangeKind, ComparedRun, ExclusionReason, RunComparison,
@@ -268,15 +269,11 @@ fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
 
 impl Difference {
     fn of(found: &touchstone_runs::rules::eval::comparison::Difference) -> Self {
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::Null => "nothing".to_owned(),
-            serde_json::Value::String(text) => plain(text),
-            other => plain(&other.to_string()),
-        };
+        let (what, baseline, candidate) = difference_words(found);
         Self {
-            what: plain(&found.what),
-            baseline: text(&found.baseline),
-            candidate: text(&found.candidate),
+            what: plain(&what),
+            baseline: plain(&baseline),
+            candidate: plain(&candidate),
         }
     }
 }

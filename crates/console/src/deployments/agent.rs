@@ -8,7 +8,7 @@ use axum::extract::State;
 use crate::api::ConsoleApi;
 use crate::deployments::agent_page;
 use crate::deployments::list::ChannelRow;
-use crate::deployments::words::{Badge, outcome, state, verb};
+use crate::deployments::words::{Badge, outcome, reason, state, verb};
 use crate::page::answer::{html, segment};
 use crate::page::chrome::{Chrome, Section};
 use crate::page::text::Time;
@@ -148,7 +148,7 @@ impl HistoryRow {
             outcome: outcome(record.outcome),
             placements: plain(&record.placements.join(", ")),
             reason: plain(record.reason.as_deref().unwrap_or_default()),
-            refusals: record.refusals.iter().map(|it| plain(it)).collect(),
+            refusals: record.refusals.iter().map(|it| reason(it)).collect(),
             approvals: approvals.collect(),
             run: record.run_id.map_or_else(String::new, |it| it.to_string()),
         }

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::State;
 
 use crate::api::ConsoleApi;
-use crate::deployments::words::{Badge, outcome};
+use crate::deployments::words::{Badge, outcome, reason};
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
 use crate::page::text::Time;
@@ -64,7 +64,7 @@ impl Row {
             is_override: entry.action.ends_with(":override"),
             resource: plain(&entry.resource),
             outcome: outcome(entry.outcome),
-            reasons: entry.reasons.iter().map(|it| plain(it)).collect(),
+            reasons: entry.reasons.iter().map(|it| reason(it)).collect(),
             run: entry
                 .run_id
                 .as_ref()

@@ -194,7 +194,7 @@ impl Page {
                 .map(|it| plain(&it.to_string()))
                 .collect(),
             impossible: text(impossible.map(|it| it.message.clone())),
-            conditions: preview.conditions.iter().map(ConditionRow::of).collect(),
+            conditions: unmet_first(preview),
             met: preview.conditions.iter().filter(|it| it.met).count(),
             evidence: text(evidence.map(ToString::to_string)),
             is_allowed: preview.is_allowed(),
@@ -206,6 +206,13 @@ impl Page {
             refused: String::new(),
         }
     }
+}
+
+/// What a person has to look at comes first.
+fn unmet_first(preview: &Preview) -> Vec<ConditionRow> {
+    let mut rows: Vec<_> = preview.conditions.iter().map(ConditionRow::of).collect();
+    rows.sort_by_key(|row| row.is_met);
+    rows
 }
 
 /// The values of the query; what it does not name is filled in for a first step into service.

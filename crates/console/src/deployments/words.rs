@@ -1,37 +1,28 @@
 //! States, transitions and outcomes in words.
 
+pub use crate::page::badge::Badge;
 use touchstone_host::audit::Outcome;
+use touchstone_host::render::words::plain;
 use touchstone_openwop::deployment::{DeploymentState, TransitionKind};
 
-/// A state: a sign and a word, and the class of its colour.
-pub struct Badge {
-    pub class: &'static str,
-    pub sign: &'static str,
-    pub text: &'static str,
-}
-
-const fn badge(class: &'static str, sign: &'static str, text: &'static str) -> Badge {
-    Badge { class, sign, text }
-}
-
-pub const fn state(state: DeploymentState) -> Badge {
+pub fn state(state: DeploymentState) -> Badge {
     match state {
-        DeploymentState::Draft => badge("", "○", "Draft"),
-        DeploymentState::Test => badge("info", "◔", "In test"),
-        DeploymentState::Staged => badge("info", "◑", "Staged"),
-        DeploymentState::Active => badge("good", "●", "Active"),
-        DeploymentState::Paused => badge("warn", "⏸", "Paused"),
-        DeploymentState::Deprecated => badge("", "⊘", "Deprecated"),
-        DeploymentState::RolledBack => badge("bad", "↩", "Rolled back"),
+        DeploymentState::Draft => Badge::of("", "○", "Draft"),
+        DeploymentState::Test => Badge::of("info", "◔", "In test"),
+        DeploymentState::Staged => Badge::of("info", "◑", "Staged"),
+        DeploymentState::Active => Badge::of("good", "●", "Active"),
+        DeploymentState::Paused => Badge::of("warn", "‖", "Paused"),
+        DeploymentState::Deprecated => Badge::of("", "⊘", "Deprecated"),
+        DeploymentState::RolledBack => Badge::of("bad", "↩", "Rolled back"),
     }
 }
 
-pub const fn outcome(outcome: Outcome) -> Badge {
+pub fn outcome(outcome: Outcome) -> Badge {
     match outcome {
-        Outcome::Done => badge("good", "✓", "Done"),
-        Outcome::Denied => badge("bad", "⊘", "Denied"),
-        Outcome::Refused => badge("bad", "✗", "Refused"),
-        Outcome::Pending => badge("warn", "◷", "Waits"),
+        Outcome::Done => Badge::of("good", "✓", "Done"),
+        Outcome::Denied => Badge::of("bad", "⊘", "Denied"),
+        Outcome::Refused => Badge::of("bad", "✗", "Refused"),
+        Outcome::Pending => Badge::of("warn", "◷", "Waiting"),
     }
 }
 
@@ -80,6 +71,19 @@ pub fn kind(kind: &str) -> &str {
     }
 }
 
+/// A recorded reason without the code of its condition.
+pub fn reason(text: &str) -> String {
+    let (code, rest) = text.split_once(": ").unwrap_or_default();
+    let is_code = !code.is_empty() && code.bytes().all(|it| it.is_ascii_lowercase() || it == b'-');
+    match code {
+        "said" => format!("Reason: {}", plain(rest)),
+        "tasks" => format!("Tasks: {}", plain(rest)),
+        "approval-pending" => format!("the promotion {}", plain(rest)),
+        _ if is_code => plain(rest),
+        _ => plain(text),
+    }
+}
+
 /// The short name of a transition in `?done=`.
 pub const fn done(kind: TransitionKind) -> &'static str {
     match kind {
@@ -88,5 +92,23 @@ pub const fn done(kind: TransitionKind) -> &'static str {
         TransitionKind::Deprecate => "version-deprecated",
         TransitionKind::Rollback => "version-rolled-back",
         TransitionKind::AdjustCanary => "share-changed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("passed: the run did not pass", "the run did not pass")]
+    #[case("said: weekly: as agreed", "Reason: weekly: as agreed")]
+    #[case("tasks: a, b", "Tasks: a, b")]
+    #[case("approval-pending: is waiting", "the promotion is waiting")]
+    #[case("no code here", "no code here")]
+    #[case("Not a code: but a sentence", "Not a code: but a sentence")]
+    fn codes_of_conditions_are_left_out(#[case] recorded: &str, #[case] shown: &str) {
+        assert_eq!(reason(recorded), shown);
     }
 }

@@ -70,8 +70,8 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
         (
             "Database",
             match writable {
-                true => Badge::good("Takes writes"),
-                false => Badge::bad("Takes no writes"),
+                true => Badge::good("Writable"),
+                false => Badge::bad("Not writable"),
             },
         ),
         (

@@ -84,7 +84,7 @@ impl Row {
             principal: plain(key.principal.as_deref().unwrap_or_default()),
             state: match state {
                 KeyState::Active => Badge::good("Active"),
-                KeyState::Rotating => Badge::info("Active, old secret too"),
+                KeyState::Rotating => Badge::info("Active, with two secrets"),
                 KeyState::Expired => Badge::warn("Expired"),
                 KeyState::Revoked => Badge::bad("Revoked"),
             },

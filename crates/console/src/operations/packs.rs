@@ -209,7 +209,7 @@ pub async fn page(
         covers: match facts.signature.coverage {
             SignatureCoverage::Tarball => "the whole archive",
             SignatureCoverage::Manifest => {
-                "the manifest alone; prompts, schemas and suites have an unsigned digest"
+                "only the manifest; prompts, schemas and suites are not signed"
             }
             SignatureCoverage::None => "nothing",
         },

@@ -30,7 +30,7 @@ impl Badge {
         Self::of("", sign, text)
     }
 
-    fn of(class: &'static str, sign: &'static str, text: impl Into<String>) -> Self {
+    pub fn of(class: &'static str, sign: &'static str, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { class, sign, text }
     }

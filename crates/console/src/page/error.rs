@@ -67,7 +67,7 @@ fn envelope(problem: &Problem) -> Vec<u8> {
 pub async fn no_such_page() -> (StatusCode, Failure) {
     let problem = Problem::new(
         ErrorCode::NotFound,
-        "the console has no such page, or you may not see what it shows; check the address",
+        "this page does not exist, or you have no access to it; check the address",
     );
     (StatusCode::NOT_FOUND, Failure(problem))
 }

@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod assets;
 pub mod badge;
+pub mod choice;
 pub mod chrome;
 pub mod error;
 pub mod form;

@@ -37,6 +37,16 @@ pub fn latency(ms: Option<u64>) -> String {
     ms.map_or_else(|| "–".to_owned(), duration)
 }
 
+/// The labels at the ends of a time axis: days, or minutes if all is of one day.
+pub fn ends(first: Timestamp, last: Timestamp) -> (String, String) {
+    let days = [first, last].map(|at| at.strftime("%Y-%m-%d").to_string());
+    let [from, to] = days;
+    match from == to {
+        true => (Time::from(first).shown, Time::from(last).shown),
+        false => (from, to),
+    }
+}
+
 /// A number with a separator between thousands.
 pub fn count(value: usize) -> String {
     let digits = value.to_string();

@@ -14,7 +14,10 @@ use crate::page::chrome::{Chrome, Section};
 use crate::page::text::{Time, count};
 use crate::page::visit::Visit;
 use crate::ratings::leaderboard::{Rated, badge, status, view};
-use crate::ratings::{agent_address, assessment_address, chart, membership, no_organization};
+use crate::ratings::measures::{rated_at, score};
+use crate::ratings::{
+    agent_address, assessment_address, chart, membership, no_organization, writer,
+};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
@@ -29,7 +32,6 @@ use touchstone_ratings::rules::assessment::order::Order;
 use touchstone_ratings::rules::badge::{axis_name, dimension_name};
 use touchstone_ratings::rules::{Axis, Dimension};
 use touchstone_ratings::service::assessments::valid_until;
-use touchstone_ratings::service::standings::result;
 use touchstone_ratings::service::{Member, Ratings};
 
 /// Ratings of a trend.
@@ -226,22 +228,8 @@ pub fn dimension_address(agent: &str, dimension: Dimension) -> String {
 
 /// The scores of a dimension over time.
 fn trend(history: &[AssessmentRecord], axis: Axis, dimension: Dimension) -> Vec<(Timestamp, f64)> {
-    let score = |assessment: &AssessmentRecord| {
-        let measure = measure(assessment, axis, dimension)?;
-        let at = assessment.ended_at.unwrap_or(assessment.created_at);
-        Some((at, measure.get("score")?.as_f64()?))
-    };
-    history.iter().filter_map(score).collect()
-}
-
-/// The stored measure of a dimension.
-pub fn measure(
-    assessment: &AssessmentRecord,
-    axis: Axis,
-    dimension: Dimension,
-) -> Option<&serde_json::Value> {
-    let rated = result(assessment)?.get(axis.as_str())?;
-    rated.get("dimensions")?.get(dimension.as_str())
+    let moment = |it: &AssessmentRecord| Some((rated_at(it), score(it, axis, dimension)?));
+    history.iter().filter_map(moment).collect()
 }
 
 /// The badge of an assessment, if the caller may see it.
@@ -291,9 +279,9 @@ async fn listed(member: &Member, ratings: &Ratings, agent: &str) -> Result<Vec<A
 
 pub fn kind(assessment: &AssessmentRecord) -> &'static str {
     match assessment.request.assessment.kind.as_str() {
-        "full" => "Evidence and stress test",
-        "passive_only" => "Evidence alone",
-        "stress_test_only" => "Stress test alone",
+        "full" => "Recorded evidence and stress test",
+        "passive_only" => "Recorded evidence",
+        "stress_test_only" => "Stress test",
         "single_dimension" => "One dimension",
         _ => "Assessment",
     }
@@ -315,7 +303,7 @@ pub async fn assess(
     path: PathParameters,
 ) -> Answer {
     let ratings = &api.ratings.ratings;
-    let member = ratings.member(visit.caller.clone(), true).await?;
+    let member = writer(&api, &visit).await?;
     let agent = path.get("agentId");
     let order = Order::parse(&json!({"agent_id": agent, "type": "passive_only"}))?;
     ratings.agent(&member, agent).await?;

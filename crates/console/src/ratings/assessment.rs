@@ -15,7 +15,7 @@ use crate::page::text::Time;
 use crate::page::visit::Visit;
 use crate::ratings::agent::{kind, stage};
 use crate::ratings::leaderboard::{Rated, badge, view};
-use crate::ratings::{agent_address, assessment_address, membership, no_organization};
+use crate::ratings::{agent_address, assessment_address, membership, no_organization, writer};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
@@ -218,7 +218,7 @@ pub async fn review(
     form: Form,
 ) -> Answer {
     let ratings = &api.ratings.ratings;
-    let member = ratings.member(visit.caller.clone(), true).await?;
+    let member = writer(&api, &visit).await?;
     let found = find(ratings, &member, &path).await?;
     let mut body = json!({"decision": form.required("decision")?});
     if let (Some(reason), Some(members)) = (form.get("reason"), body.as_object_mut()) {
@@ -238,7 +238,7 @@ pub async fn appeal(
     form: Form,
 ) -> Answer {
     let ratings = &api.ratings.ratings;
-    let member = ratings.member(visit.caller.clone(), true).await?;
+    let member = writer(&api, &visit).await?;
     let found = find(ratings, &member, &path).await?;
     let dimensions: Vec<&str> = form.all("dimension").collect();
     let claim = json!({"task_id": form.required("task")?, "claim": form.required("claim")?});

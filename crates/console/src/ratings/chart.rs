@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::page::text::ends;
+
 const LEFT: f64 = 40.0;
 const RIGHT: f64 = 630.0;
 const TOP: f64 = 10.0;
@@ -66,6 +68,7 @@ impl Chart {
                 .flat_map(|line| line.values.iter().map(|it| it.at))
         };
         let (first, last) = (times().min()?, times().max()?);
+        let (from, to) = ends(first, last);
         let x = |at: Timestamp| place(at, first, last, LEFT + 8.0, RIGHT - 8.0);
         let y = |value: f64| BOTTOM - (value / top).clamp(0.0, 1.0) * (BOTTOM - TOP);
         let tick = |quarter: u8| {
@@ -105,11 +108,11 @@ impl Chart {
             series: series.collect(),
             ticks: (0..=4).map(tick).collect(),
             title: title.to_owned(),
-            description: format!("{count} values from {} to {}", day(first), day(last)),
-            first: day(first),
+            description: format!("{count} values from {from} to {to}"),
+            first: from,
             last: match first == last {
                 true => String::new(),
-                false => day(last),
+                false => to,
             },
         })
     }
@@ -142,10 +145,6 @@ fn place(at: Timestamp, first: Timestamp, last: Timestamp, from: f64, to: f64) -
 
 fn number(value: f64) -> String {
     format!("{value:.1}")
-}
-
-fn day(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d").to_string()
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
 use crate::page::text::Time;
 use crate::page::visit::Visit;
-use crate::ratings::agent::measure;
 use crate::ratings::chart::{self, Chart, Line};
+use crate::ratings::measures::{measure, rated_at, score};
 use crate::ratings::{agent_address, assessment_address, membership, no_organization};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
@@ -174,8 +174,9 @@ pub async fn page(
         name: dimension_name(dimension),
         axis: axis_name(axis),
         assessment: assessment_address(&agent.id, &rating.id),
-        at: rating.ended_at.unwrap_or(rating.created_at).into(),
-        score: score(stored).map_or_else(|| "–".to_owned(), |it| format!("{it:.2}")),
+        at: rated_at(&rating).into(),
+        score: score(&rating, axis, dimension)
+            .map_or_else(|| "–".to_owned(), |it| format!("{it:.2}")),
         interval: interval(&rating, dimension).map_or_else(String::new, shown),
         reason: text("reason"),
         why: Why::of(&explained, str::to_owned),
@@ -207,10 +208,6 @@ fn found(name: &str) -> Result<(Axis, Dimension), Problem> {
     named.ok_or_else(|| Problem::new(ErrorCode::NotFound, "there is no such dimension"))
 }
 
-fn score(measure: &Value) -> Option<f64> {
-    measure.get("score")?.as_f64()
-}
-
 fn interval(assessment: &AssessmentRecord, dimension: Dimension) -> Option<(f64, f64)> {
     match &assessment.outcome {
         Some(AssessmentOutcome::Scored { intervals, .. }) => {
@@ -226,9 +223,9 @@ fn shown((low, high): (f64, f64)) -> String {
 }
 
 fn past(assessment: &AssessmentRecord, axis: Axis, dimension: Dimension) -> Option<Past> {
-    let value = score(measure(assessment, axis, dimension)?)?;
+    let value = score(assessment, axis, dimension)?;
     Some(Past {
-        at: assessment.ended_at.unwrap_or(assessment.created_at).into(),
+        at: rated_at(assessment).into(),
         score: format!("{value:.2}"),
         interval: interval(assessment, dimension)
             .map_or_else(String::new, |(low, high)| format!("{low:.2}–{high:.2}")),
@@ -238,8 +235,8 @@ fn past(assessment: &AssessmentRecord, axis: Axis, dimension: Dimension) -> Opti
 
 fn trend(history: &[AssessmentRecord], axis: Axis, dimension: Dimension) -> Option<Chart> {
     let value = |assessment: &AssessmentRecord| {
-        let value = score(measure(assessment, axis, dimension)?)?;
-        let at = assessment.ended_at.unwrap_or(assessment.created_at);
+        let value = score(assessment, axis, dimension)?;
+        let at = rated_at(assessment);
         let range = interval(assessment, dimension);
         let within = range.map_or_else(String::new, |it| format!(", {}", shown(it)));
         Some(chart::Value {
@@ -259,7 +256,7 @@ fn trend(history: &[AssessmentRecord], axis: Axis, dimension: Dimension) -> Opti
 
 impl Event {
     fn of(event: &EventRecord) -> Self {
-        let data = event.data.to_string();
+        let data = facts(&event.data);
         let shown: String = data.chars().take(LONGEST).collect();
         let rest = if shown.len() < data.len() { "…" } else { "" };
         Self {
@@ -272,9 +269,40 @@ impl Event {
     }
 }
 
+/// The members of an event in words.
+fn facts(data: &Value) -> String {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Null => "none".to_owned(),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        other => other.to_string(),
+    };
+    let Some(members) = data.as_object() else {
+        return text(data);
+    };
+    let fact = |(name, value): (&String, &Value)| {
+        let name = name.replace('_', " ");
+        format!("{name}: {}", text(value))
+    };
+    members.iter().map(fact).collect::<Vec<_>>().join(" · ")
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn events_are_shown_in_words() {
+        let data = json!({"task_id": "t1", "errors": [], "human_intervention": true});
+        assert_eq!(
+            facts(&data),
+            "errors: none · human intervention: yes · task id: t1"
+        );
+    }
 
     #[test]
     fn every_dimension_has_a_page_and_other_names_have_none() {

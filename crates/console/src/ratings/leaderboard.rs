@@ -11,6 +11,7 @@ use crate::page::badge::Badge;
 use crate::page::chrome::{Chrome, Section};
 use crate::page::text::Time;
 use crate::page::visit::Visit;
+use crate::ratings::measures::rated_at;
 use crate::ratings::{agent_address, membership, no_organization};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
@@ -96,7 +97,7 @@ impl Row {
             performance: on(Axis::Performance),
             capability: on(Axis::Capability),
             badge: badge(rating),
-            rated: rating.map(|it| it.ended_at.unwrap_or(it.created_at).into()),
+            rated: rating.map(|it| rated_at(it).into()),
         }
     }
 }

@@ -6,6 +6,7 @@ mod cards;
 mod chart;
 mod dimension;
 mod leaderboard;
+mod measures;
 mod oasis;
 
 use crate::api::ConsoleApi;
@@ -100,6 +101,12 @@ fn no_organization(visit: &Visit) -> Answer {
 async fn membership(api: &ConsoleApi, visit: &Visit) -> Result<Option<Member>, Problem> {
     let ratings = &api.ratings.ratings;
     ratings.membership(visit.caller.clone(), false).await
+}
+
+/// The organization of the tenant, for changes.
+async fn writer(api: &ConsoleApi, visit: &Visit) -> Result<Member, Problem> {
+    let ratings = &api.ratings.ratings;
+    ratings.member(visit.caller.clone(), true).await
 }
 
 fn agent_address(agent: &str) -> String {

@@ -7,10 +7,11 @@ use axum::extract::State;
 
 use crate::api::ConsoleApi;
 use crate::page::answer::html;
+use crate::page::choice::{Choice, choices};
 use crate::page::chrome::{Chrome, Section};
-use crate::page::text::{Time, cost, count, score};
+use crate::page::text::{Time, cost, score};
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, state};
+use crate::runs::words::{Badge, passed, state, workflow};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
@@ -49,12 +50,6 @@ struct TextFilter {
     value: String,
 }
 
-struct Choice {
-    value: &'static str,
-    label: &'static str,
-    is_chosen: bool,
-}
-
 struct Row {
     id: String,
     subject: String,
@@ -75,12 +70,11 @@ impl Row {
         let suite = run.subject.suite.as_ref();
         let agent = run.subject.agent.as_ref();
         let result = run.result.as_ref();
-        let judged = result.and_then(|it| Some((it.passed_count?, it.judged_count?)));
         Self {
             id: run.run_id.to_string(),
             subject: match suite {
                 Some(suite) => plain(&format!("{}@{}", suite.suite_id, suite.version)),
-                None => plain(run.subject.workflow_id.as_deref().unwrap_or("journal")),
+                None => workflow(run.subject.workflow_id.as_deref().unwrap_or("Journal")),
             },
             agent: agent.map_or_else(String::new, |agent| {
                 plain(&format!("{}@{}", agent.agent_id, agent.version))
@@ -92,13 +86,14 @@ impl Row {
                 .map_or_else(String::new, |model| plain(&model.model)),
             started: run.created_at.into(),
             state: state(run),
-            score: score(result.and_then(|it| it.score)),
-            tasks: judged.map_or_else(String::new, |(passed, judged)| {
-                format!("{} of {}", count(passed), count(judged))
-            }),
-            cost: match result {
-                Some(result) => cost(result.total_cost_usd),
+            score: match suite {
+                Some(_) => score(result.and_then(|it| it.score)),
                 None => String::new(),
+            },
+            tasks: passed(run),
+            cost: match result {
+                Some(result) if suite.is_some() => cost(result.total_cost_usd),
+                _ => String::new(),
             },
             tags: run.tags.iter().map(|tag| plain(tag)).collect(),
             is_void: run.voided,
@@ -116,12 +111,7 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
         label,
         value: query.get(name).unwrap_or_default().to_owned(),
     });
-    let chosen = query.get("verdict");
-    let verdicts = VERDICTS.map(|(value, label)| Choice {
-        value,
-        label,
-        is_chosen: chosen == Some(value),
-    });
+    let verdicts = choices(&VERDICTS, query.get("verdict").unwrap_or_default());
     let filters = query.without(&["cursor", "done"]);
     let address = |more: &str| match filters.as_str() {
         "" => format!("/console/runs?{more}"),
@@ -131,7 +121,7 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
         chrome: visit.chrome(Section::Runs),
         has_filter: !filters.is_empty(),
         texts: texts.into(),
-        verdicts: verdicts.into(),
+        verdicts,
         rows: found.runs.iter().map(Row::of).collect(),
         next: found
             .next

@@ -1,6 +1,7 @@
 //! The tasks of a run in the chosen order.
 
 use crate::live::view::Linked;
+use crate::page::choice::{Choice, choices};
 use crate::page::text::count;
 use crate::runs::task_page;
 use touchstone_host::http::extract::Query;
@@ -11,12 +12,6 @@ use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome};
 
 /// Tasks of a page.
 const TASKS: usize = 100;
-
-pub struct Choice {
-    pub value: &'static str,
-    pub label: &'static str,
-    pub is_chosen: bool,
-}
 
 const OUTCOMES: [(&str, &str); 4] = [
     ("", "All tasks"),
@@ -91,15 +86,6 @@ impl TaskList {
             outcome: outcome.to_owned(),
         })
     }
-}
-
-pub fn choices(known: &[(&'static str, &'static str)], chosen: &str) -> Vec<Choice> {
-    let choice = |(value, label): &(&'static str, &'static str)| Choice {
-        value,
-        label,
-        is_chosen: *value == chosen,
-    };
-    known.iter().map(choice).collect()
 }
 
 /// The places in the report of the tasks with this outcome, in this order.

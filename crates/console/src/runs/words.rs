@@ -1,14 +1,10 @@
-//! States of runs as badges.
+//! What pages say of runs.
 
+pub use crate::page::badge::Badge;
+use crate::page::text::count;
+use touchstone_host::render::words::plain;
 use touchstone_runs::rules::eval::report::Verdict;
 use touchstone_runs::rules::run::listing::RunListing;
-
-/// A state: a sign and a word, and the class of its colour.
-pub struct Badge {
-    pub class: &'static str,
-    pub sign: &'static str,
-    pub text: &'static str,
-}
 
 impl Badge {
     pub fn is_running(&self) -> bool {
@@ -26,17 +22,13 @@ impl Badge {
 
 const RUNNING: &str = "Running";
 const PAUSED: &str = "Paused";
-const CANCELLING: &str = "Being cancelled";
-
-const fn badge(class: &'static str, sign: &'static str, text: &'static str) -> Badge {
-    Badge { class, sign, text }
-}
+const CANCELLING: &str = "Cancelling";
 
 pub fn verdict(verdict: Option<Verdict>) -> Option<Badge> {
     Some(match verdict? {
-        Verdict::Pass => badge("good", "✓", "Passed"),
-        Verdict::Fail => badge("bad", "✗", "Failed"),
-        Verdict::Inconclusive => badge("warn", "?", "Inconclusive"),
+        Verdict::Pass => Badge::of("good", "✓", "Passed"),
+        Verdict::Fail => Badge::of("bad", "✗", "Failed"),
+        Verdict::Inconclusive => Badge::of("warn", "?", "Inconclusive"),
         Verdict::Pending => return None,
     })
 }
@@ -49,16 +41,37 @@ pub fn state(run: &RunListing) -> Badge {
 /// The wire name of a status.
 pub fn status(status: &str) -> Badge {
     match status {
-        "pending" => badge("info", "…", "Waiting"),
-        "running" => badge("info live", "●", RUNNING),
-        "paused" => badge("warn", "⏸", PAUSED),
-        "waiting-approval" => badge("warn", "✋", "Waits for approval"),
-        "waiting-input" => badge("warn", "✋", "Waits for input"),
-        "cancelling" => badge("warn", "…", CANCELLING),
-        "cancelled" => badge("", "⊘", "Cancelled"),
-        "failed" => badge("bad", "✗", "Broke off"),
-        "completed" => badge("good", "✓", "Completed"),
-        _ => badge("", "?", "Unknown"),
+        "pending" => Badge::of("info", "…", "Waiting"),
+        "running" => Badge::of("info live", "●", RUNNING),
+        "paused" => Badge::of("warn", "‖", PAUSED),
+        "waiting-approval" => Badge::of("warn", "◷", "Waits for approval"),
+        "waiting-input" => Badge::of("warn", "◷", "Waits for input"),
+        "cancelling" => Badge::of("warn", "…", CANCELLING),
+        "cancelled" => Badge::of("", "⊘", "Cancelled"),
+        "failed" => Badge::of("bad", "✗", "Error"),
+        "completed" => Badge::of("good", "✓", "Completed"),
+        _ => Badge::of("", "?", "Unknown"),
+    }
+}
+
+/// How many tasks passed, of all that the run should score.
+pub fn passed(run: &RunListing) -> String {
+    let result = run.result.as_ref();
+    let passed = result.and_then(|it| it.passed_count);
+    let all = run.subject.task_count;
+    let all = all.or_else(|| result.and_then(|it| it.judged_count));
+    match (passed, all) {
+        (Some(passed), Some(all)) => format!("{} of {}", count(passed), count(all)),
+        _ => String::new(),
+    }
+}
+
+/// The name of a run that is not an eval run.
+pub fn workflow(id: &str) -> String {
+    match id.split_once(':') {
+        Some(("deployment", agent)) => format!("Deployment of {}", plain(agent)),
+        _ if id == "approval-gate" => "Approval of a promotion".to_owned(),
+        _ => plain(id),
     }
 }
 

@@ -4,14 +4,13 @@ use askama::Template;
 use serde_json::Value;
 
 use crate::api::ConsoleApi;
-use crate::page::answer::html;
+use crate::page::answer::{html, segment};
 use crate::page::chrome::{Chrome, Section};
 use crate::page::text::Time;
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, is_open, status};
+use crate::runs::words::{self, Badge, is_open, status};
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::render::words::plain;
 use touchstone_kit::ids::RunId;
 
 #[derive(Template)]
@@ -20,6 +19,9 @@ struct Page {
     chrome: Chrome,
     id: String,
     workflow: String,
+    /// The agent whose deployment this run records.
+    agent: Option<String>,
+    waits: bool,
     started: Time,
     status: Badge,
     may_cancel: bool,
@@ -34,9 +36,17 @@ pub async fn page(api: &ConsoleApi, visit: &Visit, run: &RunId) -> Answer {
     html(&Page {
         chrome: visit.chrome(Section::Runs),
         id: run.to_string(),
-        workflow: plain(&record.spec.workflow_id),
+        workflow: words::workflow(&record.spec.workflow_id),
+        agent: deployed(&record.spec.workflow_id),
+        waits: state.starts_with("waiting"),
         started: record.created_at.into(),
         status: status(state),
         may_cancel: is_open(state) && visit.may(Scope::RunsCancel),
     })
+}
+
+/// The page of the agent that a deployment run is about.
+fn deployed(workflow: &str) -> Option<String> {
+    let agent = workflow.strip_prefix("deployment:")?;
+    Some(format!("/console/deployments/{}", segment(agent)))
 }

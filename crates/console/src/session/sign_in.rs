@@ -38,7 +38,7 @@ pub async fn page(query: Query) -> Answer {
         None => "",
         Some("key_revoked") => "This key was revoked. Use another one.",
         Some("key_expired") => "This key has expired. Use another one.",
-        Some("rate_limited") => "Too many refused keys. Wait a minute, then try again.",
+        Some("rate_limited") => "Too many wrong keys. Wait a minute, then try again.",
         Some(_) => "This is not an API key of this host. Check that you copied all of it.",
     };
     html(&SignIn {

@@ -307,8 +307,8 @@ fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
     .collect()
 }
 
-/// A difference in settings on one line.
-fn in_short(difference: &Difference) -> String {
+/// A difference in settings: its name, the value of the baseline, and that of the candidate.
+pub fn difference_words(difference: &Difference) -> (String, String, String) {
     let name = match difference.what.as_str() {
         "suiteId" => "suite",
         "suiteVersion" => "suite's version",
@@ -338,11 +338,17 @@ fn in_short(difference: &Difference) -> String {
         }
         other => other.to_string(),
     };
-    format!(
-        "{name} {} → {}",
+    (
+        name.to_owned(),
         shown(&difference.baseline),
-        shown(&difference.candidate)
+        shown(&difference.candidate),
     )
+}
+
+/// A difference in settings on one line.
+fn in_short(difference: &Difference) -> String {
+    let (name, baseline, candidate) = difference_words(difference);
+    format!("{name} {baseline} → {candidate}")
 }
 
 /// An amount with its sign; without a sign if it is displayed as zero.
