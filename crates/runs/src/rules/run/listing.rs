@@ -262,6 +262,8 @@ pub struct RunQuery {
     pub verdict: Option<Verdict>,
     pub status: Option<RunStatus>,
     pub tag: Option<String>,
+    /// Each is a part of the name of the suite, the agent, the model or a tag; in lower case.
+    pub words: Vec<String>,
     /// Start of the ids.
     pub id_prefix: Option<String>,
     /// Earliest time of creation.
