@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 
 use crate::api::ConsoleApi;
+use crate::compare::differences::Difference;
 use crate::compare::pair::{is_canonical, runs_of};
 use crate::page::answer::{html, see_other, segment};
 use crate::page::chrome::{Chrome, Section};
@@ -125,12 +126,6 @@ struct Row {
     href: String,
     row: ChangeRow,
     sign: &'static str,
-}
-
-struct Difference {
-    what: String,
-    baseline: String,
-    candidate: String,
 }
 
 /// `GET /console/compare`.
@@ -264,21 +259,6 @@ fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
         row,
     })
     .collect()
-}
-
-impl Difference {
-    fn of(found: &touchstone_runs::rules::eval::comparison::Difference) -> Self {
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::Null => "nothing".to_owned(),
-            serde_json::Value::String(text) => plain(text),
-            other => plain(&other.to_string()),
-        };
-        Self {
-            what: plain(&found.what),
-            baseline: text(&found.baseline),
-            candidate: text(&found.candidate),
-        }
-    }
 }
 
 /// The tasks that are not compared, each with the reason; at most a page of them.

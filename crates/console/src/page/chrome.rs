@@ -8,6 +8,7 @@ pub enum Section {
     Runs,
     Compare,
     History,
+    Judges,
     Deployments,
     Approvals,
     Audit,
@@ -35,6 +36,7 @@ const NAVIGATION: &[Group] = &[
             (Section::Runs, "Runs", "/console/runs"),
             (Section::Compare, "Compare", "/console/compare"),
             (Section::History, "History", "/console/history"),
+            (Section::Judges, "Judges", "/console/judges"),
         ],
     ),
     (
@@ -112,6 +114,7 @@ pub const DONE: &[(&str, &str)] = &[
     ("paused", "The run pauses once its running tasks end."),
     ("resumed", "The run continues."),
     ("retried", "This is the new run that repeats the other one."),
+    ("forked", "This is the fork of the other run."),
     ("tagged", "The tags are changed."),
     ("annotated", "The note is saved."),
     ("pack-removed", "The pack is removed."),

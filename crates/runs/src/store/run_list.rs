@@ -280,8 +280,8 @@ async fn way(
     asked: &RunQuery,
     patterns: &[String],
 ) -> Result<Way, StoreError> {
-    let is_narrow = asked.id_prefix.is_some()
-        || asked.status.is_some_and(|status| !status.is_terminal());
+    let is_narrow =
+        asked.id_prefix.is_some() || asked.status.is_some_and(|status| !status.is_terminal());
     let has_index = asked.suite_id.is_some() || asked.agent_id.is_some();
     match (&asked.tag, &asked.model) {
         _ if is_narrow => Ok(Way::List),

@@ -36,9 +36,11 @@ const UNNAME: &str = "DELETE FROM run_named WHERE run_number = $1 AND name_numbe
 const LOCK_NAME: &str = "SELECT number FROM run_name WHERE number = $1 {skip locked}";
 const DROP_NAME: &str = "DELETE FROM run_name WHERE number = $1
     AND NOT EXISTS (SELECT 1 FROM run_named WHERE name_number = $1)";
-const NAMES_OF: &str = "SELECT m.number, m.name FROM run_named n JOIN run_name m ON m.number = n.name_number
+const NAMES_OF: &str =
+    "SELECT m.number, m.name FROM run_named n JOIN run_name m ON m.number = n.name_number
     WHERE n.run_number = $1 ORDER BY m.number";
-const SUBJECT: &str = "SELECT tenant, suite_id, agent_id, model FROM run_summary WHERE run_number = $1";
+const SUBJECT: &str =
+    "SELECT tenant, suite_id, agent_id, model FROM run_summary WHERE run_number = $1";
 const EXACT: &str = "SELECT number FROM run_name WHERE tenant = $1 AND name = $2";
 const MATCHING: &str =
     "SELECT number FROM run_name WHERE tenant = $1 AND name LIKE $2 ESCAPE '\\' LIMIT $3";
@@ -161,11 +163,7 @@ pub enum Way {
 }
 
 /// The runs that have exactly this name.
-pub async fn exact(
-    database: &Database,
-    tenant: &TenantId,
-    name: &str,
-) -> Result<Way, StoreError> {
+pub async fn exact(database: &Database, tenant: &TenantId, name: &str) -> Result<Way, StoreError> {
     let found: Option<i64> = query(EXACT)
         .bind(tenant.as_str())
         .bind(folded(name))
@@ -206,7 +204,10 @@ pub async fn way(
             .bind(i64::try_from(MOST_NAMES + 1).unwrap_or(i64::MAX))
             .fetch_all(database.readers())
             .await?;
-        if fewest.as_ref().is_none_or(|known| names.len() < known.len()) {
+        if fewest
+            .as_ref()
+            .is_none_or(|known| names.len() < known.len())
+        {
             fewest = Some(names);
         }
     }

@@ -51,7 +51,11 @@ pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
     let verdicts =
         [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive].map(|it| (it.as_str(), it));
     let statuses = RunStatus::ALL.map(|status| (status.as_str(), status));
-    let search = query.get("q").map(Search::parse).transpose()?.unwrap_or_default();
+    let search = query
+        .get("q")
+        .map(Search::parse)
+        .transpose()?
+        .unwrap_or_default();
     let id_prefix = query.get("idPrefix").map(id_prefix).transpose()?;
     if id_prefix.is_some() && search.id_prefix.is_some() {
         return Err(Problem::validation(

@@ -93,8 +93,13 @@ pub fn flaky(attempts: &[Attempt]) -> (usize, Vec<FlakyTask>) {
 
 /// `None` if all outcomes are the same.
 fn task(id: &TaskId, outcomes: Vec<RunOutcome>) -> Option<FlakyTask> {
-    let (runs, passed) = (outcomes.len(), outcomes.iter().filter(|it| it.passed).count());
-    let flips = outcomes.windows(2).filter(|it| it[0].passed != it[1].passed);
+    let (runs, passed) = (
+        outcomes.len(),
+        outcomes.iter().filter(|it| it.passed).count(),
+    );
+    let flips = outcomes
+        .windows(2)
+        .filter(|it| it[0].passed != it[1].passed);
     let flips = flips.count();
     let rate = wilson(passed, runs, CONFIDENCE).filter(|_| flips > 0)?;
     Some(FlakyTask {

@@ -51,7 +51,10 @@ impl Runs {
                 (&same.suite, &same.agent, &same.model)
                     == (&run.subject.suite, &run.subject.agent, &run.subject.model)
             };
-            if first.as_ref().is_some_and(|(known, _)| !is_comparable(known)) {
+            if first
+                .as_ref()
+                .is_some_and(|(known, _)| !is_comparable(known))
+            {
                 continue;
             }
             let (record, eval) = match self.eval_record(tenant, &run.run_id).await {
@@ -60,7 +63,9 @@ impl Runs {
                 Err(problem) if problem.code == ErrorCode::NotFound => continue,
                 Err(problem) => return Err(problem),
             };
-            let same = first.as_ref().is_none_or(|(_, known)| has_same_tasks(known, &eval));
+            let same = first
+                .as_ref()
+                .is_none_or(|(_, known)| has_same_tasks(known, &eval));
             if record.is_replay() || !same {
                 continue;
             }
