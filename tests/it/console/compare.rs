@@ -196,7 +196,10 @@ async fn differences_of_runs_are_named_for_people() {
     let second = promotion::eval(&host, "1.2.0").await;
     let path = format!("/console/compare?runs={first},{second}");
     let page = ada.page(&path).await;
-    assert!(page.contains("Agent version") && page.contains("Content of the agent&#39;s pack"));
+    assert!(
+        page.contains("Agent&#39;s version") && page.contains("Pack&#39;s digest"),
+        "{page}"
+    );
     for name in ["agentVersion", "packIntegrity"] {
         assert!(!page.contains(name), "{name}");
     }

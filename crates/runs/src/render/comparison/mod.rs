@@ -307,9 +307,9 @@ fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
     .collect()
 }
 
-/// A difference in settings on one line.
-fn in_short(difference: &Difference) -> String {
-    let name = match difference.what.as_str() {
+/// The name of a setting in which runs differ.
+pub fn setting(what: &str) -> &str {
+    match what {
         "suiteId" => "suite",
         "suiteVersion" => "suite's version",
         "suiteDigest" => "suite's digest",
@@ -323,9 +323,15 @@ fn in_short(difference: &Difference) -> String {
         "ignore" => "ignored members",
         "maxTokens" => "maximum tokens",
         "maxLoopIterations" => "maximum turns",
+        "safetyJudge" => "safety judge",
+        "simulatedUser" => "simulated user",
         other => other,
-    };
-    let shown = |value: &Value| match value {
+    }
+}
+
+/// The value of a setting; a digest by its start.
+pub fn setting_value(value: &Value) -> String {
+    match value {
         Value::Null => "none".to_owned(),
         Value::String(text) if text.starts_with("sha256-") => {
             text.chars().take(DIGEST_SHOWN).chain(['…']).collect()
@@ -337,11 +343,16 @@ fn in_short(difference: &Difference) -> String {
             texts.join(", ")
         }
         other => other.to_string(),
-    };
+    }
+}
+
+/// A difference in settings on one line.
+fn in_short(difference: &Difference) -> String {
     format!(
-        "{name} {} → {}",
-        shown(&difference.baseline),
-        shown(&difference.candidate)
+        "{} {} → {}",
+        setting(&difference.what),
+        setting_value(&difference.baseline),
+        setting_value(&difference.candidate)
     )
 }
 
