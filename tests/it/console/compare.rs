@@ -5,6 +5,7 @@ use serde_json::json;
 use touchstone_host::access::Scope;
 
 use super::visitor::{Visitor, ended};
+use crate::http::deployments::promotion;
 use crate::http::support::host::{SUITE, TestHost, says, suite};
 
 #[tokio::test]
@@ -104,4 +105,102 @@ async fn runs_without_a_common_task_are_refused_with_a_reason() {
         "{}",
         reply.text()
     );
+}
+
+#[tokio::test]
+async fn the_history_marks_deployments_and_shows_costs_and_latencies() {
+    let host = promotion::host().await;
+    let ada = Visitor::ada(&host).await;
+    promotion::into_service(&host, "1.1.0", json!({"reason": "weekly <b>release</b>"})).await;
+    promotion::eval(&host, "1.1.0").await;
+    let path = format!("/console/history?suiteId={SUITE}");
+    let page = ada.page(&path).await;
+    for text in ["<h2>Score</h2>", "<h2>Latency</h2>", "<h2>Deployments</h2>"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(page.contains("class=\"release\"") && page.contains(">D3</text>"));
+    assert!(page.contains("weekly &#60;b&#62;release"), "{page}");
+    assert!(
+        page.contains("Promoted") && page.contains("stable: "),
+        "{page}"
+    );
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Visitor::signed_in(&host, &key).await;
+    let page = reader.page(&path).await;
+    assert!(page.contains("<code>audit:read</code>") && !page.contains("class=\"release\""));
+}
+
+#[tokio::test]
+async fn the_matrix_has_the_newest_run_of_each_version() {
+    let host = promotion::host().await;
+    let ada = Visitor::ada(&host).await;
+    let first = promotion::eval(&host, "1.1.0").await;
+    let second = promotion::eval(&host, "1.1.0").await;
+    let other = promotion::eval(&host, "1.2.0").await;
+    let page = ada.page("/console/history").await;
+    for run in [&second, &other] {
+        assert!(page.contains(&format!("/console/runs/{run}\"")), "{page}");
+    }
+    assert!(!page.contains(&first) && page.contains("✓</span> Passed"));
+    let none = ada.page("/console/history?agentId=other").await;
+    assert!(!none.contains("<table class=\"matrix\">"));
+}
+
+#[tokio::test]
+async fn flaky_tasks_need_several_runs_of_one_version() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let path = format!("/console/suites/{SUITE}/flaky");
+    let first = ended(&host).await;
+    assert!(ada.page(&path).await.contains("Not enough runs"));
+    let second = ended(&host).await;
+    let page = ada.page(&path).await;
+    assert!(
+        page.contains("No flaky task") && page.contains("Each of the 2 tasks"),
+        "{page}"
+    );
+    for run in [first, second] {
+        assert!(page.contains(&format!("/console/runs/{run}\"")));
+    }
+    let none = ada
+        .page(&format!("{path}?agentVersion=9.9.9&limit=5"))
+        .await;
+    assert!(none.contains("Not enough runs"));
+    let wrong = ada.get(&format!("{path}?limit=1000")).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    let history = ada.page(&format!("/console/history?suiteId={SUITE}")).await;
+    assert!(history.contains(&format!("href=\"{path}\"")));
+    let other = Visitor::signed_in(&host, &host.other_key).await;
+    assert!(other.page(&path).await.contains("Not enough runs"));
+}
+
+#[tokio::test]
+async fn judges_are_listed_for_those_who_may_read_them() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    ended(&host).await;
+    let page = ada.page("/console/judges").await;
+    assert!(page.contains("No judge is calibrated"), "{page}");
+    assert!(page.contains("No run with several judges"));
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Visitor::signed_in(&host, &key).await;
+    let page = reader.page("/console/judges").await;
+    assert!(page.contains("<code>manifest:read</code>"));
+}
+
+#[tokio::test]
+async fn differences_of_runs_are_named_for_people() {
+    let host = promotion::host().await;
+    let ada = Visitor::ada(&host).await;
+    let first = promotion::eval(&host, "1.1.0").await;
+    let second = promotion::eval(&host, "1.2.0").await;
+    let path = format!("/console/compare?runs={first},{second}");
+    let page = ada.page(&path).await;
+    assert!(
+        page.contains("Agent&#39;s version") && page.contains("Pack&#39;s digest"),
+        "{page}"
+    );
+    for name in ["agentVersion", "packIntegrity"] {
+        assert!(!page.contains(name), "{name}");
+    }
 }

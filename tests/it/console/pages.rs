@@ -59,6 +59,7 @@ fn pages(names: &Names) -> Vec<String> {
         format!("/console/runs/{run}/tasks/task-3"),
         format!("/console/runs/{run}?outcome=failed&done=tagged"),
         "/console/runs?tag=none".to_owned(),
+        format!("/console/history?suiteId={}", names.suite),
         "/console/runs/run_0".to_owned(),
         "/console/none".to_owned(),
         "/console/sign-in?failed=key_revoked".to_owned(),

@@ -173,3 +173,62 @@ async fn a_run_is_compared_with_the_chosen_baseline() {
     let page = ada.page(&format!("/console/runs/{first}")).await;
     assert!(page.contains("there is no earlier run"));
 }
+
+#[tokio::test]
+async fn people_search_runs_by_names_and_tags() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let (first, second) = (ended(&host).await, ended(&host).await);
+    ada.send(
+        &format!("/console/runs/{first}/tags"),
+        &[("add", "Nightly")],
+    )
+    .await;
+    let found = ada.page("/console/runs?q=bench+night").await;
+    assert!(found.contains(first.as_str()) && !found.contains(second.as_str()));
+    assert!(found.contains("value=\"bench night\""), "{found}");
+    let of_id = ada.page(&format!("/console/runs?q={second}")).await;
+    assert!(of_id.contains(second.as_str()) && !of_id.contains(first.as_str()));
+    let none = ada.page("/console/runs?q=nothing").await;
+    assert!(none.contains("No run matches"));
+    let long = ada.get("/console/runs?q=a+b+c+d+e").await;
+    assert_eq!(long.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn people_fork_a_run() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let path = format!("/console/runs/{run}/fork");
+    for fields in [
+        &[("mode", "replay"), ("from", "1")],
+        &[("mode", "branch"), ("from", "1")],
+    ] {
+        let forked = ada.send(&path, fields).await;
+        assert_eq!(forked.status, StatusCode::SEE_OTHER, "{forked:?}");
+        let location = forked.header("location").unwrap().to_owned();
+        let (fork, done) = location
+            .strip_prefix("/console/runs/")
+            .and_then(|rest| rest.split_once('?'))
+            .unwrap();
+        assert!(fork != run.as_str() && done == "done=forked");
+        host.ended(&fork.into()).await;
+        let page = ada.page(&location).await;
+        assert!(page.contains("This is the fork of the other run."));
+    }
+    let beyond = [("mode", "branch"), ("from", "100000")];
+    let refused = ada.send(&path, &beyond).await;
+    assert!(refused.status.is_client_error(), "{refused:?}");
+    let wrong = ada.send(&path, &[("mode", "branch"), ("from", "x")]).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Visitor::signed_in(&host, &key).await;
+    let page = reader.page(&format!("/console/runs/{run}")).await;
+    assert!(!page.contains("Create the fork"));
+    let refused = reader.send(&path, &[("mode", "replay")]).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let foreign = Visitor::signed_in(&host, &host.other_key).await;
+    let refused = foreign.send(&path, &[("mode", "replay")]).await;
+    assert_eq!(refused.status, StatusCode::NOT_FOUND);
+}

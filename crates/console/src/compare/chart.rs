@@ -1,4 +1,5 @@
-//! A score over time as a picture: a line with points and intervals for each agent.
+//! A measure of runs over time as a picture: a line with points and intervals for each agent, and
+//! the deployments of the agents.
 
 use jiff::Timestamp;
 
@@ -6,9 +7,9 @@ use crate::page::text::ends;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 36.0;
+const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
-const TOP: f64 = 10.0;
+const TOP: f64 = 18.0;
 const BOTTOM: f64 = 24.0;
 /// Most lines; further agents are in the table alone.
 pub const LINES: usize = 6;
@@ -18,13 +19,41 @@ pub struct Measured {
     /// The line it belongs to.
     pub line: String,
     pub at: Timestamp,
-    pub score: f64,
+    pub value: f64,
     pub interval: Option<(f64, f64)>,
     pub href: String,
     pub title: String,
 }
 
+/// What a chart measures.
+pub struct Measure {
+    /// Its heading, such as `Score`.
+    pub name: &'static str,
+    /// Its explanation.
+    pub caption: &'static str,
+    /// The value at the top; `None` for one above the highest value.
+    pub most: Option<f64>,
+    pub label: fn(f64) -> String,
+}
+
+/// A deployment of an agent.
+pub struct Mark {
+    pub at: Timestamp,
+    pub number: usize,
+    pub title: String,
+}
+
+pub struct MarkLine {
+    pub x: f64,
+    pub number: usize,
+    pub title: String,
+}
+
 pub struct Chart {
+    pub name: &'static str,
+    pub caption: &'static str,
+    pub marks: Vec<MarkLine>,
+    pub top: f64,
     pub view_box: String,
     pub grid: Vec<Grid>,
     pub lines: Vec<Line>,
@@ -39,7 +68,7 @@ pub struct Chart {
 /// A line of the scale, and the label at its start.
 pub struct Grid {
     pub y: f64,
-    pub label: &'static str,
+    pub label: String,
 }
 
 /// The points of one agent; its shape tells it from the others.
@@ -62,12 +91,14 @@ pub struct Point {
 
 impl Chart {
     /// The runs in order of time; `None` for less than two, because a point is no history.
-    pub fn of(runs: Vec<Measured>) -> Option<Self> {
+    pub fn of(measure: &Measure, runs: Vec<Measured>, marks: &[Mark]) -> Option<Self> {
         let first = runs.iter().map(|run| run.at).min()?;
         let last = runs.iter().map(|run| run.at).max()?;
         (runs.len() > 1).then_some(())?;
-        let description = format!("Scores of {} runs over time", runs.len());
         let (from, to) = ends(first, last);
+        let description = format!("{} of {} runs over time", measure.name, runs.len());
+        let highest = runs.iter().map(|run| run.value).fold(0.0, f64::max);
+        let most = measure.most.unwrap_or_else(|| round_above(highest));
         let span = last.duration_since(first).as_secs_f64();
         let x = |at: Timestamp| {
             let share = match span > 0.0 {
@@ -88,20 +119,29 @@ impl Chart {
                 None => continue,
             };
             if let Some(line) = lines.get_mut(number) {
-                line.add(x(run.at), run);
+                line.add(x(run.at), most, run);
             }
         }
         Some(Self {
             view_box: format!("0 0 {WIDTH} {HEIGHT}"),
-            grid: [
-                (0.0, "0"),
-                (0.25, "0.25"),
-                (0.5, "0.5"),
-                (0.75, "0.75"),
-                (1.0, "1"),
-            ]
-            .map(|(score, label)| Grid { y: y(score), label })
-            .into(),
+            name: measure.name,
+            caption: measure.caption,
+            marks: marks
+                .iter()
+                .filter(|mark| (first..=last).contains(&mark.at))
+                .map(|mark| MarkLine {
+                    x: x(mark.at),
+                    number: mark.number,
+                    title: mark.title.clone(),
+                })
+                .collect(),
+            top: TOP,
+            grid: [0.0, 0.25, 0.5, 0.75, 1.0]
+                .map(|share| Grid {
+                    y: y(share),
+                    label: (measure.label)(share * most),
+                })
+                .into(),
             lines,
             from,
             to,
@@ -124,22 +164,35 @@ impl Line {
         }
     }
 
-    fn add(&mut self, x: f64, run: Measured) {
-        let at = y(run.score);
+    fn add(&mut self, x: f64, most: f64, run: Measured) {
+        let at = y(run.value / most);
         let command = if self.path.is_empty() { "M" } else { "L" };
         self.path.push_str(&format!("{command}{x} {at}"));
         self.points.push(Point {
             x,
             mark: shape(self.number - 1, x, at),
-            interval: run.interval.map(|(low, high)| (y(low), y(high))),
+            interval: run
+                .interval
+                .map(|(low, high)| (y(low / most), y(high / most))),
             href: run.href,
             title: run.title,
         });
     }
 }
 
-fn y(score: f64) -> f64 {
-    tenth(TOP + (1.0 - score.clamp(0.0, 1.0)) * (HEIGHT - TOP - BOTTOM))
+/// The next of 1, 2, 4, 6, 8 and 10 times a power of ten, so that a scale has even steps.
+fn round_above(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0];
+    let found = steps.iter().find(|step| **step * power >= value);
+    found.map_or(power * 10.0, |step| step * power)
+}
+
+fn y(share: f64) -> f64 {
+    tenth(TOP + (1.0 - share.clamp(0.0, 1.0)) * (HEIGHT - TOP - BOTTOM))
 }
 
 fn tenth(value: f64) -> f64 {
@@ -173,16 +226,53 @@ mod tests {
         Measured {
             line: line.to_owned(),
             at: Timestamp::from_second(second).unwrap(),
-            score,
+            value: score,
             interval: Some((score - 0.5, score + 0.5)),
             href: String::new(),
             title: String::new(),
         }
     }
 
+    const SCORE: Measure = Measure {
+        name: "Score",
+        caption: "",
+        most: Some(1.0),
+        label: |value| value.to_string(),
+    };
+
+    #[test]
+    fn a_scale_without_a_limit_ends_above_the_highest_value() {
+        for (value, most) in [
+            (0.0, 1.0),
+            (0.003, 0.004),
+            (1.0, 1.0),
+            (840.0, 1000.0),
+            (1300.0, 2000.0),
+        ] {
+            assert!((round_above(value) - most).abs() < 1e-9, "{value}");
+        }
+    }
+
+    #[test]
+    fn deployments_between_the_runs_are_marked() {
+        let mark = |second: i64, number| Mark {
+            at: Timestamp::from_second(second).unwrap(),
+            number,
+            title: String::new(),
+        };
+        let runs = vec![run("a", 10, 0.5), run("a", 20, 0.5)];
+        let chart = Chart::of(&SCORE, runs, &[mark(5, 1), mark(15, 2), mark(25, 3)]).unwrap();
+        let [found] = chart.marks.as_slice() else {
+            panic!("{}", chart.marks.len());
+        };
+        assert_eq!(found.number, 2);
+        assert!(chart.left < found.x && found.x < chart.right);
+    }
+
     #[test]
     fn points_lie_within_the_picture_and_intervals_within_the_scale() {
-        let chart = Chart::of(vec![run("a", 0, 0.0), run("b", 5, 0.5), run("a", 10, 1.0)]).unwrap();
+        let runs = vec![run("a", 0, 0.0), run("b", 5, 0.5), run("a", 10, 1.0)];
+        let chart = Chart::of(&SCORE, runs, &[]).unwrap();
         let names: Vec<&str> = chart.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         for point in chart.lines.iter().flat_map(|line| &line.points) {
@@ -190,14 +280,14 @@ mod tests {
             let (low, high) = point.interval.unwrap();
             assert!(low <= HEIGHT - BOTTOM && high >= TOP && low > high);
         }
-        assert_eq!(chart.lines[0].path, "M44 216L700 10");
+        assert_eq!(chart.lines[0].path, "M72 216L700 18");
     }
 
     #[test]
     fn runs_of_one_moment_and_many_agents_have_a_picture() {
         let runs = (0..9).map(|n| run(&format!("agent {n}"), 7, 0.5)).collect();
-        let chart = Chart::of(runs).unwrap();
+        let chart = Chart::of(&SCORE, runs, &[]).unwrap();
         assert_eq!(chart.lines.len(), LINES);
-        assert!(Chart::of(vec![run("a", 0, 0.5)]).is_none());
+        assert!(Chart::of(&SCORE, vec![run("a", 0, 0.5)], &[]).is_none());
     }
 }

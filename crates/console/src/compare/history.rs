@@ -1,4 +1,5 @@
-//! Scores over time of a suite, and the newest score of each agent version and suite.
+//! Scores, costs and latencies of a suite over time, with the deployments of its agents; without a
+//! suite, the newest score of each agent version and suite.
 
 use std::sync::Arc;
 
@@ -6,16 +7,20 @@ use askama::Template;
 use axum::extract::State;
 
 use crate::api::ConsoleApi;
-use crate::compare::chart::{Chart, Measured};
+use crate::compare::chart::{Chart, Measure, Measured};
+use crate::compare::flaky::flaky_page;
+use crate::compare::matrix::Matrix;
+use crate::compare::releases::Releases;
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
-use crate::page::text::{Time, cost, score};
+use crate::page::text::{Time, cost, count, latency, score};
 use crate::page::visit::Visit;
 use crate::runs::words::{Badge, passed, state};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
-use touchstone_host::render::words::plain;
-use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
+use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_kit::money::NanoUsd;
+use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery, RunResult};
 use touchstone_runs::service::runs::list::MAX_RUNS;
 
 #[derive(Template)]
@@ -28,7 +33,9 @@ struct Page {
     agent: String,
     suites: Vec<String>,
     agents: Vec<String>,
-    chart: Option<Chart>,
+    charts: Vec<Chart>,
+    releases: Releases,
+    flaky: String,
     rows: Vec<Row>,
     has_more: bool,
     matrix: Option<Matrix>,
@@ -45,19 +52,27 @@ struct Row {
     interval: String,
     tasks: String,
     cost: String,
+    latency: String,
 }
 
-/// The newest score of each agent version (rows) and suite (columns).
-struct Matrix {
-    suites: Vec<(String, String)>,
-    rows: Vec<(String, Vec<Option<Cell>>)>,
-}
-
-struct Cell {
-    href: String,
-    state: Badge,
-    score: String,
-}
+const SCORE: Measure = Measure {
+    name: "Score",
+    caption: "A point is a run; its bar is the 95 % interval of its own score, where one is recorded.",
+    most: Some(1.0),
+    label: |value| value.to_string(),
+};
+const COST: Measure = Measure {
+    name: "Cost",
+    caption: "The cost of each run, where the prices are known.",
+    most: None,
+    label: |value| NanoUsd::from_usd(value).map_or_else(String::new, usd),
+};
+const LATENCY: Measure = Measure {
+    name: "Latency",
+    caption: "The median latency of the tasks of each run.",
+    most: None,
+    label: milliseconds,
+};
 
 /// `GET /console/history`.
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
@@ -81,9 +96,31 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
         }
         None => (Vec::new(), false),
     };
-    let matrix = suite.is_none().then(|| Matrix::of(&newest.runs, agent));
-    let mut measured: Vec<Measured> = found.iter().filter_map(measured).collect();
-    measured.reverse();
+    let matrix = match suite {
+        None => Matrix::of(&runs.newest_of_versions(visit.tenant(), agent).await?),
+        Some(_) => None,
+    };
+    let deployed = distinct(found.iter().filter_map(agent_of));
+    let releases = Releases::of(&api, &visit, &deployed).await?;
+    let marks = releases.marks();
+    let chart = |(measure, value): (&Measure, Value)| {
+        let points = found.iter().rev();
+        let points = points.filter_map(|run| measured(run, measure, value));
+        Chart::of(measure, points.collect(), &marks)
+    };
+    let charts: [(&Measure, Value); 3] = [
+        (&SCORE, the_score),
+        (&COST, the_cost),
+        (&LATENCY, the_latency),
+    ];
+    let flaky = match agent {
+        Some(agent) => format!(
+            "{}?agentId={}",
+            flaky_page(suite.unwrap_or_default()),
+            encoded(agent)
+        ),
+        None => flaky_page(suite.unwrap_or_default()),
+    };
     html(&Page {
         chrome: visit.chrome(Section::History),
         suite: suite.unwrap_or_default().to_owned(),
@@ -91,18 +128,20 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
         agent: agent.unwrap_or_default().to_owned(),
         suites,
         agents,
-        chart: Chart::of(measured),
+        charts: charts.into_iter().filter_map(chart).collect(),
+        releases,
+        flaky,
         rows: found.iter().map(Row::of).collect(),
         has_more,
-        matrix: matrix.filter(|matrix| !matrix.rows.is_empty()),
+        matrix,
     })
 }
 
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-fn suite_of(run: &RunListing) -> Option<String> {
+pub(super) fn suite_of(run: &RunListing) -> Option<String> {
     Some(run.subject.suite.as_ref()?.suite_id.clone())
 }
 
@@ -110,13 +149,13 @@ fn agent_of(run: &RunListing) -> Option<String> {
     Some(run.subject.agent.as_ref()?.agent_id.to_string())
 }
 
-fn version_of(run: &RunListing) -> Option<String> {
+pub(super) fn version_of(run: &RunListing) -> Option<String> {
     let agent = run.subject.agent.as_ref()?;
     Some(plain(&format!("{}@{}", agent.agent_id, agent.version)))
 }
 
 /// The values in their order, each once.
-fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+pub(super) fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for value in values {
         if !known.contains(&value) {
@@ -126,26 +165,63 @@ fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     known
 }
 
-/// A run with a score; void runs are in the table alone.
-fn measured(run: &RunListing) -> Option<Measured> {
+/// A measure of a run's result.
+type Value = fn(&RunResult) -> Option<f64>;
+
+fn the_score(result: &RunResult) -> Option<f64> {
+    result.score
+}
+
+fn the_cost(result: &RunResult) -> Option<f64> {
+    result.total_cost_usd.map(NanoUsd::usd)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds are far below 2^53"
+)]
+fn the_latency(result: &RunResult) -> Option<f64> {
+    result.latency_p50_ms.map(|ms| ms as f64)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a label of a scale"
+)]
+fn milliseconds(value: f64) -> String {
+    duration(value.max(0.0).round() as u64)
+}
+
+/// A run as a point of a chart; void runs are in the table alone.
+fn measured(run: &RunListing, measure: &Measure, value: Value) -> Option<Measured> {
     let result = run.result.as_ref().filter(|_| !run.voided)?;
-    let found = result.score?;
+    let value = value(result)?;
+    let is_score = measure.name == SCORE.name;
+    let (shown, bounds) = match is_score {
+        true => (
+            format!("{value:.3}"),
+            result.score_low.zip(result.score_high),
+        ),
+        false => ((measure.label)(value), None),
+    };
+    let between = interval(run).filter(|_| is_score);
     Some(Measured {
         line: plain(&agent_of(run)?),
         at: run.created_at,
-        score: found,
-        interval: result.score_low.zip(result.score_high),
+        value,
+        interval: bounds,
         href: format!("/console/runs/{}", run.run_id),
         title: format!(
-            "{}, {}: {found:.3}{}",
+            "{}, {}: {shown}{}",
             version_of(run)?,
             Time::from(run.created_at).shown,
-            interval(run).map_or_else(String::new, |it| format!(" ({it})"))
+            between.map_or_else(String::new, |it| format!(" ({it})"))
         ),
     })
 }
 
-fn interval(run: &RunListing) -> Option<String> {
+pub(super) fn interval(run: &RunListing) -> Option<String> {
     let result = run.result.as_ref()?;
     let (low, high) = result.score_low.zip(result.score_high)?;
     Some(format!("{low:.3} to {high:.3}"))
@@ -167,46 +243,7 @@ impl Row {
             interval: interval(run).unwrap_or_default(),
             tasks: passed(run),
             cost: result.map_or_else(String::new, |it| cost(it.total_cost_usd)),
-        }
-    }
-}
-
-impl Matrix {
-    /// The runs are the newest first, so that the first of a cell is the one that it shows.
-    fn of(runs: &[RunListing], agent: Option<&str>) -> Self {
-        let wanted = |run: &&RunListing| {
-            let scored = run.result.as_ref().is_some_and(|it| it.score.is_some());
-            let named = agent.is_none_or(|agent| agent_of(run).as_deref() == Some(agent));
-            scored && named && !run.voided
-        };
-        let runs: Vec<&RunListing> = runs.iter().filter(wanted).collect();
-        let suites = distinct(runs.iter().filter_map(|run| suite_of(run)));
-        let versions = distinct(runs.iter().filter_map(|run| version_of(run)));
-        let cell = |version: &str, suite: &str| {
-            let mut of_cell = runs.iter().filter(|run| {
-                version_of(run).as_deref() == Some(version)
-                    && suite_of(run).as_deref() == Some(suite)
-            });
-            of_cell.next().map(|run| Cell {
-                href: format!("/console/runs/{}", run.run_id),
-                state: state(run),
-                score: score(run.result.as_ref().and_then(|it| it.score)),
-            })
-        };
-        let rows = versions.into_iter().map(|version| {
-            let cells = suites.iter().map(|suite| cell(&version, suite)).collect();
-            (version, cells)
-        });
-        let rows = rows.collect();
-        Self {
-            suites: suites
-                .iter()
-                .map(|suite| {
-                    let href = format!("/console/history?suiteId={}", encoded(suite));
-                    (plain(suite), href)
-                })
-                .collect(),
-            rows,
+            latency: latency(result.and_then(|it| it.latency_p50_ms)),
         }
     }
 }

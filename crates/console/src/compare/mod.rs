@@ -1,8 +1,13 @@
-//! Two runs side by side, and scores over time.
+//! Two runs side by side, scores over time, flaky tasks and judges.
 
 mod chart;
+mod differences;
+mod flaky;
 mod history;
+mod judges;
+mod matrix;
 mod pair;
+mod releases;
 mod runs;
 mod task;
 
@@ -18,4 +23,10 @@ pub fn routes(pages: Pages) -> Pages {
             task::page,
         )
         .page("/console/history", Scope::RunsRead, history::page)
+        .page(
+            "/console/suites/{suiteId}/flaky",
+            Scope::RunsRead,
+            flaky::page,
+        )
+        .page("/console/judges", Scope::RunsRead, judges::page)
 }

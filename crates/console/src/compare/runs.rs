@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 
 use crate::api::ConsoleApi;
+use crate::compare::differences::Difference;
 use crate::compare::pair::{is_canonical, runs_of};
 use crate::page::answer::{html, see_other, segment};
 use crate::page::choice::{Choice, choices};
@@ -19,7 +20,6 @@ use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::render::comparison::difference_words;
 use touchstone_runs::render::report_page::rows::{Change, ChangeRow};
 use touchstone_runs::rules::eval::comparison::{
     ChangeKind, ComparedRun, ExclusionReason, RunComparison,
@@ -126,12 +126,6 @@ struct Row {
     href: String,
     row: ChangeRow,
     sign: &'static str,
-}
-
-struct Difference {
-    what: String,
-    baseline: String,
-    candidate: String,
 }
 
 /// `GET /console/compare`.
@@ -265,17 +259,6 @@ fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
         row,
     })
     .collect()
-}
-
-impl Difference {
-    fn of(found: &touchstone_runs::rules::eval::comparison::Difference) -> Self {
-        let (what, baseline, candidate) = difference_words(found);
-        Self {
-            what: plain(&what),
-            baseline: plain(&baseline),
-            candidate: plain(&candidate),
-        }
-    }
 }
 
 /// The tasks that are not compared, each with the reason; at most a page of them.

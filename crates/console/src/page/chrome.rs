@@ -8,6 +8,7 @@ pub enum Section {
     Runs,
     Compare,
     History,
+    Judges,
     Deployments,
     Approvals,
     Audit,
@@ -35,6 +36,7 @@ const NAVIGATION: &[Group] = &[
             (Section::Runs, "Runs", "/console/runs"),
             (Section::Compare, "Compare", "/console/compare"),
             (Section::History, "History", "/console/history"),
+            (Section::Judges, "Judges", "/console/judges"),
         ],
     ),
     (
@@ -118,6 +120,7 @@ pub const DONE: &[(&str, &str)] = &[
         "retried",
         "This is the new run. It repeats the unjudged tasks.",
     ),
+    ("forked", "This is the fork of the other run."),
     ("tagged", "The tags were changed."),
     ("annotated", "The note was saved."),
     ("pack-removed", "The pack was removed."),

@@ -19,7 +19,8 @@ use touchstone_runs::http::runs::list::{asked, cursor};
 use touchstone_runs::rules::run::listing::RunListing;
 
 /// Filters of the list by text, with their labels.
-const TEXTS: [(&str, &str); 5] = [
+const TEXTS: [(&str, &str); 6] = [
+    ("q", "Search names and tags"),
     ("suiteId", "Suite"),
     ("agentId", "Agent"),
     ("agentVersion", "Agent version"),

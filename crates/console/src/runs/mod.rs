@@ -3,6 +3,7 @@
 mod actions;
 mod baseline;
 mod downloads;
+mod fork;
 mod list;
 mod notes;
 mod run;
@@ -47,6 +48,7 @@ pub fn routes(pages: Pages) -> Pages {
             Scope::RunsCreate,
             actions::retry,
         )
+        .form("/console/runs/{runId}/fork", Scope::RunsCreate, fork::fork)
         .form("/console/runs/{runId}/void", Scope::RunsVoid, actions::void)
         .form(
             "/console/runs/{runId}/annotations",

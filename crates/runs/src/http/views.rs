@@ -9,11 +9,13 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use crate::http::RunsApi;
 use crate::http::events::poll::full;
 use crate::http::extract::{OwnRun, RunPath};
+use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
 use crate::service::bundles::MAX_BUNDLE;
+use crate::service::runs::flaky::FlakyQuery;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::etag::conditional;
 use touchstone_host::http::answer::{Answer, json};
-use touchstone_host::http::extract::Query;
+use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -59,6 +61,40 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::RunsRead,
             statistics,
         )
+        .keyed(
+            get,
+            "/v1/host/touchstone/suites/{suiteId}/flaky",
+            Scope::RunsRead,
+            flaky,
+        )
+}
+
+/// `GET /v1/host/touchstone/suites/{suiteId}/flaky`.
+pub async fn flaky(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    query: Query,
+) -> Answer {
+    let asked = flaky_query(path.get("suiteId"), &query)?;
+    let found = state.runs.flaky(&caller.tenant, &asked).await?;
+    json(StatusCode::OK, &found)
+}
+
+/// The runs of a suite that a query names.
+///
+/// # Errors
+/// `validation_error` that names the parameter.
+pub fn flaky_query(suite: &str, query: &Query) -> Result<FlakyQuery, Problem> {
+    let limit = query.whole("limit", 2, MAX_FLAKY_RUNS as u64)?;
+    Ok(FlakyQuery {
+        suite_id: suite.to_owned(),
+        agent_id: query.get("agentId").map(str::to_owned),
+        agent_version: query.get("agentVersion").map(str::to_owned),
+        limit: limit.map_or(MAX_FLAKY_RUNS, |it| {
+            usize::try_from(it).unwrap_or(MAX_FLAKY_RUNS)
+        }),
+    })
 }
 
 /// `GET /v1/runs/{runId}`.

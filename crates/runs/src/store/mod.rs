@@ -5,6 +5,7 @@ pub mod pauses;
 pub mod profiles;
 pub mod queue;
 pub mod run_list;
+pub mod run_names;
 pub mod runs;
 pub mod storage;
 pub mod webhooks;

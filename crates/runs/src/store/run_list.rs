@@ -9,10 +9,12 @@ use crate::rules::eval::report::Verdict;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::listing::{RunListing, RunQuery, RunResult, RunSubject, TagRequest};
 use crate::rules::run::record::RunRecord;
+use crate::rules::run::search::{MAX_WORDS, pattern};
+use crate::store::run_names::{self, Way};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
-use touchstone_host::store::sql::{Transaction, query};
+use touchstone_host::store::sql::{Query, Transaction, query};
 use touchstone_kit::ids::{RunId, TenantId};
 
 const INSERT: &str = "INSERT INTO run_summary
@@ -36,13 +38,27 @@ const WITHOUT_RESULT: &str =
 const TAGS: &str = "SELECT r.run_id, t.tag FROM run r JOIN run_tag t ON t.run_number = r.number
     WHERE r.run_id IN ({each $1}) ORDER BY t.tag";
 
+/// The condition that the run has a name with the word.
+macro_rules! word {
+    ($parameter:literal) => {
+        concat!(
+            " AND (",
+            $parameter,
+            " IS NULL OR EXISTS (SELECT 1 FROM run_named n JOIN run_name m ON m.number = n.name_number
+            WHERE n.run_number = s.run_number AND m.name LIKE ",
+            $parameter,
+            " ESCAPE '\\'))"
+        )
+    };
+}
+
 /// A statement that lists runs from `$source`, whose rows meet `$condition`: together they choose an
 /// index. All statements have the same parameters.
 macro_rules! list {
     ($source:literal, $condition:literal) => {
-        list!($source, $condition, "s.created_at")
+        list!($source, $condition, "s.created_at", "s.run_id")
     };
-    ($source:literal, $condition:literal, $created_at:literal) => {
+    ($source:literal, $condition:literal, $created_at:literal, $run_id:literal) => {
         concat!(
             "SELECT s.run_id, s.created_at,
         CASE WHEN r.cancel IS NOT NULL AND NOT r.ended THEN 'cancelling'
@@ -60,10 +76,16 @@ macro_rules! list {
         AND ($13 IS NULL OR s.model = $13) AND ($14 IS NULL OR s.verdict = $14)
         AND ($15 IS NULL OR $15 = CASE WHEN r.cancel IS NOT NULL AND NOT r.ended THEN 'cancelling'
             WHEN s.status = 'pending' AND r.head > 0 THEN 'running' ELSE s.status END)
-        AND ($16 IS NULL OR EXISTS (SELECT 1 FROM run_tag t WHERE t.run_number = s.run_number AND t.tag = $16))
-    ORDER BY ",
+        AND ($16 IS NULL OR EXISTS (SELECT 1 FROM run_tag t WHERE t.run_number = s.run_number AND t.tag = $16))",
+            word!("$18"),
+            word!("$19"),
+            word!("$20"),
+            word!("$21"),
+            " ORDER BY ",
             $created_at,
-            " DESC, s.run_id DESC LIMIT $17"
+            " DESC, ",
+            $run_id,
+            " DESC LIMIT $17"
         )
     };
 }
@@ -76,12 +98,42 @@ const LIST_OF_AGENT: &str = list!("run_summary s CROSS JOIN run r", "s.agent_id 
 const LIST_UNFINISHED: &str = list!(
     "run_summary s CROSS JOIN run r",
     "s.result IS NULL",
-    "+s.created_at"
+    "+s.created_at",
+    "s.run_id"
 );
+const LIST_OF_VERDICT: &str = list!("run_summary s CROSS JOIN run r", "s.verdict = $14");
+/// The runs with a name, in the order of the name's index.
+const LIST_OF_NAME: &str = list!(
+    "run_named f CROSS JOIN run_summary s CROSS JOIN run r",
+    "f.name_number = $22 AND s.run_number = f.run_number AND f.created_at >= $2 AND f.created_at < $3
+        AND (f.created_at, f.run_id) < ($4, $5)",
+    "f.created_at",
+    "f.run_id"
+);
+const LIST_OF_PATTERN: &str = list!(
+    "(SELECT DISTINCT n.run_number FROM run_name m CROSS JOIN run_named n
+        WHERE m.tenant = $1 AND m.name LIKE $22 ESCAPE '\\' AND n.name_number = m.number) f
+    CROSS JOIN run_summary s CROSS JOIN run r",
+    "s.run_number = f.run_number"
+);
+/// The newest run with a verdict of each suite and agent version.
+const NEWEST_OF_VERSIONS: &str = "SELECT MAX(run_number) FROM run_summary
+    WHERE tenant = $1 AND verdict IS NOT NULL AND suite_id IS NOT NULL
+        AND run_number NOT IN (SELECT run_number FROM run_void)
+        AND ($2 IS NULL OR agent_id = $2)
+    GROUP BY suite_id, agent_id, agent_version ORDER BY MAX(run_number) DESC LIMIT $3";
 const LIST_OF_PREFIX: &str = list!(
     "run r CROSS JOIN run_summary s",
     "r.run_id >= $6 AND r.run_id < $7"
 );
+
+const ROWS: &str = "SELECT s.run_id, s.created_at, s.status, s.subject, s.result, FALSE
+    FROM run_summary s WHERE s.run_number IN (SELECT CAST(it AS BIGINT) FROM (
+        SELECT CAST(NULL AS TEXT) AS it WHERE FALSE UNION ALL {each $1}) AS numbers)
+    ORDER BY s.run_number DESC";
+
+/// A row: id, time of creation, status, subject, result, and whether the run is void.
+type Row = (String, i64, String, String, Option<String>, bool);
 
 /// Follows every run id: they are ASCII, and without this character.
 const AFTER_ALL_IDS: &str = "~";
@@ -115,7 +167,13 @@ pub async fn insert(
             .execute(&mut *transaction)
             .await?;
     }
-    Ok(())
+    let named = [
+        suite.map(|it| it.suite_id.as_str()),
+        agent.map(|it| it.agent_id.as_str()),
+        subject.model.as_ref().map(|it| it.model.as_str()),
+    ];
+    let names = run_names::names(named, &run.spec.tags);
+    run_names::add(transaction, run.tenant.as_str(), number, &names).await
 }
 
 pub async fn set_status(
@@ -168,15 +226,83 @@ pub async fn list(
     tenant: &TenantId,
     asked: &RunQuery,
 ) -> Result<Vec<RunListing>, StoreError> {
-    type Row = (String, i64, String, String, Option<String>, bool);
-    const SUBJECT: Column = column("run_summary", "subject");
-    const RESULT: Column = column("run_summary", "result");
+    let patterns: Vec<String> = asked.words.iter().map(|word| pattern(word)).collect();
+    let base = || query_of(statement(asked), tenant, asked, &patterns);
+    let mut rows = match way(database, tenant, asked, &patterns).await? {
+        Way::None => return Ok(Vec::new()),
+        Way::List => base().fetch_all(database.readers()).await?,
+        Way::Pattern(pattern) => {
+            query_of(LIST_OF_PATTERN, tenant, asked, &patterns)
+                .bind(pattern)
+                .fetch_all(database.readers())
+                .await?
+        }
+        Way::Names(names) => {
+            let mut rows: Vec<Row> = Vec::new();
+            for name in names {
+                let found = query_of(LIST_OF_NAME, tenant, asked, &patterns).bind(name);
+                rows.extend(found.fetch_all::<Row>(database.readers()).await?);
+            }
+            rows.sort_by(|a, b| (b.1, &b.0).cmp(&(a.1, &a.0)));
+            rows.dedup_by(|a, b| a.0 == b.0);
+            rows
+        }
+    };
+    rows.truncate(asked.limit);
+    listings(database, rows).await
+}
 
+/// The newest judged run of each suite and agent version, newest first; at most `limit`.
+pub async fn newest_of_versions(
+    database: &Database,
+    tenant: &TenantId,
+    agent: Option<&str>,
+    limit: u32,
+) -> Result<Vec<RunListing>, StoreError> {
+    let numbers: Vec<i64> = query(NEWEST_OF_VERSIONS)
+        .bind(tenant.as_str())
+        .bind(agent)
+        .bind(limit)
+        .fetch_all(database.readers())
+        .await?;
+    let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    let rows: Vec<Row> = query(ROWS)
+        .bind(json!(numbers).to_string())
+        .fetch_all(database.readers())
+        .await?;
+    listings(database, rows).await
+}
+
+/// Words, tags and models have names; a run's id or the few unfinished runs are narrower.
+async fn way(
+    database: &Database,
+    tenant: &TenantId,
+    asked: &RunQuery,
+    patterns: &[String],
+) -> Result<Way, StoreError> {
+    let is_narrow =
+        asked.id_prefix.is_some() || asked.status.is_some_and(|status| !status.is_terminal());
+    let has_index = asked.suite_id.is_some() || asked.agent_id.is_some();
+    match (&asked.tag, &asked.model) {
+        _ if is_narrow => Ok(Way::List),
+        (Some(tag), _) => run_names::exact(database, tenant, tag).await,
+        _ if !patterns.is_empty() => run_names::way(database, tenant, patterns).await,
+        (None, Some(model)) if !has_index => run_names::exact(database, tenant, model).await,
+        _ => Ok(Way::List),
+    }
+}
+
+fn query_of<'q>(
+    text: &'static str,
+    tenant: &'q TenantId,
+    asked: &'q RunQuery,
+    patterns: &'q [String],
+) -> Query<'q> {
     let micros =
         |time: Option<Timestamp>, otherwise| time.map_or(otherwise, |it| it.as_microsecond());
     let prefix = asked.id_prefix.as_deref().unwrap_or_default();
     let after = asked.after.as_ref();
-    let rows: Vec<Row> = query(statement(asked))
+    let mut asking = query(text)
         .bind(tenant.as_str())
         .bind(micros(asked.since, i64::MIN))
         .bind(micros(asked.until, i64::MAX))
@@ -193,9 +319,17 @@ pub async fn list(
         .bind(asked.verdict.map(Verdict::as_str))
         .bind(asked.status.map(|it| it.as_str()))
         .bind(asked.tag.as_deref())
-        .bind(i64::try_from(asked.limit).unwrap_or(i64::MAX))
-        .fetch_all(database.readers())
-        .await?;
+        .bind(i64::try_from(asked.limit).unwrap_or(i64::MAX));
+    for word in 0..MAX_WORDS {
+        asking = asking.bind(patterns.get(word).map(String::as_str));
+    }
+    asking
+}
+
+async fn listings(database: &Database, rows: Vec<Row>) -> Result<Vec<RunListing>, StoreError> {
+    const SUBJECT: Column = column("run_summary", "subject");
+    const RESULT: Column = column("run_summary", "result");
+
     let ids: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
     let mut tags = tags(database, &ids).await?;
     rows.into_iter()
@@ -222,6 +356,8 @@ fn statement(asked: &RunQuery) -> &'static str {
         LIST_OF_AGENT
     } else if asked.suite_id.is_some() {
         LIST_OF_SUITE
+    } else if asked.verdict.is_some() {
+        LIST_OF_VERDICT
     } else {
         LIST
     }
@@ -292,6 +428,7 @@ pub async fn change_tags(
         transaction.rollback().await?;
         return Ok(TagChange::TooMany(tags.len()));
     }
+    run_names::change(&mut transaction, number, &tags).await?;
     transaction.commit().await?;
     Ok(TagChange::Changed(tags))
 }

@@ -85,6 +85,10 @@ CREATE TABLE run_summary (
 CREATE INDEX run_summary_newest ON run_summary (tenant, created_at, run_id);
 CREATE INDEX run_summary_of_suite ON run_summary (tenant, suite_id, created_at, run_id) WHERE suite_id IS NOT NULL;
 CREATE INDEX run_summary_of_agent ON run_summary (tenant, agent_id, created_at, run_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX run_summary_of_verdict ON run_summary (tenant, verdict, created_at, run_id) WHERE verdict IS NOT NULL;
+-- The newest judged run of each agent version and suite.
+CREATE INDEX run_summary_of_version ON run_summary (tenant, suite_id, agent_id, agent_version, run_number)
+    WHERE verdict IS NOT NULL;
 CREATE INDEX run_summary_open ON run_summary (tenant, run_number) WHERE result IS NULL;
 
 -- Labels that people give to runs; those of the request come first. They can be removed, unlike annotations.
@@ -93,6 +97,23 @@ CREATE TABLE run_tag (
     tag         TEXT    {bytewise} NOT NULL,
     PRIMARY KEY (run_number, tag)
 ) {without rowid};
+
+-- The names that runs are searched by, in lower case: their suites, agents, models and tags. A name without runs is
+-- deleted with its last run.
+CREATE TABLE run_name (
+    number      {serial},
+    tenant      TEXT    {bytewise} NOT NULL,
+    name        TEXT    {bytewise} NOT NULL,
+    UNIQUE (tenant, name)
+);
+CREATE TABLE run_named (
+    name_number BIGINT  NOT NULL,
+    created_at  BIGINT  NOT NULL,
+    run_id      TEXT    {bytewise} NOT NULL,
+    run_number  BIGINT  NOT NULL,
+    PRIMARY KEY (name_number, created_at, run_id)
+) {without rowid};
+CREATE INDEX run_named_of_run ON run_named (run_number, name_number);
 
 -- The log, clustered by run and sequence on SQLite: an append inserts at the end, a read is one range. PostgreSQL has no
 -- foreign key here: an insert takes the number from the row of the run, which it has just updated, and checking each

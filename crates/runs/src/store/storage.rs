@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::ports::storage::{ContentKept, Retained, RunDeletion, Unmasked};
 use crate::rules::run::record::RunRecord;
 use crate::storage::{LegalHold, Usage};
+use crate::store::run_names;
 use crate::store::runs::parse_record;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::StoredEvent;
@@ -125,6 +126,7 @@ pub async fn delete_run(
         transaction.rollback().await?;
         return Ok(refused.unwrap_or(RunDeletion::NotFound));
     };
+    run_names::forget(&mut transaction, number).await?;
     for delete in DEPENDENTS {
         query(delete).bind(number).execute(&mut transaction).await?;
     }

@@ -153,3 +153,42 @@ async fn a_deleted_run_is_not_listed() {
     assert_eq!(deleted.key(&key).send().await.status, StatusCode::OK);
     assert_eq!(ids(&host.get(PATH).await.json()), [second]);
 }
+
+#[tokio::test]
+async fn words_find_runs_by_their_names() {
+    let (host, [first, second]) = with_runs().await;
+    let tag = format!("{PATH}/{first}:tag");
+    host.post(&tag, &json!({"add": ["Nightly"]})).await;
+    let found = async |words: &str| {
+        let reply = host.get(&format!("{PATH}?q={words}")).await;
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        ids(&reply.json())
+    };
+    assert_eq!(found("nightly").await, [first.clone()]);
+    assert_eq!(found("bench%20NIGHT").await, [first.clone()]);
+    assert_eq!(found("bench").await, [second, first.clone()]);
+    assert!(found("nothing").await.is_empty());
+    for wrong in ["a+b+c+d+e", &"x".repeat(65), "run_1+run_2"] {
+        let reply = host.get(&format!("{PATH}?q={wrong}")).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    let both = host.get(&format!("{PATH}?q={first}&idPrefix=run_")).await;
+    assert_eq!(both.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn flaky_tasks_of_a_suite_are_listed() {
+    let (host, [first, second]) = with_runs().await;
+    let path = format!("/v1/host/touchstone/suites/{SUITE}/flaky");
+    let found = host.get(&path).await;
+    assert_eq!(found.status, StatusCode::OK, "{found:?}");
+    let found = found.json();
+    assert_eq!(found["measuredCount"], 3);
+    assert_eq!(found["tasks"], json!([]));
+    assert_eq!(ids(&found), [first, second]);
+    assert_eq!(found["agent"]["agentId"], AGENT);
+    let none = host.get(&format!("{path}?agentVersion=9.9.9")).await.json();
+    assert_eq!(none, json!({"runs": [], "measuredCount": 0, "tasks": []}));
+    let wrong = host.get(&format!("{path}?limit=21")).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+}

@@ -216,6 +216,8 @@ async fn the_result_of_a_run_is_stored_once_it_has_ended(
         judged_count: Some(2),
         passed_count: Some(1),
         total_cost_usd: None,
+        latency_p50_ms: Some(3),
+        judge_agreement: None,
     };
     run_store::run_list::set_result(&store, &run, RunStatus::Completed, &result)
         .await

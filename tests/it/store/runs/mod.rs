@@ -7,5 +7,6 @@ mod parking;
 mod queue;
 mod recovery;
 mod scope;
+mod search;
 mod storage;
 mod throughput;

@@ -11,6 +11,7 @@ use crate::render::run_list::run_list;
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::listing::{RunKind, RunListing};
+use crate::rules::run::search::{MAX_WORD_CHARS, MAX_WORDS, Search};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -23,6 +24,9 @@ const PAGE: u32 = 200;
 
 #[derive(Debug, Args)]
 pub struct List {
+    /// Up to 4 words, each a part of the name of the suite, agent, model or a tag, or the start of a run id
+    #[arg(long, value_name = "WORDS", value_parser = search)]
+    search: Option<String>,
     /// Suite, of any version or of this one
     #[arg(long, value_name = "SUITE[@VERSION]")]
     suite: Option<String>,
@@ -117,6 +121,7 @@ fn conditions(arguments: &List) -> Vec<Condition> {
     let (suite, suite_version) = versioned(&arguments.suite);
     let (agent, agent_version) = versioned(&arguments.agent);
     let all = [
+        ("q", arguments.search.clone()),
         ("suiteId", suite),
         ("suiteVersion", suite_version),
         ("agentId", agent),
@@ -181,6 +186,15 @@ fn one_of<T: Copy>(
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         format!("must be one of {}", names.join(", "))
     })
+}
+
+fn search(text: &str) -> Result<String, String> {
+    match Search::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!(
+            "must have at most {MAX_WORDS} words of at most {MAX_WORD_CHARS} characters, one of them a run id"
+        )),
+    }
 }
 
 fn verdict(text: &str) -> Result<Verdict, String> {

@@ -15,6 +15,7 @@ use crate::http::extract::RunPath;
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::listing::{RunKind, RunPosition, RunQuery, TagRequest};
+use crate::rules::run::search::Search;
 use crate::service::runs::list::MAX_RUNS;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, Query, closed, is_run_id};
@@ -50,6 +51,18 @@ pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
     let verdicts =
         [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive].map(|it| (it.as_str(), it));
     let statuses = RunStatus::ALL.map(|status| (status.as_str(), status));
+    let search = query
+        .get("q")
+        .map(Search::parse)
+        .transpose()?
+        .unwrap_or_default();
+    let id_prefix = query.get("idPrefix").map(id_prefix).transpose()?;
+    if id_prefix.is_some() && search.id_prefix.is_some() {
+        return Err(Problem::validation(
+            "q",
+            "`q` must not have a run id together with `idPrefix`",
+        ));
+    }
     let limit = query.whole("limit", 1, MAX_RUNS)?.unwrap_or(DEFAULT_LIMIT);
     Ok(RunQuery {
         kind: one_of(query, "kind", &kinds)?,
@@ -61,7 +74,8 @@ pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
         verdict: one_of(query, "verdict", &verdicts)?,
         status: one_of(query, "status", &statuses)?,
         tag: text("tag"),
-        id_prefix: query.get("idPrefix").map(id_prefix).transpose()?,
+        words: search.words,
+        id_prefix: id_prefix.or(search.id_prefix),
         since: time(query, "since")?,
         until: time(query, "until")?,
         after: query.get("cursor").map(position).transpose()?,

@@ -307,9 +307,9 @@ fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
     .collect()
 }
 
-/// A difference in settings: its name, the value of the baseline, and that of the candidate.
-pub fn difference_words(difference: &Difference) -> (String, String, String) {
-    let name = match difference.what.as_str() {
+/// The name of a setting in which runs differ.
+pub fn setting(what: &str) -> &str {
+    match what {
         "suiteId" => "suite",
         "suiteVersion" => "suite's version",
         "suiteDigest" => "suite's digest",
@@ -323,9 +323,15 @@ pub fn difference_words(difference: &Difference) -> (String, String, String) {
         "ignore" => "ignored members",
         "maxTokens" => "maximum tokens",
         "maxLoopIterations" => "maximum turns",
+        "safetyJudge" => "safety judge",
+        "simulatedUser" => "simulated user",
         other => other,
-    };
-    let shown = |value: &Value| match value {
+    }
+}
+
+/// The value of a setting; a digest by its start.
+pub fn setting_value(value: &Value) -> String {
+    match value {
         Value::Null => "none".to_owned(),
         Value::String(text) if text.starts_with("sha256-") => {
             text.chars().take(DIGEST_SHOWN).chain(['…']).collect()
@@ -337,18 +343,17 @@ pub fn difference_words(difference: &Difference) -> (String, String, String) {
             texts.join(", ")
         }
         other => other.to_string(),
-    };
-    (
-        name.to_owned(),
-        shown(&difference.baseline),
-        shown(&difference.candidate),
-    )
+    }
 }
 
 /// A difference in settings on one line.
 fn in_short(difference: &Difference) -> String {
-    let (name, baseline, candidate) = difference_words(difference);
-    format!("{name} {baseline} → {candidate}")
+    format!(
+        "{} {} → {}",
+        setting(&difference.what),
+        setting_value(&difference.baseline),
+        setting_value(&difference.candidate)
+    )
 }
 
 /// An amount with its sign; without a sign if it is displayed as zero.

@@ -164,11 +164,8 @@ pub fn latency(report: &EvalReport) -> String {
 }
 
 pub fn latency_note(report: &EvalReport) -> String {
-    let mut measured = measured(report);
-    measured.sort_unstable();
-    let median = measured.get(measured.len() / 2).copied();
     let mut parts = vec!["95 % of the tasks took at most this long".to_owned()];
-    if let Some(median) = median {
+    if let Some(median) = report.median_latency_ms() {
         parts.push(format!("median {}", duration(median)));
     }
     if let Some(all) = report.duration_ms {

@@ -4,6 +4,7 @@ pub mod assertions;
 pub mod attempts;
 pub mod comparison;
 pub mod export;
+pub mod flaky;
 pub mod gate;
 pub mod import;
 pub mod judged;

@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::rules::eval::judged::agreement::JudgeAgreement;
 use crate::rules::eval::report::{Verdict, report};
 use crate::rules::eval::statistics::{Evidence, statistics};
 use crate::rules::kind::Kinds;
@@ -153,6 +154,12 @@ pub struct RunResult {
     pub passed_count: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_cost_usd: Option<NanoUsd>,
+    /// Median of the tasks' latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_p50_ms: Option<u64>,
+    /// The agreement of several judges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_agreement: Option<JudgeAgreement>,
 }
 
 impl RunResult {
@@ -167,6 +174,8 @@ impl RunResult {
             judged_count: None,
             passed_count: None,
             total_cost_usd: None,
+            latency_p50_ms: None,
+            judge_agreement: None,
         }
     }
 
@@ -188,6 +197,8 @@ impl RunResult {
             judged_count: Some(report.judged_count()),
             passed_count: Some(report.summary.passed_count),
             total_cost_usd: report.summary.total_cost_usd,
+            latency_p50_ms: report.median_latency_ms(),
+            judge_agreement: report.judge_agreement,
         }
     }
 }
@@ -262,6 +273,8 @@ pub struct RunQuery {
     pub verdict: Option<Verdict>,
     pub status: Option<RunStatus>,
     pub tag: Option<String>,
+    /// Each is a part of the name of the suite, the agent, the model or a tag; in lower case.
+    pub words: Vec<String>,
     /// Start of the ids.
     pub id_prefix: Option<String>,
     /// Earliest time of creation.

@@ -11,5 +11,6 @@ pub mod listing;
 pub mod record;
 pub mod request;
 pub mod retry;
+pub mod search;
 pub mod snapshot;
 pub mod trials;

@@ -71,7 +71,7 @@ impl Runs {
     }
 
     /// The tasks a run has judged itself. A finished run is read once.
-    async fn attempt(&self, record: &RunRecord) -> Result<Arc<Attempt>, Problem> {
+    pub(super) async fn attempt(&self, record: &RunRecord) -> Result<Arc<Attempt>, Problem> {
         if let Some(known) = self.finished_attempts.get(&record.run_id).await {
             return Ok(known);
         }

@@ -18,6 +18,8 @@ use touchstone_kit::ids::{RunId, TenantId};
 pub const MAX_RUNS: u64 = 200;
 /// Maximum number of results that one list stores: those of processes that ended before they could.
 const MAX_RESULTS: u32 = 1000;
+/// Maximum number of pairs of a suite and an agent version.
+const MAX_CELLS: u32 = 600;
 
 /// A page of the list of runs.
 #[derive(Debug, Serialize)]
@@ -80,6 +82,20 @@ impl Runs {
         runs.truncate(asked.limit);
         let next = runs.last().filter(|_| more).map(RunListing::position);
         Ok(RunPage { runs, next })
+    }
+
+    /// The newest judged run of each suite and agent version, newest first.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn newest_of_versions(
+        &self,
+        tenant: &TenantId,
+        agent: Option<&str>,
+    ) -> Result<Vec<RunListing>, Problem> {
+        self.store_missing_results(tenant).await?;
+        let found = store::run_list::newest_of_versions(&self.store, tenant, agent, MAX_CELLS);
+        found.await.map_err(|cause| internal(&cause))
     }
 
     async fn store_missing_results(&self, tenant: &TenantId) -> Result<(), Problem> {

@@ -10,6 +10,7 @@ pub mod comparisons;
 pub mod conversations;
 pub mod create;
 pub mod experiments;
+pub mod flaky;
 pub mod fork;
 pub mod interrupts;
 pub mod judges;

@@ -148,6 +148,14 @@ impl EvalReport {
         self.tasks.iter().filter(judged).count()
     }
 
+    /// The median of the tasks' latencies; `None` if none was measured.
+    pub fn median_latency_ms(&self) -> Option<u64> {
+        let tasks = self.summary.tasks.iter();
+        let mut measured: Vec<u64> = tasks.filter_map(|task| task.latency_ms).collect();
+        measured.sort_unstable();
+        measured.get(measured.len() / 2).copied()
+    }
+
     /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer was
     /// wrong.
     pub fn score(&self) -> Option<f64> {
