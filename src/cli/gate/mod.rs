@@ -245,8 +245,7 @@ impl Set {
             max_age_seconds: self.max_age_hours.map(|hours| hours.saturating_mul(3600)),
         });
         let asked = self.approval_role.is_some() || self.approval_scope.is_some();
-        let depends =
-            self.approvals > 1 || self.exclude_requester || self.override_role.is_some();
+        let depends = self.approvals > 1 || self.exclude_requester || self.override_role.is_some();
         if !asked && depends {
             return Err(Failure::usage(
                 "--approvals, --exclude-requester and --override-role need an approving role or \

@@ -315,7 +315,11 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
     api.log(&run).await;
     let path = format!("/v1/host/touchstone/webhooks/{webhook}/deliveries");
-    while api.get(&path).await["deliveries"].as_array().unwrap().is_empty() {
+    while api.get(&path).await["deliveries"]
+        .as_array()
+        .unwrap()
+        .is_empty()
+    {
         tokio::task::yield_now().await;
     }
     material.names(
@@ -328,7 +332,10 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         let id = made["keyId"].as_str().unwrap();
         material.names(operation, &[("path.keyId", id)]);
     }
-    material.sends("createKey", json!({"scopes": ["runs:read"], "expiresInHours": 24}));
+    material.sends(
+        "createKey",
+        json!({"scopes": ["runs:read"], "expiresInHours": 24}),
+    );
     material.sends("rotateKey", json!({"overlapHours": 1}));
     material.sends("registerWebhook", plain);
     material.sends("rotateWebhookSecret", json!({"secret": secret(1)}));

@@ -148,7 +148,10 @@ pub const DONE: &[(&str, &str)] = &[
     ("notice-created", "The webhook is registered."),
     ("notice-enabled", "The webhook is enabled again."),
     ("notice-removed", "The webhook is removed."),
-    ("notice-redelivered", "The notice is queued and will be sent again."),
+    (
+        "notice-redelivered",
+        "The notice is queued and will be sent again.",
+    ),
     ("appeal-reviewed", "You review the appeal now."),
     ("share-changed", "The share of the traffic is changed."),
     (

@@ -25,10 +25,7 @@ use touchstone_kit::ids::KeyId;
 const MAX_HOURS: f64 = 876_000.0;
 
 /// `GET /v1/host/touchstone/keys`.
-pub async fn list(
-    State(api): State<Arc<HostApi>>,
-    Extension(caller): Extension<Caller>,
-) -> Answer {
+pub async fn list(State(api): State<Arc<HostApi>>, Extension(caller): Extension<Caller>) -> Answer {
     let keys = api.host.keys.tenant_keys(&caller).await?;
     let now = api.host.clock.now();
     let shown: Vec<Value> = keys.iter().map(|key| shown(key, now)).collect();
@@ -140,7 +137,10 @@ pub async fn revoke(
     let endpoint = format!("POST /v1/host/touchstone/keys/{id}/revoke");
     once_per_principal(&api.host, &caller, endpoint, key, &body, |_| async move {
         keys.revoke_own(&who, &id).await?;
-        Ok(Done::new(StatusCode::OK, json!({"keyId": id, "revoked": true})))
+        Ok(Done::new(
+            StatusCode::OK,
+            json!({"keyId": id, "revoked": true}),
+        ))
     })
     .await
 }

@@ -235,7 +235,10 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
 async fn deliveries(context: &Context<'_>, arguments: &Deliveries) -> Result<Exit, Failure> {
     let session = context.read().await?;
     let (path, limit) = (deliveries_path(&arguments.id), arguments.limit);
-    let listed: Delivered = session.client().get(&format!("{path}?limit={limit}")).await?;
+    let listed: Delivered = session
+        .client()
+        .get(&format!("{path}?limit={limit}"))
+        .await?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&json!({"deliveries": listed.deliveries}));

@@ -13,7 +13,8 @@ pub const KEPT: usize = 200;
 /// Locks the webhook, so that numbers are assigned one at a time.
 const LOCK: &str = "UPDATE webhook SET fence = fence
     WHERE tenant = $1 AND id = $2 AND run_number IS NULL RETURNING number";
-const LAST: &str = "SELECT COALESCE(MAX(number), 0) FROM webhook_delivery WHERE webhook_number = $1";
+const LAST: &str =
+    "SELECT COALESCE(MAX(number), 0) FROM webhook_delivery WHERE webhook_number = $1";
 const ADD: Sql = Sql {
     sqlite: "INSERT INTO webhook_delivery (webhook_number, number, document)
         SELECT $1, value ->> 'number', value FROM json_each($2)",
@@ -22,7 +23,8 @@ const ADD: Sql = Sql {
         FROM json_array_elements($2::text::json) made",
 };
 const TRIM: &str = "DELETE FROM webhook_delivery WHERE webhook_number = $1 AND number <= $2";
-const LIST: &str = "SELECT d.document FROM webhook_delivery d JOIN webhook w ON w.number = d.webhook_number
+const LIST: &str =
+    "SELECT d.document FROM webhook_delivery d JOIN webhook w ON w.number = d.webhook_number
     WHERE w.tenant = $1 AND w.id = $2 AND w.run_number IS NULL AND d.number < $3
     ORDER BY d.number DESC LIMIT $4";
 
@@ -36,7 +38,10 @@ pub async fn add(
     if made.is_empty() {
         return Ok(());
     }
-    let last: i64 = query(LAST).bind(webhook).fetch_one(&mut *transaction).await?;
+    let last: i64 = query(LAST)
+        .bind(webhook)
+        .fetch_one(&mut *transaction)
+        .await?;
     let mut last: u64 = column("webhook_delivery", "number").number(last)?;
     for record in &mut *made {
         last += 1;

@@ -18,6 +18,8 @@ use touchstone_host::http::HttpSettings;
 use touchstone_host::http::limits::Rates;
 use touchstone_host::http::routes::Operation;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::ports::webhooks::DeliveryRecord;
+use touchstone_runs::store::deliveries;
 
 use crate::http::runs::calibrations::{ended, scored, tone};
 use crate::http::runs::workflows::start;
@@ -258,8 +260,7 @@ async fn delivered(host: &TestHost, run: &RunId, webhook: &str) {
     let kind = events["events"][0]["type"].as_str().unwrap();
     let times = (Timestamp::now(), 3);
     let mut made = DeliveryRecord::first(run, (1, kind), &Ok(200), times);
-    let added =
-        deliveries::add_one(&host.store, &"acme".into(), &webhook.into(), &mut made).await;
+    let added = deliveries::add_one(&host.store, &"acme".into(), &webhook.into(), &mut made).await;
     assert!(added.unwrap());
 }
 

@@ -47,12 +47,7 @@ struct Group {
     fields: &'static [Spec],
 }
 
-const fn spec(
-    member: &'static str,
-    label: &'static str,
-    hint: &'static str,
-    input: Input,
-) -> Spec {
+const fn spec(member: &'static str, label: &'static str, hint: &'static str, input: Input) -> Spec {
     Spec {
         member,
         label,
@@ -86,7 +81,10 @@ const HOURS_IN_SECONDS: Input = Input::Number {
 };
 
 const STRICTNESS: &[(&str, &str)] = &[
-    ("strict", "The whole confidence interval reaches the pass score"),
+    (
+        "strict",
+        "The whole confidence interval reaches the pass score",
+    ),
     ("lenient", "The score itself reaches the pass score"),
 ];
 const PERFORMANCE: &[(&str, &str)] = &[
@@ -315,7 +313,12 @@ const CARD: &[Spec] = &[
 ];
 
 const OASIS: &[Spec] = &[
-    spec("profile", "Profile", "Such as oasis-profile-front-desk.", REQUIRED),
+    spec(
+        "profile",
+        "Profile",
+        "Such as oasis-profile-front-desk.",
+        REQUIRED,
+    ),
     spec(
         "minimumTier",
         "Minimum tier",

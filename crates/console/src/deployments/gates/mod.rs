@@ -178,7 +178,9 @@ pub async fn set(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form) -
         Problem::validation("policy", format!("the policy is not valid: {cause}"))
     })?;
     let policy = gates.complete(read)?;
-    gates.set(&visit.caller, &ScopedPolicy { scope, policy }).await?;
+    gates
+        .set(&visit.caller, &ScopedPolicy { scope, policy })
+        .await?;
     Ok(see_other(&format!("{GATES}?done=gate-set")))
 }
 

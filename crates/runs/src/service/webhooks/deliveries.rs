@@ -107,12 +107,16 @@ impl Webhooks {
         let outcome = outcome.await;
         let took = self.clock.uptime().saturating_sub(began).as_millis();
         let took = u64::try_from(took).unwrap_or(u64::MAX);
-        let label = if outcome.is_ok() { "taken" } else { "not_taken" };
+        let label = if outcome.is_ok() {
+            "taken"
+        } else {
+            "not_taken"
+        };
         metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => label).increment(1);
         let what = (first.sequence, first.event_type.as_str());
-        let earlier = kept.iter().filter(|it| {
-            (&it.run_id, it.sequence) == (&first.run_id, first.sequence)
-        });
+        let earlier = kept
+            .iter()
+            .filter(|it| (&it.run_id, it.sequence) == (&first.run_id, first.sequence));
         let most = earlier.map(|it| it.attempts).max().unwrap_or_default();
         let mut record = DeliveryRecord {
             attempts: most.saturating_add(1),
