@@ -14,6 +14,7 @@ use crate::page::form::Form;
 use crate::page::visit::Visit;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::render::words::plain;
+use touchstone_kit::json;
 use touchstone_kit::json_place::place;
 use touchstone_openwop::suite::SuiteFault;
 use touchstone_packs::service::packs::ImportError;
@@ -49,7 +50,7 @@ impl Fault {
             Some(inner) if !scoring.is_empty() => ("Scoring document", scoring, inner),
             _ => ("Suite", suite, fault.pointer.as_str()),
         };
-        let (line, column) = place(text.as_bytes(), pointer);
+        let (line, column) = position(text.as_bytes(), pointer);
         Self {
             document,
             line,
@@ -57,6 +58,15 @@ impl Fault {
             pointer: plain(pointer),
             reason: plain(&fault.reason),
         }
+    }
+}
+
+/// Line and column of a fault; for a text that is not JSON, where it ceases to be.
+fn position(text: &[u8], pointer: &str) -> (u64, u64) {
+    let whole = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    match json::parse(text) {
+        Err(error) if pointer.is_empty() => (whole(error.line), whole(error.column)),
+        _ => place(text, pointer),
     }
 }
 
@@ -117,5 +127,7 @@ mod tests {
         let found = Fault::of(&fault("/scoring/tasks"), suite, scoring);
         assert_eq!((found.document, found.line), ("Scoring document", 3));
         assert_eq!(found.pointer, "/tasks");
+        let found = Fault::of(&fault(""), "{\n  oops", "");
+        assert_eq!((found.line, found.column), (2, 3));
     }
 }

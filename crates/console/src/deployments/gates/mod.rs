@@ -170,7 +170,10 @@ fn scope_of(form: &Form) -> PolicyScope {
 pub async fn set(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form) -> Answer {
     let gates = &api.deployments.gates;
     let scope = scope_of(&form);
-    let before = policy_for(gates, &visit, &scope).await?;
+    let before = match form.get("changes") {
+        Some(_) => policy_for(gates, &visit, &scope).await?,
+        None => None,
+    };
     let before: Value = before.map_or_else(|| json!({}), |policy| json!(policy));
     // Conditions are kept as text, so the document is read as text.
     let asked = policy(&form, before)?.to_string();
