@@ -28,6 +28,13 @@ for (const form of document.querySelectorAll("form[data-auto]")) {
   form.addEventListener("change", (event) => { if (event.target.matches("select, [type=date]")) form.requestSubmit(); });
 }
 
+// File fields put the text of a file into a text field.
+for (const file of document.querySelectorAll("input[type=file][data-into]")) {
+  const text = document.getElementById(file.dataset.into);
+  file.closest("[hidden]").hidden = false;
+  file.addEventListener("change", async () => { if (file.files.length) text.value = await file.files[0].text(); });
+}
+
 // "Copy" buttons.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");

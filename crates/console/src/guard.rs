@@ -14,7 +14,7 @@ use crate::api::ConsoleApi;
 use crate::page::answer::{own_place, see_other};
 use crate::page::form::Form;
 use crate::page::visit::Visit;
-use crate::routes::{Kind, MAX_FORM};
+use crate::routes::Kind;
 use crate::session::{bounce, cookie, csrf, local};
 use touchstone_host::access::Scope;
 use touchstone_host::http::Peer;
@@ -30,6 +30,8 @@ pub struct Guard {
     pub kind: Kind,
     /// `None` if the use case decides.
     pub scope: Option<Scope>,
+    /// Largest form, in bytes.
+    pub most: usize,
 }
 
 /// Finds the session of a request and attaches its [`Visit`]; a browser without a session is sent
@@ -81,7 +83,7 @@ async fn enter(
     let waits = required.kind == Kind::Stream;
     let _held = limits.hold(&session.caller.tenant, request.body(), waits)?;
     if required.kind == Kind::Form {
-        request = read_form(request, &session).await?;
+        request = read_form(request, &session, required.most).await?;
     }
     if let Some(scope) = required.scope {
         authorise(&session.caller, scope)?;
@@ -172,12 +174,12 @@ pub fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-async fn read_form(request: Request, session: &Session) -> Result<Request, Problem> {
+async fn read_form(request: Request, session: &Session, most: usize) -> Result<Request, Problem> {
     let (parts, body) = request.into_parts();
-    let bytes = to_bytes(body, MAX_FORM).await.map_err(|_| {
+    let bytes = to_bytes(body, most).await.map_err(|_| {
         Problem::new(
             ErrorCode::PayloadTooLarge,
-            format!("the form is larger than {MAX_FORM} bytes; shorten its texts"),
+            format!("the form is larger than {most} bytes; shorten its texts"),
         )
     })?;
     let form = Form::parse(&bytes);

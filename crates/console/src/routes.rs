@@ -41,6 +41,8 @@ pub struct Pages {
     api: Option<Arc<ConsoleApi>>,
     router: Router<Arc<ConsoleApi>>,
     routes: Vec<PageRoute>,
+    /// Largest form of the next route, in bytes.
+    most: usize,
 }
 
 impl Pages {
@@ -49,6 +51,7 @@ impl Pages {
             api,
             router: Router::new(),
             routes: Vec::new(),
+            most: MAX_FORM,
         }
     }
 
@@ -97,6 +100,21 @@ impl Pages {
         self.add(true, path, Kind::Form, scope.into(), handler)
     }
 
+    /// A form with documents: as large as a body of the API may be.
+    #[must_use]
+    pub fn upload<T: 'static>(
+        mut self,
+        path: &'static str,
+        scope: impl Into<Option<Scope>>,
+        handler: impl Handler<T, Arc<ConsoleApi>>,
+    ) -> Self {
+        let api = self.api.as_ref();
+        self.most = api.map_or(MAX_FORM, |api| api.host.settings.max_body_bytes);
+        let mut pages = self.form(path, scope, handler);
+        pages.most = MAX_FORM;
+        pages
+    }
+
     /// A stream of events.
     #[must_use]
     pub fn stream<T: 'static>(
@@ -135,6 +153,7 @@ impl Pages {
                 api: api.clone(),
                 kind,
                 scope,
+                most: self.most,
             };
             route = route.route_layer(middleware::from_fn_with_state(required, guard));
         }

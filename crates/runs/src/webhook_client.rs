@@ -121,20 +121,22 @@ impl WebhookClient {
         if inward { Err(INWARD) } else { Ok(()) }
     }
 
-    /// Delivers once, within five seconds; any status but 2xx is a failure, redirects included.
+    /// Delivers once, within five seconds, and returns the status of the response; any status but
+    /// 2xx is a failure, redirects included.
     pub async fn deliver(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<(), DeliveryError> {
+    ) -> Result<u16, DeliveryError> {
         let client = &self.of(url)?.deliver;
         // Only the status of the endpoint's response matters.
         let answer = client
             .open(Method::POST, url, &header_map(headers)?, Some(body))
             .await
             .map_err(|cause| failed(&cause))?;
-        taken(answer.status())
+        let status = answer.status();
+        taken(status).map(|()| status)
     }
 
     /// Delivers once, within fifteen seconds, to an endpoint that may send `Retry-After`. Redirects

@@ -77,7 +77,7 @@ pub struct Set {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools", "allow_replay", "allow_agent_command",
-        "approval_role", "approval_scope", "approvals", "override_role", "rating", "agent_card", "oasis"])]
+        "approval_role", "approval_scope", "approvals", "exclude_requester", "override_role", "rating", "agent_card", "oasis"])]
     file: Option<PathBuf>,
     /// Require no eval run
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
@@ -138,6 +138,9 @@ pub struct Set {
     /// Number of different principals who must approve
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     approvals: u32,
+    /// Refuse the approval of the principal who asked for the promotion
+    #[arg(long)]
+    exclude_requester: bool,
     /// Role whose principals may override the approval without the other approvers
     #[arg(long, value_name = "ROLE")]
     override_role: Option<String>,
@@ -242,9 +245,11 @@ impl Set {
             max_age_seconds: self.max_age_hours.map(|hours| hours.saturating_mul(3600)),
         });
         let asked = self.approval_role.is_some() || self.approval_scope.is_some();
-        if !asked && (self.approvals > 1 || self.override_role.is_some()) {
+        let depends = self.approvals > 1 || self.exclude_requester || self.override_role.is_some();
+        if !asked && depends {
             return Err(Failure::usage(
-                "--approvals and --override-role need an approving role or scope",
+                "--approvals, --exclude-requester and --override-role need an approving role or \
+                 scope",
             )
             .or_try("add --approval-role or --approval-scope"));
         }
@@ -252,8 +257,7 @@ impl Set {
             required_role: self.approval_role.clone(),
             required_scope: self.approval_scope.clone(),
             quorum: self.approvals,
-            // Set with `--file`.
-            exclude_requester: false,
+            exclude_requester: self.exclude_requester,
             over: self.override_role.clone().map(|required_role| Override {
                 required_role,
                 audited: true,

@@ -309,6 +309,34 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
             &[("path.webhookId", made["webhookId"].as_str().unwrap())],
         );
     }
+    let made = post(api, "/v1/webhooks", plain.clone()).await;
+    let webhook = made["webhookId"].as_str().unwrap();
+    material.names("listWebhookDeliveries", &[("path.webhookId", webhook)]);
+    let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
+    api.log(&run).await;
+    let path = format!("/v1/host/touchstone/webhooks/{webhook}/deliveries");
+    while api.get(&path).await["deliveries"]
+        .as_array()
+        .unwrap()
+        .is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    material.names(
+        "replayWebhookDelivery",
+        &[("path.webhookId", webhook), ("path.number", "1")],
+    );
+    for operation in ["rotateKey", "revokeKey"] {
+        let asked = json!({"scopes": ["runs:read"]});
+        let made = post(api, "/v1/host/touchstone/keys", asked).await;
+        let id = made["keyId"].as_str().unwrap();
+        material.names(operation, &[("path.keyId", id)]);
+    }
+    material.sends(
+        "createKey",
+        json!({"scopes": ["runs:read"], "expiresInHours": 24}),
+    );
+    material.sends("rotateKey", json!({"overlapHours": 1}));
     material.sends("registerWebhook", plain);
     material.sends("rotateWebhookSecret", json!({"secret": secret(1)}));
     material

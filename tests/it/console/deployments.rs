@@ -10,7 +10,7 @@ use touchstone_kit::ids::RunId;
 use tower::ServiceExt as _;
 
 use crate::http::deployments::promotion::{audit, eval, host, into_service};
-use crate::http::support::host::{AGENT, TestHost};
+use crate::http::support::host::{AGENT, TestHost, agent_pack};
 
 const ROLE: &str = "release-manager";
 
@@ -319,4 +319,124 @@ async fn an_override_is_marked_and_the_audit_log_is_searched_and_verified() {
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
     let foreign = other.page("/console/audit").await;
     assert!(foreign.contains("The log is empty"));
+}
+
+/// The fields of the checked boxes, texts and chosen options of the form on a page.
+fn fields_of(page: &str) -> Vec<(String, String)> {
+    let (_, form) = page.split_once("class=\"policy-form\"").unwrap();
+    let form = form.split("</form>").next().unwrap();
+    let attribute = |tag: &str, name: &str| {
+        let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+        Some(rest.split('"').next().unwrap().to_owned())
+    };
+    let mut fields = Vec::new();
+    for tag in form.split('<').skip(1) {
+        let tag = format!(" {}", tag.split('>').next().unwrap());
+        let off = tag.contains("type=\"checkbox\"") && !tag.ends_with(" checked");
+        if tag.starts_with(" input") && !off {
+            let value = attribute(&tag, "value").unwrap_or_default();
+            fields.push((attribute(&tag, "name").unwrap(), value));
+        }
+        if tag.starts_with(" select") {
+            fields.push((attribute(&tag, "name").unwrap(), String::new()));
+        }
+        if tag.starts_with(" option") && tag.ends_with(" selected") {
+            fields.last_mut().unwrap().1 = attribute(&tag, "value").unwrap();
+        }
+    }
+    fields
+}
+
+#[tokio::test]
+async fn a_gate_policy_is_set_changed_and_removed_in_words() {
+    let host = host().await;
+    require_approval(&host, json!({"quorum": 2, "excludeRequester": true})).await;
+    let person = Person::sign_in(&host, &host.key).await;
+    let list = person.page("/console/gates").await;
+    assert!(list.contains("Every agent on channel stable"), "{list}");
+    assert!(list.contains("approval of 2 with role `release-manager`, other than the requester"));
+    assert!(list.contains("Everything else"));
+
+    let edit = "/console/gates/edit?agentId=&channel=stable";
+    let shown = person.page(edit).await;
+    let before = host.get("/v1/host/touchstone/gates").await.json();
+    let mut fields = fields_of(&shown);
+    fields.retain(|(name, _)| name != "csrf");
+    let send = async |fields: &[(String, String)]| {
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(a, b)| (&**a, &**b)).collect();
+        person.send(edit, "/console/gates", &fields).await
+    };
+    let kept = send(&fields).await;
+    assert_eq!(
+        kept.location, "/console/gates?done=gate-set",
+        "{}",
+        kept.body
+    );
+    let after = host.get("/v1/host/touchstone/gates").await.json();
+    assert_eq!(
+        after, before,
+        "a form that is sent as shown changes nothing"
+    );
+
+    for (name, value) in [("eval.minTasks", "12"), ("approval.quorum", "1")] {
+        let field = fields.iter_mut().find(|(own, _)| own == name);
+        field.unwrap().1 = value.to_owned();
+    }
+    fields.retain(|(name, _)| name != "approval.excludeRequester");
+    fields.push(("rating".to_owned(), "on".to_owned()));
+    fields.push(("rating.validBadge".to_owned(), "on".to_owned()));
+    send(&fields).await;
+    let set = &host.get("/v1/host/touchstone/gates").await.json()["policies"][0]["policy"];
+    assert_eq!(
+        (&set["eval"]["minTasks"], &set["approval"]["quorum"]),
+        (&json!(12), &json!(1))
+    );
+    assert_eq!(set["approval"].get("excludeRequester"), None);
+    assert_eq!(set["rating"]["validBadge"], true, "{set}");
+
+    let wrong = [("channel", "no-such"), ("eval", "on")];
+    let wrong = person.send(edit, "/console/gates", &wrong).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    let scope = [("agentId", ""), ("channel", "stable")];
+    let removed = person.send(edit, "/console/gates/remove", &scope).await;
+    assert_eq!(removed.location, "/console/gates?done=gate-removed");
+    let left = host.get("/v1/host/touchstone/gates").await.json();
+    assert_eq!(left["policies"], json!([]));
+    let entries = host.get("/v1/host/touchstone/audit").await.text();
+    assert!(entries.contains("gates:remove"));
+}
+
+#[tokio::test]
+async fn a_policy_is_not_changed_without_the_right() {
+    let host = host().await;
+    let reader = host.key_with(&[Scope::ManifestRead]).await;
+    let reader = Person::sign_in(&host, &reader).await;
+    let list = reader.page("/console/gates").await;
+    assert!(list.contains("gates:write") && !list.contains("New policy"));
+    assert_eq!(
+        reader.get("/console/gates/edit").await.status,
+        StatusCode::FORBIDDEN
+    );
+    let refused = reader.send("/console/gates", "/console/gates", &[]).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn the_agents_are_shown_in_pages() {
+    let host = TestHost::idle().await;
+    for n in 0..51 {
+        let pack = agent_pack(&format!("community.bench.many{n:02}"), &[]);
+        host.install_pack(&pack).await;
+    }
+    let person = Person::sign_in(&host, &host.key).await;
+    let first = person.page("/console/deployments").await;
+    assert!(first.contains("51 agents"), "{first}");
+    assert!(first.contains("many49") && !first.contains("many50"));
+    let next = after(&first, "href=\"/console/deployments?after=");
+    let next = person
+        .page(&format!("/console/deployments?after={next}"))
+        .await;
+    assert!(next.contains("many50") && !next.contains("many49.default\">"));
+    let none = person.page("/console/deployments?after=zzz").await;
+    assert!(none.contains("No further agent"));
 }

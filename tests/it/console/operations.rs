@@ -1,10 +1,14 @@
 //! Packs, suites, keys, webhooks, sessions and the host.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
+use serde_json::json;
 use touchstone_host::access::Scope;
 
 use super::person::Person;
-use crate::http::support::host::{TestHost, id_of, says};
+use crate::http::support::host::{TestHost, id_of, says, suite};
+use crate::webhooks::receiver::{Answer, Receiver};
 
 /// Everything that a key of a tenant can do, and managing keys.
 fn manager() -> Vec<Scope> {
@@ -212,4 +216,81 @@ async fn a_webhook_shows_its_secret_once_and_is_removed() {
             .await
             .contains("No webhooks yet")
     );
+}
+
+#[tokio::test]
+async fn the_deliveries_of_a_webhook_are_shown_and_sent_again() {
+    let host = TestHost::working(&says(&["hello"])).await;
+    host.dispatch();
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let person = Person::with(&host, &host.key_with(&manager()).await).await;
+    let url = receiver.url();
+    let fields = [("url", url.as_str()), ("event", "run.completed")];
+    person.submit("/console/webhooks", &fields).await;
+    let list = person.page("/console/webhooks").await;
+    let id = list.split("href=\"/console/webhooks/").nth(1).unwrap();
+    let page = format!("/console/webhooks/{}", id.split('"').next().unwrap());
+    assert!(person.page(&page).await.contains("No deliveries yet"));
+    let run = host.create().await;
+    host.ended(&run).await;
+    let shown = loop {
+        let shown = person.page(&page).await;
+        if shown.contains("Delivered, HTTP 204") {
+            break shown;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(shown.contains(run.as_str()) && shown.contains("run.completed"));
+    let replay = format!("{page}/deliveries/1/replay");
+    let sent = person.submit(&replay, &[]).await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.text);
+    assert!(sent.location.unwrap().ends_with("?done=delivery-sent"));
+    receiver.answer(Answer::Status(500));
+    let failed = person.submit(&replay, &[]).await;
+    assert!(failed.location.unwrap().ends_with("?done=delivery-failed"));
+    let shown = person.page(&page).await;
+    assert!(shown.contains("Failed, HTTP 500") && shown.contains("sent by a person"));
+    let unknown = person
+        .submit(&format!("{page}/deliveries/x/replay"), &[])
+        .await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    let other = Person::with(&host, &host.other_key).await;
+    assert_eq!(other.open(&page).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        other.submit(&replay, &[]).await.status,
+        StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn a_suite_is_imported_or_its_errors_have_line_and_column() {
+    let host = TestHost::idle().await;
+    let person = Person::with(&host, &host.key_with(&manager()).await).await;
+    let page = "/console/suites/import";
+    assert!(person.page("/console/packs").await.contains(page));
+    person.page(page).await;
+    let mut suite = suite(&says(&["hello <b>there</b>"]));
+    suite["version"] = json!("one");
+    let text = serde_json::to_string_pretty(&suite).unwrap();
+    let line = text.lines().position(|it| it.contains("\"one\"")).unwrap() + 1;
+    let refused = person.submit(page, &[("suite", &text)]).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let place = format!("Suite, line {line}, column");
+    assert!(refused.text.contains(&place), "{place}: {}", refused.text);
+    assert!(refused.text.contains("&#60;b&#62;"), "the text stays");
+    let refused = person.submit(page, &[("suite", "{\n  oops")]).await;
+    assert!(refused.text.contains("line 2"), "{}", refused.text);
+    suite["version"] = json!("7.0.0");
+    let padding = " ".repeat(touchstone_console::routes::MAX_FORM);
+    let text = format!("{suite}{padding}");
+    let imported = person.submit(page, &[("suite", &text)]).await;
+    assert_eq!(imported.status, StatusCode::SEE_OTHER, "{}", imported.text);
+    let place = imported.location.unwrap();
+    assert!(place.ends_with("/7.0.0?done=suite-imported"), "{place}");
+    assert!(person.page(&place).await.contains("imported"));
+    let reader = host.key_with(&[Scope::ManifestRead]).await;
+    let reader = Person::with(&host, &reader).await;
+    let refused = reader.submit(page, &[("suite", &text)]).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert!(!reader.page("/console/packs").await.contains(page));
 }

@@ -3,13 +3,22 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use touchstone_console::operations;
 use touchstone_console::routes::Kind;
+use touchstone_host::access::Scope;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::ports::webhooks::{DeliveryError, DeliveryRecord};
+use touchstone_runs::store::deliveries;
 
 use super::browser::{Browser, with_browser};
 use super::support::{Names, Site, ended_run, example};
 use crate::client::not_run;
+use crate::http::support::host::{AGENT, TestHost};
+use crate::ratings::api::Site as Organized;
+use crate::ratings::api::appeals::{filed, rated};
+use crate::ratings::api::assessments::ordered;
 use crate::store::Engine::Sqlite;
 
 const MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
@@ -72,14 +81,118 @@ async fn violations(browser: &Browser, axe: &str) -> Value {
     browser.client.execute_async(AXE, Vec::new()).await.unwrap()
 }
 
+async fn conform(browser: &Browser, axe: &str, paths: &[String]) {
+    let mut found = Vec::new();
+    for path in paths {
+        browser.open(path).await;
+        for theme in ["light", "dark"] {
+            browser.prefer(theme).await;
+            for width in [390, 1280] {
+                browser.resize(width).await;
+                let violations = violations(browser, axe).await;
+                if violations != json!([]) {
+                    found.push(format!("{path} {theme} {width}: {violations:#}"));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+async fn fit(browser: &Browser, paths: &[String]) {
+    let mut found = Vec::new();
+    for path in paths {
+        browser.open(path).await;
+        for width in WIDTHS {
+            browser.resize(width).await;
+            let wide = too_wide(browser).await;
+            if wide != json!([]) {
+                found.push(format!("{path} {width}: {wide}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// A gate policy and a webhook with deliveries; returns their pages.
+async fn operated(host: &TestHost, run: &RunId) -> Vec<String> {
+    let approval = json!({"requiredScope": "approvals:respond"});
+    let policy = json!({"agentId": AGENT, "channel": "stable", "policy": {"approval": approval}});
+    host.post("/v1/host/touchstone/gates", &policy).await;
+    let hook =
+        json!({"url": "http://127.0.0.1:9999/a-long-name-of-a-hook", "events": ["run.completed"]});
+    let made = host.post("/v1/webhooks", &hook).await.json();
+    let id = made["webhookId"].as_str().unwrap();
+    let failed = DeliveryError::Failed("timeout".to_owned());
+    for outcome in [Ok(204), Err(failed)] {
+        let (what, times) = ((1, "run.completed"), (Timestamp::now(), 1234));
+        let mut made = DeliveryRecord::first(run, what, &outcome, times);
+        let (tenant, id) = ("acme".into(), id.into());
+        deliveries::add_one(&host.store, &tenant, &id, &mut made)
+            .await
+            .unwrap();
+    }
+    vec![
+        format!("/console/webhooks/{id}"),
+        format!("/console/webhooks/{id}?before=1"),
+        format!("/console/gates/edit?agentId={AGENT}&channel=stable"),
+    ]
+}
+
+/// An organization with a rating, an appeal by another person, and a webhook for notices; returns
+/// its pages.
+async fn organized(site: &Organized) -> Vec<String> {
+    let assessment = rated(site).await;
+    filed(site, &assessment, &["speed"]).await;
+    let hook = json!({"url": "http://127.0.0.1:9999/notices"});
+    let hook = site.post("webhooks", &hook).await.json();
+    ordered(site, assessment["agent_id"].as_str().unwrap()).await;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let agent = text(&assessment["agent_id"]);
+    vec![
+        format!("/console/ratings/{agent}"),
+        format!(
+            "/console/ratings/{agent}/assessments/{}",
+            text(&assessment["id"])
+        ),
+        "/console/notices".to_owned(),
+        format!("/console/notices/{}", text(&hook["id"])),
+    ]
+}
+
+#[tokio::test]
+async fn the_pages_of_an_organization_conform_and_fit() {
+    let Some(axe) = axe() else {
+        return;
+    };
+    let Site { host, database } = Site::plain(Sqlite).await.unwrap();
+    let site = Organized::of(host, None).await;
+    let paths = organized(&site).await;
+    let address = site.host.listen().await;
+    let key = site.host.issue(|issue| {
+        issue.tenant = site.ours.id.as_str().into();
+        issue.scopes = Scope::within_tenant().collect();
+        issue.principal = Some("kim".to_owned());
+    });
+    let key = key.await;
+    with_browser(address, async |browser| {
+        browser.sign_in(&key).await;
+        conform(browser, &axe, &paths).await;
+        fit(browser, &paths).await;
+    })
+    .await;
+    drop(database);
+}
+
 /// Runs a test in a browser of a person who has signed in, on a host with an ended run.
 async fn signed_in(test: impl AsyncFnOnce(&Browser, Vec<String>)) {
     let site = Site::plain(Sqlite).await.unwrap();
     let run = ended_run(&site.host).await;
+    let more = operated(&site.host, &run).await;
     let address = site.host.listen().await;
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
-        test(browser, pages(&Names::of(&run))).await;
+        test(browser, [pages(&Names::of(&run)), more].concat()).await;
     })
     .await;
 }
@@ -94,21 +207,7 @@ async fn every_page_conforms_to_wcag_in_light_and_dark() {
         return;
     };
     signed_in(async |browser, pages| {
-        let mut found = Vec::new();
-        for path in pages {
-            browser.open(&path).await;
-            for theme in ["light", "dark"] {
-                browser.prefer(theme).await;
-                for width in [390, 1280] {
-                    browser.resize(width).await;
-                    let violations = violations(browser, &axe).await;
-                    if violations != json!([]) {
-                        found.push(format!("{path} {theme} {width}: {violations:#}"));
-                    }
-                }
-            }
-        }
-        assert!(found.is_empty(), "{}", found.join("\n"));
+        conform(browser, &axe, &pages).await;
     })
     .await;
 }
@@ -138,18 +237,7 @@ async fn the_open_menu_and_filters_of_a_phone_conform_to_wcag() {
 #[tokio::test]
 async fn every_page_fits_its_window() {
     signed_in(async |browser, pages| {
-        let mut found = Vec::new();
-        for path in pages {
-            browser.open(&path).await;
-            for width in WIDTHS {
-                browser.resize(width).await;
-                let wide = too_wide(browser).await;
-                if wide != json!([]) {
-                    found.push(format!("{path} {width}: {wide}"));
-                }
-            }
-        }
-        assert!(found.is_empty(), "{}", found.join("\n"));
+        fit(browser, &pages).await;
     })
     .await;
 }

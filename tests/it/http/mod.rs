@@ -3,6 +3,7 @@
 mod agent_cards;
 mod contract;
 pub mod deployments;
+mod keys;
 mod registry;
 pub mod runs;
 mod server;

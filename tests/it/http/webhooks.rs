@@ -449,3 +449,110 @@ async fn a_rotated_secret_signs_beside_the_previous_one() {
         assert_eq!(host.post(&path, body).await.status, status, "{path} {body}");
     }
 }
+
+/// The last deliveries, once there are this many.
+async fn delivered(host: &TestHost, webhook: &str, many: usize) -> Vec<Value> {
+    let path = format!("/v1/host/touchstone/webhooks/{webhook}/deliveries");
+    loop {
+        let listed = host.get(&path).await;
+        assert_eq!(listed.status, StatusCode::OK, "{listed:?}");
+        let listed = listed.json()["deliveries"].as_array().unwrap().clone();
+        if listed.len() >= many {
+            return listed;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_is_listed_and_sent_again_with_its_id() {
+    let host = TestHost::working(&says(&["secret words", "b"])).await;
+    host.dispatch();
+    let receiver = Receiver::start(Answer::Echo).await;
+    let made = register(&host, &standard(&receiver.url())).await.json();
+    let webhook = made["webhookId"].as_str().unwrap();
+    let run = host.create().await;
+    host.ended(&run).await;
+    let listed = delivered(&host, webhook, 3).await;
+    let last = &listed[0];
+    assert_eq!(last["eventType"], "run.completed", "{listed:#?}");
+    assert_eq!(
+        (
+            &last["state"],
+            &last["status"],
+            &last["attempts"],
+            &last["replay"]
+        ),
+        (&json!("delivered"), &json!(200), &json!(1), &json!(false))
+    );
+    assert!(!json!(listed).to_string().contains("secret words"));
+
+    let deliveries = format!("/v1/host/touchstone/webhooks/{webhook}/deliveries");
+    let first = listed.iter().find(|it| it["eventType"] == "eval.scored");
+    let first = first.unwrap()["sequence"].as_u64().unwrap();
+    let number = listed.iter().find(|it| it["sequence"] == first).unwrap()["number"].clone();
+    let replay = format!("{deliveries}/{number}/replay");
+    let before = receiver.got();
+    let again = host.post(&replay, &json!({})).await;
+    assert_eq!(again.status, StatusCode::OK, "{again:?}");
+    let again = again.json();
+    assert_eq!(
+        (&again["attempts"], &again["replay"]),
+        (&json!(2), &json!(true))
+    );
+    let got = receiver.wait_for(before.len() + 1).await;
+    let sent = got.last().unwrap();
+    // The verification of the endpoint has no event.
+    let of_event = |it: &&Received| it.json()["event"]["sequence"] == first;
+    let original = before.iter().find(of_event).unwrap();
+    assert_eq!(sent.header("webhook-id"), original.header("webhook-id"));
+    assert_eq!(sent.body, original.body);
+    assert!(sent.standard_entries(STANDARD_SECRET).iter().all(|it| *it));
+
+    receiver.answer(Answer::Status(500));
+    let failed = host.post(&replay, &json!({})).await.json();
+    assert_eq!(
+        (&failed["state"], &failed["status"]),
+        (&json!("failed"), &json!(500))
+    );
+    assert_eq!(
+        listed_state(&host).await,
+        "active",
+        "a replay trips no breaker"
+    );
+    let page = host.get(&format!("{deliveries}?limit=2")).await.json();
+    let next = page["nextCursor"].as_str().unwrap();
+    let rest = host
+        .get(&format!("{deliveries}?limit=200&cursor={next}"))
+        .await;
+    assert_eq!(rest.json()["deliveries"].as_array().unwrap().len(), 3);
+}
+
+async fn listed_state(host: &TestHost) -> String {
+    listed(host).await[0]["state"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_replay_is_refused_if_the_event_is_gone_or_another_tenants() {
+    let host = TestHost::working(&says(&["a"])).await;
+    host.dispatch();
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let made = register(&host, &body(&receiver.url())).await.json();
+    let webhook = made["webhookId"].as_str().unwrap();
+    let run = host.create().await;
+    host.ended(&run).await;
+    let number = delivered(&host, webhook, 2).await[0]["number"].clone();
+    let replay = format!("/v1/host/touchstone/webhooks/{webhook}/deliveries/{number}/replay");
+    let foreign = host.request(Method::POST, &replay).key(&host.other_key);
+    assert_eq!(foreign.send().await.status, StatusCode::NOT_FOUND);
+    let unknown = replay.replace(&format!("/{number}/"), "/999/");
+    let unknown = host.post(&unknown, &json!({})).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{unknown:?}");
+
+    let deleted = delete(&host, &format!("/v1/host/touchstone/runs/{run}")).await;
+    assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
+    let refused = host.post(&replay, &json!({})).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{refused:?}");
+    assert!(refused.text().contains("deleted with its run"));
+    assert_eq!(receiver.got().len(), 2);
+}

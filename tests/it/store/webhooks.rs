@@ -205,7 +205,9 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
             .unwrap(),
         []
     );
-    run_store::webhooks::release(&store, &held).await.unwrap();
+    run_store::webhooks::release(&store, &held, &mut [])
+        .await
+        .unwrap();
     assert_eq!(claim(&store).await, None, "nothing is left");
     let kept = run_store::webhooks::find(&store, &tenant("acme"), &id)
         .await
@@ -234,9 +236,13 @@ async fn a_subscription_is_served_by_one_replica_and_the_longest_waiting_first(
     );
     database.pass(20).await;
     assert_eq!(claim(&store).await, None, "both are leased");
-    run_store::webhooks::release(&store, &second).await.unwrap();
+    run_store::webhooks::release(&store, &second, &mut [])
+        .await
+        .unwrap();
     database.pass(1).await;
-    run_store::webhooks::release(&store, &first).await.unwrap();
+    run_store::webhooks::release(&store, &first, &mut [])
+        .await
+        .unwrap();
     let again = claim(&store).await.unwrap();
     assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
 
@@ -267,7 +273,9 @@ async fn a_subscription_is_served_by_one_replica_and_the_longest_waiting_first(
     ));
     let late = run_store::webhooks::unfollow(&store, &taken, None).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    run_store::webhooks::release(&store, &taken).await.unwrap();
+    run_store::webhooks::release(&store, &taken, &mut [])
+        .await
+        .unwrap();
     assert_eq!(claim(&store).await, None, "and it cannot release the lease");
     assert_eq!(
         run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)

@@ -12,10 +12,10 @@ use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::run_log::Head;
 use touchstone_host::service::jobs;
 use touchstone_host::store::database::Database;
-use touchstone_kit::ids::RunId;
+use touchstone_kit::ids::{RunId, WebhookId};
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
 use touchstone_runs::ports::queue::Claimable;
-use touchstone_runs::ports::webhooks::WebhookRecord;
+use touchstone_runs::ports::webhooks::{DeliveryState, WebhookRecord};
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
 use touchstone_runs::store as run_store;
 use touchstone_runs::webhook_client::WebhookClient;
@@ -536,4 +536,58 @@ async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage(
         [1, 1],
         "once before the outage was noticed, once after it"
     );
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_last_200_attempts_are_kept_without_content_until_the_webhook_is_removed(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let clock = Told::at_rest();
+    let (acme, id) = (tenant("acme"), WebhookId::from("wh_1"));
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(210, false).await;
+    let replica = Replica::start(&store, &clock, "first");
+    receiver.wait_for(210).await;
+    replica.stop().await;
+    receiver.answer(Answer::Status(503));
+    log.append(1, true).await;
+    let replica = Replica::start(&store, &clock, "second");
+    receiver.wait_for(211).await;
+    replica.stop().await;
+
+    let kept = async |before, limit| {
+        let found = run_store::deliveries::list(&store, &acme, &id, before, limit).await;
+        found.unwrap()
+    };
+    let all = kept(u64::MAX, 1000).await;
+    assert_eq!(all.len(), 200);
+    let (last, rest) = all.split_first().unwrap();
+    assert_eq!(
+        (last.sequence, last.state, last.status, last.attempts),
+        (211, DeliveryState::Failed, Some(503), 1)
+    );
+    assert!(rest.iter().all(|it| it.state == DeliveryState::Delivered));
+    let sequences: Vec<u64> = all.iter().map(|it| it.sequence).collect();
+    assert_eq!(sequences, (12..=211).rev().collect::<Vec<_>>());
+    let page = kept(all[9].number, 3).await;
+    assert_eq!(page, all[10..13]);
+    let other = tenant("globex");
+    let foreign = run_store::deliveries::list(&store, &other, &id, u64::MAX, 9).await;
+    assert_eq!(foreign.unwrap(), []);
+
+    assert!(
+        run_store::webhooks::remove(&store, &acme, &id)
+            .await
+            .unwrap()
+    );
+    assert_eq!(kept(u64::MAX, 9).await, []);
+    let mut late = last.clone();
+    let added = run_store::deliveries::add_one(&store, &acme, &id, &mut late).await;
+    assert!(!added.unwrap(), "the webhook is gone");
 }

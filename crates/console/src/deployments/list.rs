@@ -8,14 +8,17 @@ use axum::extract::State;
 use crate::api::ConsoleApi;
 use crate::deployments::agent_page;
 use crate::deployments::words::{Badge, state};
-use crate::page::answer::html;
+use crate::page::answer::{html, segment};
 use crate::page::chrome::{Chrome, Section};
+use crate::page::text::count;
 use crate::page::visit::Visit;
 use touchstone_deployments::rules::ChannelTraffic;
 use touchstone_deployments::service::deployments::overview::AgentOverview;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
+use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
+use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::DeploymentState;
 
 #[derive(Template)]
@@ -25,7 +28,13 @@ struct Page {
     may_answer: bool,
     waiting: usize,
     rows: Vec<Row>,
+    total: String,
+    is_first: bool,
+    next: Option<String>,
 }
+
+/// Agents of a page.
+const AGENTS: usize = 50;
 
 struct Row {
     href: String,
@@ -77,13 +86,20 @@ impl Row {
 }
 
 /// `GET /console/deployments`.
-pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
+pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
     let deployments = &api.deployments.deployments;
-    let agents = deployments.overview(visit.tenant()).await?;
+    let after = query.filled().get("after").map(AgentId::from);
+    let found = deployments.overview(visit.tenant(), after.as_ref(), AGENTS);
+    let found = found.await?;
+    let agents = &found.agents;
+    let next = found.next.as_ref();
     html(&Page {
         chrome: visit.chrome(Section::Deployments),
         may_answer: visit.may(Scope::ApprovalsRespond),
         waiting: agents.iter().map(|agent| agent.waiting.len()).sum(),
         rows: agents.iter().map(Row::of).collect(),
+        total: count(found.total),
+        is_first: after.is_none(),
+        next: next.map(|it| format!("/console/deployments?after={}", segment(it.as_str()))),
     })
 }

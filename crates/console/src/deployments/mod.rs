@@ -3,6 +3,7 @@
 mod agent;
 mod approvals;
 mod audit;
+mod gates;
 mod list;
 mod step;
 mod transition;
@@ -45,6 +46,10 @@ pub fn routes(pages: Pages) -> Pages {
             Scope::ApprovalsRespond,
             approvals::answer,
         )
+        .page("/console/gates", Scope::ManifestRead, gates::page)
+        .page("/console/gates/edit", Scope::GatesWrite, gates::edit)
+        .form("/console/gates", Scope::GatesWrite, gates::set)
+        .form("/console/gates/remove", Scope::GatesWrite, gates::remove)
         .page("/console/audit", Scope::AuditRead, audit::page)
         .page("/console/audit/verify", Scope::AuditRead, audit::verify)
 }

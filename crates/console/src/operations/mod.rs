@@ -1,10 +1,13 @@
 //! Packs, suites, keys, webhooks, sessions and settings of the host.
 
 mod host;
+mod import;
 mod keys;
+mod notices;
 mod packs;
 mod sessions;
 mod suites;
+mod webhook;
 mod webhooks;
 
 use crate::routes::Pages;
@@ -14,6 +17,7 @@ use touchstone_host::access::Scope;
 const PACKS: &str = "/console/packs";
 const KEYS: &str = "/console/keys";
 const WEBHOOKS: &str = "/console/webhooks";
+const NOTICES: &str = "/console/notices";
 const SESSIONS: &str = "/console/sessions";
 
 pub fn routes(pages: Pages) -> Pages {
@@ -29,6 +33,8 @@ pub fn routes(pages: Pages) -> Pages {
             Scope::PacksInstall,
             packs::remove,
         )
+        .page("/console/suites/import", Scope::SuitesWrite, import::page)
+        .upload("/console/suites/import", Scope::SuitesWrite, import::import)
         .page(
             "/console/suites/{suiteId}/{version}",
             Scope::ManifestRead,
@@ -52,7 +58,7 @@ pub fn routes(pages: Pages) -> Pages {
             Scope::KeysManage,
             keys::revoke,
         );
-    pages
+    let pages = pages
         .page(WEBHOOKS, Scope::WebhooksManage, webhooks::page)
         .form(WEBHOOKS, Scope::WebhooksManage, webhooks::register)
         .form(
@@ -65,8 +71,35 @@ pub fn routes(pages: Pages) -> Pages {
             Scope::WebhooksManage,
             webhooks::remove,
         )
+        .page(
+            "/console/webhooks/{webhookId}",
+            Scope::WebhooksManage,
+            webhook::page,
+        )
+        .form(
+            "/console/webhooks/{webhookId}/deliveries/{number}/replay",
+            Scope::WebhooksManage,
+            webhook::replay,
+        );
+    notice_routes(pages)
         .page(SESSIONS, None, sessions::page)
         .form("/console/sessions/end-others", None, sessions::end_others)
         .form("/console/sessions/{sessionId}/end", None, sessions::end)
         .page("/console/host", None, host::page)
+}
+
+fn notice_routes(pages: Pages) -> Pages {
+    let scope = Scope::WebhooksManage;
+    pages
+        .page(NOTICES, scope, notices::list)
+        .form(NOTICES, scope, notices::create)
+        .page("/console/notices/{noticeId}", scope, notices::page)
+        .form("/console/notices/{noticeId}/enable", scope, notices::enable)
+        .form("/console/notices/{noticeId}/rotate", scope, notices::rotate)
+        .form("/console/notices/{noticeId}/remove", scope, notices::remove)
+        .form(
+            "/console/notices/{noticeId}/deliveries/{deliveryId}/redeliver",
+            scope,
+            notices::redeliver,
+        )
 }

@@ -30,6 +30,7 @@ struct Listing {
     packs: Vec<PackRow>,
     suites: Vec<SuiteRow>,
     agents: Vec<AgentRow>,
+    may_import: bool,
 }
 
 struct PackRow {
@@ -77,6 +78,7 @@ pub async fn list(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
         packs: installed.iter().map(PackRow::of).collect(),
         suites: suites.iter().map(SuiteRow::of).collect(),
         agents: agents.agents.iter().map(AgentRow::of).collect(),
+        may_import: visit.may(Scope::SuitesWrite),
     })
 }
 

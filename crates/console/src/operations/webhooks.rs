@@ -30,25 +30,25 @@ struct Page {
     endings: [&'static str; 3],
 }
 
-struct Row {
-    id: String,
-    href: String,
-    url: String,
-    events: Vec<String>,
-    tags: Vec<String>,
-    state: Badge,
-    failures: String,
+pub struct Row {
+    pub id: String,
+    pub href: String,
+    pub url: String,
+    pub events: Vec<String>,
+    pub tags: Vec<String>,
+    pub state: Badge,
+    pub failures: String,
     fingerprint: String,
     /// Until when the previous secret signs too.
     overlap: Option<Time>,
     /// Until when no delivery is attempted.
-    open_until: Option<Time>,
+    pub open_until: Option<Time>,
     is_standard: bool,
-    created: Time,
+    pub created: Time,
 }
 
 impl Row {
-    fn of(webhook: &WebhookRecord, now: Timestamp) -> Self {
+    pub fn of(webhook: &WebhookRecord, now: Timestamp) -> Self {
         let circuit = &webhook.circuit;
         let secrets = &webhook.secrets;
         let previous = secrets.overlapping(now).and(secrets.previous.as_ref());
@@ -96,6 +96,7 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
 #[template(path = "operations/new-webhook.html")]
 struct New {
     chrome: Chrome,
+    list: (&'static str, &'static str),
     url: String,
     secret: String,
 }
@@ -116,6 +117,7 @@ pub async fn register(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Fo
     match &new.secret {
         Some(secret) => html(&New {
             chrome: visit.chrome(Section::Webhooks),
+            list: (WEBHOOKS, "Webhooks"),
             url: plain(new.webhook.url.as_str()),
             secret: secret.expose().to_owned(),
         }),

@@ -145,6 +145,23 @@ pub const DONE: &[(&str, &str)] = &[
         "version-rolled-back",
         "The version was rolled back. The previous version serves again.",
     ),
+    ("gate-set", "The gate policy was set."),
+    ("gate-removed", "The gate policy was removed."),
+    ("suite-imported", "The suite was imported."),
+    ("pack-installed", "The pack was installed."),
+    ("delivery-sent", "The endpoint accepted the event."),
+    (
+        "delivery-failed",
+        "The event was sent again, but the endpoint did not accept it.",
+    ),
+    ("notice-created", "The webhook was registered."),
+    ("notice-enabled", "The webhook was enabled again."),
+    ("notice-removed", "The webhook was removed."),
+    (
+        "notice-redelivered",
+        "The notice is queued and will be sent again.",
+    ),
+    ("appeal-reviewed", "You review the appeal now."),
     ("share-changed", "The share of the traffic was changed."),
     (
         "approval-asked",

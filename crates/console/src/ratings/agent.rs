@@ -5,12 +5,13 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::ConsoleApi;
 use crate::page::answer::{html, see_other};
 use crate::page::badge::Badge;
 use crate::page::chrome::{Chrome, Section};
+use crate::page::form::Form;
 use crate::page::text::{Time, count};
 use crate::page::visit::Visit;
 use crate::ratings::leaderboard::{Rated, badge, status, view};
@@ -56,7 +57,17 @@ struct Page {
     assessments: Vec<Assessed>,
     may_read: bool,
     may_assess: bool,
+    kinds: &'static [(&'static str, &'static str)],
+    dimensions: Vec<(&'static str, &'static str)>,
 }
+
+/// Kinds of assessments, as the form offers them.
+const KINDS: &[(&str, &str)] = &[
+    ("passive_only", "The recorded evidence alone"),
+    ("full", "The evidence and a stress test"),
+    ("stress_test_only", "A stress test alone"),
+    ("single_dimension", "One dimension"),
+];
 
 /// Collected and needed tasks of an axis.
 struct Progress {
@@ -144,6 +155,12 @@ pub async fn page(
         assessments,
         may_read,
         may_assess: visit.may(Scope::AssessmentsWrite) && agent.status().hinders().is_none(),
+        kinds: KINDS,
+        dimensions: Axis::ALL
+            .iter()
+            .flat_map(|axis| axis.dimensions())
+            .map(|it| (it.as_str(), dimension_name(*it)))
+            .collect(),
         id: agent.id,
     })
 }
@@ -301,14 +318,53 @@ pub async fn assess(
     State(api): State<Arc<ConsoleApi>>,
     visit: Visit,
     path: PathParameters,
+    form: Form,
 ) -> Answer {
     let ratings = &api.ratings.ratings;
     let member = writer(&api, &visit).await?;
     let agent = path.get("agentId");
-    let order = Order::parse(&json!({"agent_id": agent, "type": "passive_only"}))?;
+    let order = Order::parse(&requested(agent, &form))?;
     ratings.agent(&member, agent).await?;
     api.ratings.allowances.assessment(&visit.caller.key_id)?;
     let ordered = ratings.order(&member, &order).await?;
     let place = assessment_address(agent, &ordered.id);
     Ok(see_other(&format!("{place}?done=assessment-ordered")))
+}
+
+/// The order of a form. Days start and end in UTC.
+fn requested(agent: &str, form: &Form) -> Value {
+    let kind = form.get("kind").unwrap_or("passive_only");
+    let mut order = json!({"agent_id": agent, "type": kind});
+    let day = |name: &str, time: &str| Some(json!(format!("{}T{time}Z", form.get(name)?)));
+    let dimension = form.get("dimension").filter(|_| kind == "single_dimension");
+    let optional = [
+        ("dimension", dimension.map(|it| json!(it))),
+        ("window_start", day("from", "00:00:00")),
+        ("window_end", day("until", "23:59:59")),
+    ];
+    if let Some(members) = order.as_object_mut() {
+        let given = optional.into_iter();
+        members.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_has_what_the_form_names() {
+        let order = requested("a", &Form::parse(b""));
+        assert_eq!(order, json!({"agent_id": "a", "type": "passive_only"}));
+        let form = b"kind=single_dimension&dimension=speed&from=2026-11-01&until=";
+        assert_eq!(
+            requested("a", &Form::parse(form)),
+            json!({"agent_id": "a", "type": "single_dimension", "dimension": "speed",
+                "window_start": "2026-11-01T00:00:00Z"})
+        );
+        let form = b"kind=full&dimension=speed";
+        let order = requested("a", &Form::parse(form));
+        assert_eq!(order.get("dimension"), None);
+    }
 }

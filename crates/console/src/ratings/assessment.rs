@@ -14,6 +14,7 @@ use crate::page::form::Form;
 use crate::page::text::Time;
 use crate::page::visit::Visit;
 use crate::ratings::agent::{kind, stage};
+use crate::ratings::appeals::Appeal;
 use crate::ratings::leaderboard::{Rated, badge, view};
 use crate::ratings::{agent_address, assessment_address, membership, no_organization, writer};
 use touchstone_host::access::Scope;
@@ -21,10 +22,8 @@ use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_ratings::ports::appeals::{AppealRecord, AppealState};
 use touchstone_ratings::ports::assessments::{AssessmentOutcome, AssessmentRecord, Stage};
 use touchstone_ratings::render::report::rows;
-use touchstone_ratings::rules::appeal::filing::Filing;
 use touchstone_ratings::rules::assessment::order::{Review, Verdict};
 use touchstone_ratings::rules::badge::{axis_name, dimension_name};
 use touchstone_ratings::rules::{Axis, Dimension};
@@ -74,19 +73,8 @@ struct Decided {
     reason: String,
 }
 
-struct Appeal {
-    id: String,
-    state: Badge,
-    at: Time,
-    by: String,
-    dimensions: String,
-    justification: String,
-    claims: Vec<(String, String)>,
-    decision: String,
-}
-
 /// The assessment of an address; the agent must be its own.
-async fn find(
+pub async fn find(
     ratings: &Ratings,
     member: &Member,
     path: &PathParameters,
@@ -147,7 +135,7 @@ pub async fn page(
         needs_review,
         may_review: needs_review && visit.may(Scope::AssessmentsReview),
         review,
-        appeals: appeals.iter().map(Appeal::of).collect(),
+        appeals: appeals.iter().map(|it| Appeal::of(it, &visit)).collect(),
         may_appeal: scored && found.stage == Stage::Completed && visit.may(Scope::AppealsFile),
         dimensions: named.collect(),
         id: found.id,
@@ -177,39 +165,6 @@ fn outcome(found: &AssessmentRecord) -> (String, Option<Decided>) {
     }
 }
 
-impl Appeal {
-    fn of(appeal: &AppealRecord) -> Self {
-        let filing = &appeal.filing;
-        let dimensions: Vec<&str> = filing
-            .dimensions
-            .iter()
-            .map(|it| dimension_name(*it))
-            .collect();
-        let claims = filing.counter_evidence.iter();
-        let decision = appeal.handling.as_ref().map(|it| {
-            let reason = it.reason.as_deref().unwrap_or("no reason given");
-            format!("{}: {}", plain(&it.by), plain(reason))
-        });
-        Self {
-            id: appeal.id.clone(),
-            state: match appeal.state {
-                AppealState::Filed => Badge::info("Filed"),
-                AppealState::UnderReview => Badge::info("Under review"),
-                AppealState::Accepted => Badge::good("Accepted"),
-                AppealState::Rejected => Badge::bad("Rejected"),
-            },
-            at: appeal.created_at.into(),
-            by: plain(&appeal.filed_by),
-            dimensions: dimensions.join(", "),
-            justification: plain(&filing.justification),
-            claims: claims
-                .map(|it| (plain(&it.task_id), plain(&it.claim)))
-                .collect(),
-            decision: decision.unwrap_or_default(),
-        }
-    }
-}
-
 /// `POST /console/ratings/{agentId}/assessments/{assessmentId}/review`.
 pub async fn review(
     State(api): State<Arc<ConsoleApi>>,
@@ -228,26 +183,4 @@ pub async fn review(
     ratings.review(&member, &found.id, review).await?;
     let place = assessment_address(&found.agent, &found.id);
     Ok(see_other(&format!("{place}?done=assessment-reviewed")))
-}
-
-/// `POST /console/ratings/{agentId}/assessments/{assessmentId}/appeals`.
-pub async fn appeal(
-    State(api): State<Arc<ConsoleApi>>,
-    visit: Visit,
-    path: PathParameters,
-    form: Form,
-) -> Answer {
-    let ratings = &api.ratings.ratings;
-    let member = writer(&api, &visit).await?;
-    let found = find(ratings, &member, &path).await?;
-    let dimensions: Vec<&str> = form.all("dimension").collect();
-    let claim = json!({"task_id": form.required("task")?, "claim": form.required("claim")?});
-    let filing = Filing::parse(&json!({
-        "dimensions": dimensions,
-        "justification": form.required("justification")?,
-        "counter_evidence": [claim],
-    }))?;
-    ratings.file_appeal(&member, &found.id, filing).await?;
-    let place = assessment_address(&found.agent, &found.id);
-    Ok(see_other(&format!("{place}?done=appeal-filed")))
 }

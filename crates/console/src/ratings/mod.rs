@@ -1,6 +1,7 @@
 //! Ratings of agents, agent cards and OASIS verdicts.
 
 mod agent;
+mod appeals;
 mod assessment;
 mod cards;
 mod chart;
@@ -51,7 +52,12 @@ pub fn routes(pages: Pages) -> Pages {
         .form(
             "/console/ratings/{agentId}/assessments/{assessmentId}/appeals",
             Scope::AppealsFile,
-            assessment::appeal,
+            appeals::file,
+        )
+        .form(
+            "/console/ratings/{agentId}/assessments/{assessmentId}/appeals/{appealId}",
+            Scope::AppealsReview,
+            appeals::resolve,
         );
     let pages = pages
         .page(CARDS, Scope::AssessmentsRead, cards::page)
@@ -92,13 +98,13 @@ struct NoOrganization {
     chrome: Chrome,
 }
 
-fn no_organization(visit: &Visit) -> Answer {
+pub fn no_organization(visit: &Visit) -> Answer {
     let chrome = visit.chrome(Section::Ratings);
     html(&NoOrganization { chrome })
 }
 
 /// The organization of the tenant, if it has one.
-async fn membership(api: &ConsoleApi, visit: &Visit) -> Result<Option<Member>, Problem> {
+pub async fn membership(api: &ConsoleApi, visit: &Visit) -> Result<Option<Member>, Problem> {
     let ratings = &api.ratings.ratings;
     ratings.membership(visit.caller.clone(), false).await
 }

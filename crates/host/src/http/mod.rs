@@ -10,6 +10,7 @@ pub mod audit;
 pub mod auth;
 pub mod extract;
 pub mod idempotency;
+pub mod keys;
 pub mod limits;
 pub mod observe;
 pub mod ops;
@@ -133,8 +134,8 @@ impl AsRef<Arc<HttpHost>> for HostApi {
 }
 
 pub fn routes(table: Table<HostApi>) -> Table<HostApi> {
-    let get = &Method::GET;
-    table
+    let (get, post) = (&Method::GET, &Method::POST);
+    let table = table
         .open(get, "/healthz", ops::healthz)
         .open(get, "/readyz", ops::readyz)
         .open(get, "/metrics", ops::metrics)
@@ -144,6 +145,22 @@ pub fn routes(table: Table<HostApi>) -> Table<HostApi> {
             "/v1/host/touchstone/audit",
             Scope::AuditRead,
             audit::list,
+        );
+    let keys = "/v1/host/touchstone/keys";
+    table
+        .keyed(get, keys, Scope::KeysManage, keys::list)
+        .keyed(post, keys, Scope::KeysManage, keys::create)
+        .keyed(
+            post,
+            "/v1/host/touchstone/keys/{keyId}/rotate",
+            Scope::KeysManage,
+            keys::rotate,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/keys/{keyId}/revoke",
+            Scope::KeysManage,
+            keys::revoke,
         )
 }
 

@@ -61,16 +61,26 @@ impl<P: Cursor> Page<P> {
             .saturating_add(1)
     }
 
-    pub fn answer<T>(
+    /// The records to show, and the cursor of the next page.
+    pub fn split<T>(
         &self,
         mut records: Vec<T>,
         position: impl Fn(&T) -> P,
-        to_json: impl Fn(&T) -> Value,
-    ) -> Answer {
+    ) -> (Vec<T>, Option<String>) {
         let more = records.len() > self.limit;
         records.truncate(self.limit);
         let next = records.last().filter(|_| more);
         let next = next.map(|last| URL_SAFE_NO_PAD.encode(position(last).encode()));
+        (records, next)
+    }
+
+    pub fn answer<T>(
+        &self,
+        records: Vec<T>,
+        position: impl Fn(&T) -> P,
+        to_json: impl Fn(&T) -> Value,
+    ) -> Answer {
+        let (records, next) = self.split(records, position);
         let data: Vec<Value> = records.iter().map(to_json).collect();
         json(StatusCode::OK, &json!({"data": data, "next_cursor": next}))
     }

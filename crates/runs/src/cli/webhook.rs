@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::cli::output::print_result;
+use crate::ports::webhooks::{DeliveryRecord, DeliveryState};
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::options::address;
 use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::render::words::plain;
 use touchstone_host::system::SystemIds;
 use touchstone_kit::webhook::{SCHEME_STANDARD, SCHEME_V1};
 
@@ -41,6 +43,16 @@ pub enum Command {
         after_help = "Examples:\n  touchstone webhook list\n  touchstone webhook list --json"
     )]
     List,
+    /// List the last deliveries of a subscription, newest first
+    #[command(
+        after_help = "Exit codes: 0 listed, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook deliveries wh_0199c0de\n  touchstone webhook deliveries wh_0199c0de --limit 200 --json"
+    )]
+    Deliveries(Deliveries),
+    /// Send the event of a delivery again, with the same message id
+    #[command(
+        after_help = "Exit codes: 0 delivered, 1 the endpoint did not accept it, 2 no such delivery or its\nrun was deleted, 3 no host.\n\nExamples:\n  touchstone webhook replay wh_0199c0de 41"
+    )]
+    Replay(Replay),
     /// Delete a subscription
     #[command(
         after_help = "Exit codes: 0 deleted, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook remove wh_0199c0de"
@@ -89,6 +101,31 @@ pub struct Rotate {
     secret_file: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub struct Deliveries {
+    /// Subscription id, as shown by `webhook list`
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Maximum number of deliveries
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=200))]
+    limit: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Subscription id, as shown by `webhook list`
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Number of the delivery, as shown by `webhook deliveries`
+    #[arg(value_name = "NUMBER")]
+    number: u64,
+}
+
+#[derive(Deserialize)]
+struct Delivered {
+    deliveries: Vec<DeliveryRecord>,
+}
+
 #[derive(Deserialize)]
 struct Listed {
     webhooks: Vec<Value>,
@@ -109,6 +146,8 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     match command {
         Command::Add(arguments) => add(context, arguments).await,
         Command::List => list(context).await,
+        Command::Deliveries(arguments) => deliveries(context, &arguments).await,
+        Command::Replay(arguments) => replay(context, &arguments).await,
         Command::Remove(arguments) => remove(context, &arguments.id).await,
         Command::Rotate(arguments) => rotate(context, arguments).await,
     }
@@ -193,6 +232,59 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+async fn deliveries(context: &Context<'_>, arguments: &Deliveries) -> Result<Exit, Failure> {
+    let session = context.read().await?;
+    let (path, limit) = (deliveries_path(&arguments.id), arguments.limit);
+    let listed: Delivered = session
+        .client()
+        .get(&format!("{path}?limit={limit}"))
+        .await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"deliveries": listed.deliveries}));
+        return Ok(Exit::Good);
+    }
+    if listed.deliveries.is_empty() {
+        terminal.note("no deliveries yet");
+    }
+    for delivery in &listed.deliveries {
+        terminal.print(&line(delivery));
+    }
+    Ok(Exit::Good)
+}
+
+async fn replay(context: &Context<'_>, arguments: &Replay) -> Result<Exit, Failure> {
+    let session = context.read().await?;
+    let path = deliveries_path(&arguments.id);
+    let path = format!("{path}/{}/replay", arguments.number);
+    let made: DeliveryRecord = session.client().post(&path, &json!({})).await?;
+    print_result(context.terminal(), &json!(made), || line(&made));
+    Ok(match made.state {
+        DeliveryState::Delivered => Exit::Good,
+        DeliveryState::Failed | DeliveryState::Refused => Exit::Negative,
+    })
+}
+
+fn line(delivery: &DeliveryRecord) -> String {
+    let status = delivery.status.map(|status| status.to_string());
+    let outcome = status.as_ref().or(delivery.error.as_ref());
+    let attempts = match delivery.attempts {
+        1 => String::new(),
+        several => format!("  attempt {several}"),
+    };
+    format!(
+        "{}  {}  {} {}  {} ms  {} #{} {}{attempts}",
+        delivery.number,
+        delivery.at,
+        delivery.state.as_str(),
+        outcome.map_or("", String::as_str),
+        delivery.took_ms,
+        delivery.run_id,
+        delivery.sequence,
+        plain(&delivery.event_type),
+    )
+}
+
 async fn remove(context: &Context<'_>, id: &str) -> Result<Exit, Failure> {
     let session = context.read().await?;
     let call = Call::new(Method::DELETE, &path(id));
@@ -240,6 +332,12 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
 fn path(id: &str) -> String {
     let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/v1/webhooks/{}", id.replace('+', "%20"))
+}
+
+/// The path of a subscription's deliveries.
+fn deliveries_path(id: &str) -> String {
+    let path = path(id).replacen("/v1/", "/v1/host/touchstone/", 1);
+    format!("{path}/deliveries")
 }
 
 /// Creates a secret in the form of Standard Webhooks.

@@ -14,9 +14,12 @@ use serde_json::{Value, json};
 use crate::http::RunsApi;
 use crate::ports::webhooks::WebhookRecord;
 use crate::service::webhooks::Registered;
+use crate::store::deliveries::KEPT;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::{Answer, json};
-use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
+use touchstone_host::http::extract::{
+    IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
+};
 use touchstone_host::http::idempotency::{Done, once};
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
@@ -45,7 +48,24 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::WebhooksManage,
             list,
         )
+        .keyed(
+            get,
+            "/v1/host/touchstone/webhooks/{webhookId}/deliveries",
+            Scope::WebhooksManage,
+            deliveries,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/webhooks/{webhookId}/deliveries/{number}/replay",
+            Scope::WebhooksManage,
+            replay,
+        )
 }
+
+/// Largest number of deliveries, so that one fits a cursor of the store.
+const MAX_NUMBER: u64 = 1 << 53;
+/// Deliveries of a page unless `limit` says otherwise.
+const DEFAULT_LIMIT: u64 = 50;
 
 /// The public view of a subscription, without its secret.
 fn shown(webhook: &WebhookRecord) -> Value {
@@ -196,6 +216,47 @@ pub async fn rotate_secret(
             StatusCode::OK,
             json!({"rotatedAt": rotated.at, "previousSecretExpiresAt": rotated.previous_until}),
         ))
+    })
+    .await
+}
+
+/// `GET /v1/host/touchstone/webhooks/{webhookId}/deliveries`.
+pub async fn deliveries(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    query: Query,
+) -> Answer {
+    let before = query.whole("cursor", 1, MAX_NUMBER)?;
+    let most = u64::try_from(KEPT).unwrap_or(u64::MAX);
+    let limit = query.whole("limit", 1, most)?.unwrap_or(DEFAULT_LIMIT);
+    let limit = usize::try_from(limit).unwrap_or(KEPT);
+    let id = webhook_id(&path);
+    let page = state.webhooks.deliveries(&caller, &id, before, limit);
+    let page = page.await?;
+    let mut body = json!({"deliveries": page.deliveries});
+    if let (Some(members), Some(next)) = (body.as_object_mut(), page.next) {
+        members.insert("nextCursor".to_owned(), json!(next.to_string()));
+    }
+    json(StatusCode::OK, &body)
+}
+
+/// `POST /v1/host/touchstone/webhooks/{webhookId}/deliveries/{number}/replay`.
+pub async fn replay(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let id = webhook_id(&path);
+    // No delivery has the number 0, so text that is not a number finds none.
+    let number = path.get("number").parse().unwrap_or_default();
+    let endpoint = format!("POST /v1/host/touchstone/webhooks/{id}/deliveries/{number}/replay");
+    let (webhooks, who) = (state.webhooks.clone(), caller.clone());
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let made = webhooks.replay(&who, &id, number).await?;
+        Ok(Done::new(StatusCode::OK, json!(made)))
     })
     .await
 }

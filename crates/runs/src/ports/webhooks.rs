@@ -1,6 +1,7 @@
 //! Webhook subscriptions: their records, their progress per run, and the delivery of events.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use touchstone_host::ports::run_log::Fence;
@@ -73,4 +74,122 @@ pub struct EndpointResponse {
     pub status: u16,
     /// The raw `Retry-After` header.
     pub retry_after: Option<String>,
+}
+
+/// How an attempt to deliver an event ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryState {
+    Delivered,
+    /// The endpoint did not accept it.
+    Failed,
+    /// The host may not send to the address.
+    Refused,
+}
+
+impl DeliveryState {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// One attempt to deliver an event, without the event's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryRecord {
+    /// Increases with every attempt of a webhook; 0 until it is stored.
+    pub number: u64,
+    pub run_id: RunId,
+    /// The event's sequence number in the run's log.
+    pub sequence: u64,
+    pub event_type: String,
+    pub state: DeliveryState,
+    /// The HTTP status, if the endpoint responded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why there was no accepted response: a label from a closed list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How often the event has been sent, with this attempt.
+    pub attempts: u32,
+    pub at: Timestamp,
+    pub took_ms: u64,
+    /// Whether a person asked for it.
+    pub replay: bool,
+}
+
+impl DeliveryRecord {
+    /// The record of an event's first attempt.
+    pub fn first(
+        run: &RunId,
+        (sequence, kind): (u64, &str),
+        outcome: &Result<u16, DeliveryError>,
+        (at, took_ms): (Timestamp, u64),
+    ) -> Self {
+        let (state, status, error) = match outcome {
+            Ok(status) => (DeliveryState::Delivered, Some(*status), None),
+            Err(DeliveryError::Refused(_)) => {
+                let error = "address_not_allowed".to_owned();
+                (DeliveryState::Refused, None, Some(error))
+            }
+            Err(DeliveryError::Failed(label)) => {
+                let status = label.strip_prefix("status_");
+                let status = status.and_then(|status| status.parse().ok());
+                let error = status.is_none().then(|| label.clone());
+                (DeliveryState::Failed, status, error)
+            }
+        };
+        Self {
+            number: 0,
+            run_id: run.clone(),
+            sequence,
+            event_type: kind.to_owned(),
+            state,
+            status,
+            error,
+            attempts: 1,
+            at,
+            took_ms,
+            replay: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(Ok(204), DeliveryState::Delivered, Some(204), None)]
+    #[case(failed("status_503"), DeliveryState::Failed, Some(503), None)]
+    #[case(failed("timeout"), DeliveryState::Failed, None, Some("timeout"))]
+    #[case(
+        Err(DeliveryError::Refused("no")),
+        DeliveryState::Refused,
+        None,
+        Some("address_not_allowed")
+    )]
+    fn a_record_has_the_status_or_the_kind_of_error(
+        #[case] outcome: Result<u16, DeliveryError>,
+        #[case] state: DeliveryState,
+        #[case] status: Option<u16>,
+        #[case] error: Option<&str>,
+    ) {
+        let run = RunId::from("run_1");
+        let at = Timestamp::UNIX_EPOCH;
+        let record = DeliveryRecord::first(&run, (3, "run.completed"), &outcome, (at, 7));
+        let found = (record.state, record.status, record.error.as_deref());
+        assert_eq!(found, (state, status, error));
+        assert_eq!((record.attempts, record.replay), (1, false));
+    }
+
+    fn failed(label: &str) -> Result<u16, DeliveryError> {
+        Err(DeliveryError::Failed(label.to_owned()))
+    }
 }

@@ -1,6 +1,7 @@
 pub mod annotations;
 pub mod attempts;
 pub mod calibrations;
+pub mod deliveries;
 pub mod pauses;
 pub mod profiles;
 pub mod queue;

@@ -200,3 +200,11 @@ CREATE TABLE webhook_run (
     sequence        BIGINT  NOT NULL,
     PRIMARY KEY (webhook_number, run_number)
 ) {without rowid};
+
+-- The last attempts to deliver events to a webhook, without content. The numbers of a webhook increase.
+CREATE TABLE webhook_delivery (
+    webhook_number  BIGINT  NOT NULL REFERENCES webhook (number) ON DELETE CASCADE,
+    number          BIGINT  NOT NULL,
+    document        TEXT    NOT NULL,
+    PRIMARY KEY (webhook_number, number)
+) {without rowid};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
+use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, WebhookRecord, Window};
+use crate::store::deliveries;
 use crate::store::runs::event_of;
 use touchstone_host::ports::run_log::{Fence, StoredEvent};
 use touchstone_host::ports::store::StoreError;
@@ -185,7 +186,7 @@ const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, 
     WHERE id = $1 AND fence = $2 RETURNING number";
 const RELEASE_WEBHOOK: &str =
     "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
-    WHERE id = $1 AND fence = $2";
+    WHERE id = $1 AND fence = $2 RETURNING CASE WHEN run_number IS NULL THEN number END";
 
 async fn is_due(database: &Database) -> Result<bool, StoreError> {
     query(DUE)
@@ -435,14 +436,23 @@ pub async fn unfollow(
     transaction.commit().await
 }
 
-/// Gives the subscription back, after all others that wait.
-pub async fn release(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
-    query(RELEASE_WEBHOOK)
+/// Gives the subscription back, after all others that wait, and records the attempts made under
+/// the claim. The callback of a run keeps no record: it is deleted with the last delivery.
+pub async fn release(
+    database: &Database,
+    claim: &WebhookClaim,
+    made: &mut [DeliveryRecord],
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let listed: Option<Option<i64>> = query(RELEASE_WEBHOOK)
         .bind(claim.webhook.id.as_str())
         .bind(claim.fence.0)
-        .execute(database.writer()?)
+        .fetch_optional(&mut transaction)
         .await?;
-    Ok(())
+    if let Some(number) = listed.flatten() {
+        deliveries::add(&mut transaction, number, made).await?;
+    }
+    transaction.commit().await
 }
 
 /// Adds a subscription to a run or (`None`) to its tenant; returns its number.

@@ -18,6 +18,8 @@ use touchstone_host::http::HttpSettings;
 use touchstone_host::http::limits::Rates;
 use touchstone_host::http::routes::Operation;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::ports::webhooks::DeliveryRecord;
+use touchstone_runs::store::deliveries;
 
 use crate::http::runs::calibrations::{ended, scored, tone};
 use crate::http::runs::workflows::start;
@@ -43,6 +45,8 @@ struct Names<'a> {
     pack: &'a str,
     suite: &'a str,
     webhook: &'a str,
+    /// A key to rotate and to revoke.
+    key: &'a str,
     calibration: &'a str,
 }
 
@@ -61,6 +65,8 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{name}", names.pack)
         .replace("{suiteId}", names.suite)
         .replace("{webhookId}", names.webhook)
+        .replace("{number}", "1")
+        .replace("{keyId}", names.key)
         .replace("{calibrationId}", names.calibration)
         .replace("{version}", "1.0.0")
         .replace("{code}", "not_found")
@@ -136,6 +142,13 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         (_, "/v1/webhooks") => {
             json!({"url": "http://127.0.0.1:9999/h", "events": ["run.completed"]})
         }
+        (_, "/v1/host/touchstone/keys") => json!({"scopes": ["runs:read"]}),
+        (
+            _,
+            "/v1/host/touchstone/webhooks/{webhookId}/deliveries/{number}/replay"
+            | "/v1/host/touchstone/keys/{keyId}/rotate"
+            | "/v1/host/touchstone/keys/{keyId}/revoke",
+        ) => json!({}),
         (_, "/v1/webhooks/{webhookId}/rotate-secret") => {
             json!({"secret": format!("whsec_{}", STANDARD.encode([1; 24]))})
         }
@@ -173,6 +186,7 @@ struct Furnished {
     asking: RunId,
     token: String,
     webhook: String,
+    key: String,
     calibration: String,
     _endpoint: Receiver,
 }
@@ -204,6 +218,8 @@ impl Furnished {
         assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
         let made = made.json();
         let webhook = made["webhookId"].as_str().unwrap().to_owned();
+        delivered(&host, &run, &webhook).await;
+        let key = id_of(&host.key_with(&[Scope::RunsRead]).await).to_string();
         let imported = host.post("/v1/host/touchstone/suites", &tone()).await;
         assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
         let calibration = ended(&host, &host.post(JUDGING, &judging()).await).await;
@@ -215,6 +231,7 @@ impl Furnished {
             asking,
             token,
             webhook,
+            key,
             calibration,
             _endpoint: endpoint,
         }
@@ -230,9 +247,21 @@ impl Furnished {
             pack: "community.bench.echo",
             suite: SUITE,
             webhook: &self.webhook,
+            key: &self.key,
             calibration: &self.calibration,
         }
     }
+}
+
+/// Records a delivery of the first event of a run to a webhook.
+async fn delivered(host: &TestHost, run: &RunId, webhook: &str) {
+    let path = format!("/v1/runs/{run}/events/poll?lastSequence=0&timeout=1");
+    let events = host.get(&path).await.json();
+    let kind = events["events"][0]["type"].as_str().unwrap();
+    let times = (Timestamp::now(), 3);
+    let mut made = DeliveryRecord::first(run, (1, kind), &Ok(200), times);
+    let added = deliveries::add_one(&host.store, &"acme".into(), &webhook.into(), &mut made).await;
+    assert!(added.unwrap());
 }
 
 /// A run that waits for an approval.
@@ -316,6 +345,7 @@ async fn invalid_credentials_get_the_same_401_from_every_operation() {
         pack: "no.such.pack",
         suite: "no.such.evals.suite",
         webhook: "wh_absent",
+        key: "key_absent",
         calibration: "calibration_absent",
     };
     for (key, code) in credentials {
@@ -368,6 +398,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
     let furnished = Furnished::new().await;
     let host = &furnished.host;
     let (run, webhook) = (unused(furnished.run.as_str()), unused(&furnished.webhook));
+    let key = "0".repeat(furnished.key.len());
     let calibration = unused(&furnished.calibration);
     let none = Names {
         run: &run,
@@ -378,6 +409,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
         pack: "community.bench.nope",
         suite: "community.bench.evals.nope",
         webhook: &webhook,
+        key: &key,
         calibration: &calibration,
     };
     let mut walked = 0;
@@ -534,7 +566,14 @@ async fn every_mutation_is_carried_out_once_under_a_key() {
         assert!(first.status.is_success(), "{operation:?}: {first:?}");
         assert_eq!(first.header("openwop-idempotent-replay"), None);
         let again = ask(body.as_ref()).await;
-        let read = |reply: &Reply| (!reply.body.is_empty()).then(|| reply.json());
+        let read = |reply: &Reply| {
+            let mut read = (!reply.body.is_empty()).then(|| reply.json());
+            // Only the first response has the text of a key.
+            if let Some(members) = read.as_mut().and_then(Value::as_object_mut) {
+                members.remove("key");
+            }
+            read
+        };
         assert_eq!(
             (again.status, read(&again)),
             (first.status, read(&first)),
@@ -638,6 +677,7 @@ async fn hostile_text_in_requests_causes_no_server_error_on(host: TestHost) {
         pack: encoded,
         suite: encoded,
         webhook: encoded,
+        key: encoded,
         calibration: encoded,
     };
     for operation in operations()

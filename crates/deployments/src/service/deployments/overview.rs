@@ -29,24 +29,46 @@ pub struct WaitingApproval {
     pub gate: RunId,
 }
 
+/// Some of the agents, by their ids.
+pub struct OverviewPage {
+    pub agents: Vec<AgentOverview>,
+    /// Further ones come after this id.
+    pub next: Option<AgentId>,
+    /// Agents of the tenant.
+    pub total: usize,
+}
+
 impl Deployments {
-    /// Every agent that is installed or had a transition, by its id.
+    /// At most `limit` agents that are installed or had a transition, with ids after `after`.
     ///
     /// # Errors
     /// An internal error.
-    pub async fn overview(&self, tenant: &TenantId) -> Result<Vec<AgentOverview>, Problem> {
+    pub async fn overview(
+        &self,
+        tenant: &TenantId,
+        after: Option<&AgentId>,
+        limit: usize,
+    ) -> Result<OverviewPage, Problem> {
         let packs = all_installed(&self.store, tenant).await?;
         let stored = store::all_deployments(&self.store, tenant).await;
         let stored = stored.map_err(|cause| internal(&cause))?;
-        let agents: BTreeSet<&AgentId> = packs.keys().chain(stored.keys()).collect();
+        let all: BTreeSet<&AgentId> = packs.keys().chain(stored.keys()).collect();
+        let further = |agent: &&AgentId| after.is_none_or(|after| *agent > after);
+        let mut rest = all.iter().copied().filter(further);
         let (no_pack, no_deployment) = (Installed::default(), Lifecycle::default());
-        let mut all = Vec::new();
-        for agent in agents {
+        let mut agents = Vec::new();
+        for agent in rest.by_ref().take(limit) {
             let versions = packs.get(agent).unwrap_or(&no_pack);
             let lifecycle = stored.get(agent).unwrap_or(&no_deployment);
-            all.push(self.agent_of(tenant, agent, versions, lifecycle).await?);
+            agents.push(self.agent_of(tenant, agent, versions, lifecycle).await?);
         }
-        Ok(all)
+        let more = rest.next().is_some();
+        let next = agents.last().map(|last| last.agent_id.clone());
+        Ok(OverviewPage {
+            agents,
+            next: next.filter(|_| more),
+            total: all.len(),
+        })
     }
 
     /// One agent.

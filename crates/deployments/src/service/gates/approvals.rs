@@ -82,12 +82,17 @@ impl Approval {
         ExaminedCondition {
             kind: APPROVAL.to_owned(),
             condition: unmet.as_ref().map_or(granted, |it| it.condition.clone()),
-            requirement: format!("approval of {}", approvers(&self.terms)),
+            requirement: requirement(&self.terms),
             met: unmet.is_none(),
             message: unmet.map_or_else(String::new, |it| it.message),
             approval_gate_id: self.gate().cloned(),
         }
     }
+}
+
+/// An approval as a condition.
+pub fn requirement(terms: &ApprovalPolicy) -> String {
+    format!("approval of {}", approvers(terms))
 }
 
 impl Gates {

@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use crate::examination::{ExaminedCondition, examined};
 use crate::promotion::{
-    Conditions, EVAL, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
+    APPROVAL, Conditions, EVAL, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
 };
 use crate::rules::{Channel, Placement};
 pub use crate::service::gates::approvals::Approval;
+use crate::service::gates::approvals::requirement;
 pub use crate::service::gates::condition::{Condition, Undescribed, complete, read};
 use crate::store;
 use semver::Version;
@@ -176,6 +177,36 @@ impl Gates {
             complete.push(member.to_owned(), value);
         }
         Ok(complete)
+    }
+
+    /// The conditions of a complete policy, in words, each with its kind.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub fn explain(&self, policy: &PromotionPolicy) -> Result<Vec<(String, String)>, Problem> {
+        let terms = policy.approval.iter();
+        let mut all: Vec<(String, String)> = terms
+            .map(|terms| (APPROVAL.to_owned(), requirement(terms)))
+            .collect();
+        let eval = policy.described(false).into_iter();
+        all.extend(eval.map(|it| (EVAL.to_owned(), it.requirement)));
+        for condition in &self.conditions {
+            if let Some(value) = policy.conditions.get(condition.member()) {
+                let own = condition.describe(value)?.into_iter();
+                all.extend(own.map(|it| (condition.kind().to_owned(), it.requirement)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The channels of this host.
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    /// The roles of this host.
+    pub fn roles(&self) -> impl Iterator<Item = &str> {
+        self.roles.iter().map(|(name, _)| name)
     }
 
     /// Sets a [complete](Self::complete) policy.

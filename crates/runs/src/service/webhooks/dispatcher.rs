@@ -9,7 +9,7 @@
 //! between, one event is delivered twice rather than never, and receivers recognize it by its
 //! signed id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +19,11 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::ports::webhooks::{Followed, WebhookClaim, Window};
-use crate::rules::run::bundle::{has_task_content, without_task_content};
+use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, Window};
+use crate::rules::run::bundle::has_task_content;
+use crate::service::webhooks::deliveries::sent;
 use crate::store;
+use crate::store::deliveries::KEPT;
 use crate::webhook_client::WebhookClient;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::run_log::StoredEvent;
@@ -113,10 +115,12 @@ impl Leased for Dispatcher {
             tagged: HashMap::new(),
             evals: HashMap::new(),
             shutdown: shutdown.clone(),
+            made: VecDeque::new(),
             claim,
         };
         session.serve_all().await?;
-        store::webhooks::release(&self.store, &session.claim).await?;
+        let made = session.made.make_contiguous();
+        store::webhooks::release(&self.store, &session.claim, made).await?;
         Ok(())
     }
 
@@ -142,6 +146,9 @@ struct Session {
     /// Whether a run is an eval run, for runs looked up so far.
     evals: HashMap<RunId, bool>,
     shutdown: CancellationToken,
+    /// The attempts of this turn, at most [`KEPT`]. They are stored when it ends, so that no
+    /// delivery waits for them.
+    made: VecDeque<DeliveryRecord>,
     /// By [`Clock::uptime`]: a machine that slept finds its session over, and makes no attempt under a
     /// lease that may be lost.
     ends: Duration,
@@ -231,14 +238,23 @@ impl Session {
             webhook.standard,
             self.clock.now(),
         );
+        let (at, began) = (self.clock.now(), self.clock.uptime());
         let outcome = self
             .notifier
             .deliver(&webhook.url, &delivery.headers, Bytes::from(delivery.body))
             .await;
+        let took = self.clock.uptime().saturating_sub(began).as_millis();
+        let took = u64::try_from(took).unwrap_or(u64::MAX);
+        let what = (event.sequence, &*event.kind);
+        let record = DeliveryRecord::first(run, what, &outcome, (at, took));
+        if self.made.len() == KEPT {
+            self.made.pop_front();
+        }
+        self.made.push_back(record);
         let circuit = std::mem::take(&mut self.claim.webhook.circuit);
         let webhook = &mut self.claim.webhook;
         webhook.circuit = match outcome {
-            Ok(()) => {
+            Ok(_) => {
                 metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "taken").increment(1);
                 circuit.succeeded()
             }
@@ -294,10 +310,8 @@ impl Session {
         run: &RunId,
         event: &StoredEvent,
     ) -> Result<Bytes, StoreError> {
-        match has_task_content(&event.kind) && self.is_eval(run).await? {
-            true => Ok(without_task_content(&event.kind, &event.body)),
-            false => Ok(event.body.clone()),
-        }
+        let is_eval = has_task_content(&event.kind) && self.is_eval(run).await?;
+        Ok(sent(event, is_eval))
     }
 
     async fn is_eval(&mut self, run: &RunId) -> Result<bool, StoreError> {

@@ -1,6 +1,7 @@
 //! Webhook subscriptions: register, list, rotate, remove (OpenWOP webhooks, RFC 0201). The
 //! [dispatcher](dispatcher) delivers.
 
+pub mod deliveries;
 pub mod dispatcher;
 
 use std::sync::Arc;
@@ -190,10 +191,7 @@ impl Webhooks {
         body: &Value,
     ) -> Result<Rotated, Problem> {
         own_tenant(caller, tenant_id)?;
-        let found = store::webhooks::find(&self.store, &caller.tenant, id)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        let webhook = found.ok_or_else(not_found)?;
+        let webhook = self.webhook(caller, id).await?;
         if !webhook.standard {
             return Err(Problem::validation(
                 "signatureAlgorithms",
