@@ -32,6 +32,43 @@ const VOID: &str = "INSERT INTO run_void (run_number, document)
     ON CONFLICT DO NOTHING";
 const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3";
+/// The partial indexes of runs answer this without reading a run.
+const COUNTS: &str = "SELECT COUNT(*), COALESCE(MAX(number), 0),
+        (SELECT COUNT(*) FROM run
+            WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND eval_agent IS NOT NULL AND ended),
+        (SELECT COUNT(*) FROM run_void JOIN run ON number = run_number
+            WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3)
+    FROM run WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND eval_agent IS NOT NULL";
+
+/// How many eval runs a version has. Another run, or another state of one, changes the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptCounts {
+    pub all: i64,
+    pub last: i64,
+    pub ended: i64,
+    pub voided: i64,
+}
+
+/// The numbers of eval runs of a version.
+pub async fn counts(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+) -> Result<AttemptCounts, StoreError> {
+    let (all, last, ended, voided) = query(COUNTS)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(AttemptCounts {
+        all,
+        last,
+        ended,
+        voided,
+    })
+}
 
 /// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
 /// first, each with its number.
