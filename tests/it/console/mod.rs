@@ -3,8 +3,11 @@
 mod browser;
 mod compare;
 mod deployments;
+mod headers;
 mod journeys;
+mod links;
 mod live;
+mod local;
 mod operations;
 mod pages;
 mod person;
