@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::TryStreamExt;
 
 use crate::rules::eval::attempts::Voided;
-use crate::rules::run::record::RunRecord;
+use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::store::runs::{event_of, parse_record};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
@@ -20,6 +20,14 @@ use touchstone_kit::ids::{AgentId, RunId, TenantId};
 const EVALS: &str = "SELECT number, record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND number > $4
     ORDER BY number LIMIT $5";
+/// Runs of other suites are left out without reading their records. A deleted run, which has no
+/// row in the list, still counts.
+const EVALS_OF_SUITE: &str = "SELECT r.number, c.record
+    FROM run r JOIN run_record c ON c.run_number = r.number
+        LEFT JOIN run_summary s ON s.run_number = r.number
+    WHERE r.tenant = $1 AND r.eval_agent = $2 AND r.eval_version = $3 AND r.number > $4
+        AND (s.suite_id IS NULL OR (s.suite_id = $6 AND s.suite_version = $7))
+    ORDER BY r.number LIMIT $5";
 /// `agent.invocation.started` is included because a repeated invocation discards the verdict of the
 /// previous one.
 const VERDICTS: &str = "SELECT sequence, kind, body FROM event
@@ -86,6 +94,28 @@ pub async fn eval_runs(
         .bind(version)
         .bind(after)
         .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let read = |(number, record): (i64, String)| Ok((number, parse_record(&record)?));
+    rows.into_iter().map(read).collect()
+}
+
+/// As [`eval_runs`], without runs of other suites.
+pub async fn eval_runs_of_suite(
+    database: &Database,
+    tenant: &TenantId,
+    eval: &EvalSpec,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(EVALS_OF_SUITE)
+        .bind(tenant.as_str())
+        .bind(eval.agent_id.as_str())
+        .bind(eval.agent_version.as_str())
+        .bind(after)
+        .bind(i64::from(limit))
+        .bind(eval.suite_id.as_str())
+        .bind(eval.suite_version.as_str())
         .fetch_all(database.readers())
         .await?;
     let read = |(number, record): (i64, String)| Ok((number, parse_record(&record)?));
