@@ -118,7 +118,7 @@ fn agent() -> String {
 }
 
 /// Requires approval of promotions on `stable`.
-async fn require_approval(host: &TestHost, more: Value) {
+pub async fn require_approval(host: &TestHost, more: Value) {
     let mut approval = json!({"requiredRole": ROLE});
     for (name, value) in more.as_object().unwrap() {
         approval[name] = value.clone();
@@ -130,7 +130,7 @@ async fn require_approval(host: &TestHost, more: Value) {
 }
 
 /// A key with these scopes and the role of approvers.
-async fn approver(host: &TestHost, name: &str, scopes: &[Scope]) -> String {
+pub async fn approver(host: &TestHost, name: &str, scopes: &[Scope]) -> String {
     host.issue(|issue| {
         issue.principal = Some(name.to_owned());
         issue.scopes = scopes.to_vec();

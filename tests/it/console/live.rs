@@ -1,10 +1,12 @@
 //! The page of a run while it runs.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::BytesMut;
+use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use touchstone_host::access::Scope;
@@ -134,6 +136,47 @@ async fn a_browser_resumes_where_it_was() {
     assert_eq!(events.next().await.unwrap().name, "frame");
     let mut events = Events::of(&ada, &path, &[("last-event-id", "x")]).await;
     assert_eq!(events.next().await.unwrap().name, "frame");
+}
+
+/// Number of people who watch one run.
+const WATCHERS: usize = 500;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_is_rendered_once_for_everybody_who_watches() {
+    let tasks: Vec<Value> = (0..40)
+        .map(|n| json!({"say": format!("answer {n}"), "delayMs": 40 * n}))
+        .collect();
+    let host = TestHost::working(&tasks).await;
+    let ada = Visitor::ada(&host).await;
+    let run = host.create().await;
+    let path = format!("/console/runs/{run}/live");
+    let started = std::time::Instant::now();
+    let opened = join_all((0..WATCHERS).map(|_| Events::of(&ada, &path, &[]))).await;
+    let reading = opened.into_iter().map(|mut events| {
+        tokio::spawn(async move {
+            let mut ids = Vec::new();
+            while let Some(event) = events.next().await {
+                ids.extend(event.id);
+            }
+            ids
+        })
+    });
+    let seen = join_all(reading).await;
+    let took = started.elapsed();
+    let last = host.ended(&run).await.len() as u64;
+    let mut frames = BTreeSet::new();
+    for ids in seen {
+        let ids = ids.unwrap();
+        assert!(ids.is_sorted(), "{ids:?}");
+        assert_eq!(ids.last(), Some(&last), "everybody sees the end");
+        frames.extend(ids);
+    }
+    // If each stream rendered for itself, there would be as many positions as streams.
+    let most = took.as_millis() / 250 + 2;
+    assert!(
+        (frames.len() as u128) <= most && frames.len() > 2,
+        "{frames:?} in {took:?}"
+    );
 }
 
 #[tokio::test]

@@ -9,10 +9,10 @@ use touchstone_console::operations;
 use touchstone_console::routes::Kind;
 use touchstone_kit::ids::RunId;
 
+use super::headers::assert_page;
 use super::support::{
     MARKUP, Names, Person, Site, answer, ended_run, example, filled, form, hostile_suite, is_html,
 };
-use super::walk::assert_page;
 use crate::http::support::host::{Reply, TestHost, create_body};
 use crate::store::{Engine, Engine::*};
 

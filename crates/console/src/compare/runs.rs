@@ -180,9 +180,10 @@ async fn differences(
     raw: Option<&str>,
 ) -> Answer {
     let (runs, tenant) = (&api.runs.runs, visit.tenant());
-    let mut found = runs.comparison(tenant, candidate, baseline).await?;
-    let (before, _) = runs.recorded(tenant, baseline).await?;
-    let (now, _) = runs.recorded(tenant, candidate).await?;
+    let shared = runs.shared_comparison(tenant, candidate, baseline).await?;
+    let mut found = RunComparison::clone(&shared);
+    let before = runs.shared(tenant, baseline).await?;
+    let now = runs.shared(tenant, candidate).await?;
     let all = Change::of(&found);
     let parameter = |name: &str| {
         let mut members = url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes());
@@ -200,8 +201,8 @@ async fn differences(
     };
     html(&Page {
         chrome: visit.chrome(Section::Compare),
-        baseline: Side::of(&found.baseline, &before),
-        candidate: Side::of(&found.candidate, &now),
+        baseline: Side::of(&found.baseline, &before.report),
+        candidate: Side::of(&found.candidate, &now.report),
         found: match rows.len() {
             0 => String::new(),
             shown => format!(

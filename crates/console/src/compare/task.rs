@@ -98,8 +98,8 @@ async fn side(
     task: &TaskId,
 ) -> Result<Side, Problem> {
     let runs = &api.runs.runs;
-    let (report, _) = runs.recorded(visit.tenant(), run).await?;
-    let row = rows(&report).find(|(_, it)| it.task_id == *task);
+    let assessed = runs.shared(visit.tenant(), run).await?;
+    let row = rows(&assessed.report).find(|(_, it)| it.task_id == *task);
     let row = row.map(|(numbers, it)| TaskRow::of(numbers, it));
     let row = row.ok_or_else(|| {
         let message = format!("run `{run}` has no scored task with this id");

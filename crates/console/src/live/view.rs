@@ -1,5 +1,6 @@
 //! What the page of a run shows that changes while the run is in progress.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,8 +17,8 @@ use touchstone_runs::render::report_page::failures::TaskRow;
 use touchstone_runs::render::report_page::{ReportPage, ReportView};
 use touchstone_runs::render::words::rows;
 use touchstone_runs::rules::eval::report::EvalReport;
-use touchstone_runs::rules::eval::statistics::Statistics;
 use touchstone_runs::rules::run::fold::RunState;
+use touchstone_runs::service::runs::Assessed;
 
 /// Number of tasks in the list of those scored last.
 const LATEST: usize = 10;
@@ -49,8 +50,7 @@ pub struct LiveView {
 /// A run with its report.
 pub struct Watched {
     pub live: LiveView,
-    pub report: EvalReport,
-    pub statistics: Statistics,
+    pub assessed: Arc<Assessed>,
 }
 
 /// What is read from the state before the report, so that the report is never older.
@@ -92,10 +92,11 @@ pub async fn watched(api: &ConsoleApi, tenant: &TenantId, run: &RunId) -> Result
     let snapshot = runs.snapshot(tenant, run).await?;
     let state = snapshot.get("status").and_then(Value::as_str);
     let state = state.unwrap_or_default().to_owned();
-    let (report, statistics) = runs.assessed(tenant, run).await?;
+    let assessed = runs.shared(tenant, run).await?;
+    let report = &assessed.report;
     let view = ReportView::of(ReportPage {
-        report: &report,
-        statistics: &statistics,
+        report,
+        statistics: &assessed.statistics,
         comparison: None,
         content: None,
         made_at: api.host.clock.now(),
@@ -105,14 +106,10 @@ pub async fn watched(api: &ConsoleApi, tenant: &TenantId, run: &RunId) -> Result
         status: status(&state),
         is_open: is_open(&state),
         progress: progress(report.tasks.len(), eval.tasks.len(), &standing),
-        latest: latest(run, &report, &standing.latest),
+        latest: latest(run, report, &standing.latest),
         sequence: standing.sequence,
     };
-    Ok(Watched {
-        live,
-        report,
-        statistics,
-    })
+    Ok(Watched { live, assessed })
 }
 
 fn latest(run: &RunId, report: &EvalReport, ids: &[TaskId]) -> Vec<Linked> {

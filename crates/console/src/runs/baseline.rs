@@ -75,7 +75,8 @@ async fn compared(
         return Err(Problem::new(ErrorCode::NotFound, "there is no such run"));
     }
     let baseline = RunId::from(baseline);
-    let found = api.runs.runs.comparison(tenant, run, &baseline).await?;
+    let found = api.runs.runs.shared_comparison(tenant, run, &baseline);
+    let found = found.await?;
     Ok(Change::of(&found))
 }
 

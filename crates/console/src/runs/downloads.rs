@@ -75,14 +75,15 @@ async fn document(
         let found = attestations.attest(&visit.caller, run, None).await?;
         return Ok(json!({"attestations": found}).to_string());
     }
-    let (report, statistics) = runs.assessed(tenant, run).await?;
+    let assessed = runs.shared(tenant, run).await?;
+    let report = &assessed.report;
     match name {
-        "junit.xml" => junit(&report).map_err(|cause| internal(&cause)),
-        "report.md" => Ok(markdown(&report, None)),
-        "report.json" => serde_json::to_string_pretty(&report).map_err(|cause| internal(&cause)),
+        "junit.xml" => junit(report).map_err(|cause| internal(&cause)),
+        "report.md" => Ok(markdown(report, None)),
+        "report.json" => serde_json::to_string_pretty(report).map_err(|cause| internal(&cause)),
         _ => report_page(ReportPage {
-            report: &report,
-            statistics: &statistics,
+            report,
+            statistics: &assessed.statistics,
             comparison: None,
             content: None,
             made_at: api.host.clock.now(),

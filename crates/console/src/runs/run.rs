@@ -85,7 +85,7 @@ pub async fn page(
 ) -> Answer {
     let query = query.filled();
     let tenant = visit.tenant();
-    let Watched { live, report, .. } = match watched(&api, tenant, &run).await {
+    let Watched { live, assessed } = match watched(&api, tenant, &run).await {
         Ok(found) => found,
         // A run that is no eval run has no report.
         Err(problem) if problem.code == ErrorCode::NotFound => {
@@ -93,10 +93,11 @@ pub async fn page(
         }
         Err(problem) => return Err(problem.into()),
     };
+    let report = &assessed.report;
     let record = api.runs.runs.record(tenant, &run).await?;
     let baseline = match live.is_open {
         true => Baseline::default(),
-        false => Baseline::of(&api, tenant, &record, &report, &query).await?,
+        false => Baseline::of(&api, tenant, &record, report, &query).await?,
     };
     let annotations = api.runs.annotations.list(tenant, &run).await?;
     let tag = |tag: &String| Tag {
@@ -111,8 +112,8 @@ pub async fn page(
             report.suite.suite_id, report.suite.version
         )),
         started: record.created_at.into(),
-        may: Actions::of(&visit, &live, &report),
-        tasks: TaskList::of(&run, &report, &query)?,
+        may: Actions::of(&visit, &live, report),
+        tasks: TaskList::of(&run, report, &query)?,
         baseline,
         tags: report.tags.iter().map(tag).collect(),
         notes: annotations.iter().rev().map(Note::of).collect(),

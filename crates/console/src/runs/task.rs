@@ -44,7 +44,8 @@ pub async fn page(
 ) -> Answer {
     let runs = &api.runs.runs;
     let task = TaskId::from(parameters.get("taskId"));
-    let report = runs.report(visit.tenant(), &run).await?;
+    let assessed = runs.shared(visit.tenant(), &run).await?;
+    let report = &assessed.report;
     let at = report.tasks.iter().position(|it| it.task_id == task);
     let found = at.and_then(|at| Some((at, report.summary.tasks.get(at)?, report.tasks.get(at)?)));
     let Some((at, numbers, scored)) = found else {

@@ -9,6 +9,7 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::render::report_page::failures::TaskRow;
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome};
+use touchstone_runs::rules::eval::task_list::{TaskListQuery, TaskOrder, page_of};
 
 /// Tasks of a page.
 const TASKS: usize = 100;
@@ -18,6 +19,11 @@ const OUTCOMES: [(&str, &str); 4] = [
     ("failed", "Failed"),
     ("unjudged", "Not judged"),
     ("passed", "Passed"),
+];
+const OUTCOMES_BY_NAME: [(&str, TaskOutcome); 3] = [
+    ("failed", TaskOutcome::Failed),
+    ("unjudged", TaskOutcome::Unjudged),
+    ("passed", TaskOutcome::Passed),
 ];
 const SORTS: [(&str, &str); 5] = [
     ("", "Suite order"),
@@ -49,14 +55,21 @@ impl TaskList {
         let sort = query.get("sort").unwrap_or_default();
         let from = query.whole("from", 0, 10_000_000)?.unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let selected = selected(report, outcome, sort);
-        let all = selected.len();
-        let tasks = report.tasks.iter();
-        let numbers: Vec<_> = tasks.zip(&report.summary.tasks).collect();
-        let shown = selected.into_iter().skip(from).take(TASKS);
+        let page = TaskListQuery {
+            outcome: OUTCOMES_BY_NAME
+                .iter()
+                .find(|(name, _)| *name == outcome)
+                .map(|(_, found)| *found),
+            order: TaskOrder::parse(sort).unwrap_or_default(),
+            from,
+            limit: TASKS,
+        };
+        let page = page_of(report, &page);
+        let all = page.all;
+        let places = page.places.into_iter();
+        let shown = places.filter_map(|at| report.summary.tasks.get(at).zip(report.tasks.get(at)));
         let rows: Vec<Linked> = shown
-            .filter_map(|at| numbers.get(at))
-            .map(|(task, numbers)| Linked {
+            .map(|(numbers, task)| Linked {
                 href: task_page(run, &task.task_id),
                 row: TaskRow::of(numbers, task),
             })
@@ -88,24 +101,3 @@ impl TaskList {
     }
 }
 
-/// The places in the report of the tasks with this outcome, in this order.
-fn selected(report: &EvalReport, outcome: &str, sort: &str) -> Vec<usize> {
-    let wanted = |found: TaskOutcome| match outcome {
-        "failed" => found == TaskOutcome::Failed,
-        "unjudged" => found == TaskOutcome::Unjudged,
-        "passed" => found == TaskOutcome::Passed,
-        _ => true,
-    };
-    let pairs = report.summary.tasks.iter().zip(&report.tasks).enumerate();
-    let mut pairs: Vec<_> = pairs
-        .filter(|(_, (_, task))| wanted(task.outcome))
-        .collect();
-    match sort {
-        "score" => pairs.sort_by(|(_, (a, _)), (_, (b, _))| a.score.total_cmp(&b.score)),
-        "latency" => pairs.sort_by_key(|(_, (it, _))| std::cmp::Reverse(it.latency_ms)),
-        "cost" => pairs.sort_by_key(|(_, (it, _))| std::cmp::Reverse(it.cost_usd)),
-        "task" => pairs.sort_by(|(_, (_, a)), (_, (_, b))| a.task_id.cmp(&b.task_id)),
-        _ => {}
-    }
-    pairs.into_iter().map(|(at, _)| at).collect()
-}

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::TryStreamExt;
 
 use crate::rules::eval::attempts::Voided;
-use crate::rules::run::record::RunRecord;
+use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::store::runs::{event_of, parse_record};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
@@ -20,6 +20,14 @@ use touchstone_kit::ids::{AgentId, RunId, TenantId};
 const EVALS: &str = "SELECT number, record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND number > $4
     ORDER BY number LIMIT $5";
+/// Runs of other suites are left out without reading their records. A deleted run, which has no
+/// row in the list, still counts.
+const EVALS_OF_SUITE: &str = "SELECT r.number, c.record
+    FROM run r JOIN run_record c ON c.run_number = r.number
+        LEFT JOIN run_summary s ON s.run_number = r.number
+    WHERE r.tenant = $1 AND r.eval_agent = $2 AND r.eval_version = $3 AND r.number > $4
+        AND (s.suite_id IS NULL OR (s.suite_id = $6 AND s.suite_version = $7))
+    ORDER BY r.number LIMIT $5";
 /// `agent.invocation.started` is included because a repeated invocation discards the verdict of the
 /// previous one.
 const VERDICTS: &str = "SELECT sequence, kind, body FROM event
@@ -32,6 +40,43 @@ const VOID: &str = "INSERT INTO run_void (run_number, document)
     ON CONFLICT DO NOTHING";
 const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3";
+/// The partial indexes of runs answer this without reading a run.
+const COUNTS: &str = "SELECT COUNT(*), COALESCE(MAX(number), 0),
+        (SELECT COUNT(*) FROM run
+            WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND eval_agent IS NOT NULL AND ended),
+        (SELECT COUNT(*) FROM run_void JOIN run ON number = run_number
+            WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3)
+    FROM run WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND eval_agent IS NOT NULL";
+
+/// How many eval runs a version has. Another run, or another state of one, changes the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptCounts {
+    pub all: i64,
+    pub last: i64,
+    pub ended: i64,
+    pub voided: i64,
+}
+
+/// The numbers of eval runs of a version.
+pub async fn counts(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+) -> Result<AttemptCounts, StoreError> {
+    let (all, last, ended, voided) = query(COUNTS)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(AttemptCounts {
+        all,
+        last,
+        ended,
+        voided,
+    })
+}
 
 /// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
 /// first, each with its number.
@@ -49,6 +94,28 @@ pub async fn eval_runs(
         .bind(version)
         .bind(after)
         .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let read = |(number, record): (i64, String)| Ok((number, parse_record(&record)?));
+    rows.into_iter().map(read).collect()
+}
+
+/// As [`eval_runs`], without runs of other suites.
+pub async fn eval_runs_of_suite(
+    database: &Database,
+    tenant: &TenantId,
+    eval: &EvalSpec,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(EVALS_OF_SUITE)
+        .bind(tenant.as_str())
+        .bind(eval.agent_id.as_str())
+        .bind(eval.agent_version.as_str())
+        .bind(after)
+        .bind(i64::from(limit))
+        .bind(eval.suite_id.as_str())
+        .bind(eval.suite_version.as_str())
         .fetch_all(database.readers())
         .await?;
     let read = |(number, record): (i64, String)| Ok((number, parse_record(&record)?));

@@ -21,3 +21,4 @@ pub mod statistics;
 pub mod suite_lint;
 pub mod suite_rules;
 pub mod task_details;
+pub mod task_list;

@@ -43,8 +43,9 @@ impl Runs {
         let mut attempts = Vec::new();
         let mut after = 0;
         loop {
+            // An attempt has the same suite.
             let page =
-                store::attempts::eval_runs(&self.store, tenant, agent, version, after, RECORDS);
+                store::attempts::eval_runs_of_suite(&self.store, tenant, eval, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;

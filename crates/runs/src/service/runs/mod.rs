@@ -19,6 +19,7 @@ pub mod pause;
 pub mod plan;
 pub mod questions;
 pub mod retry;
+pub mod shared;
 pub mod task_details;
 pub mod views;
 
@@ -44,6 +45,8 @@ pub use crate::service::runs::experiments::Experiment;
 use crate::service::runs::interrupts::needs_approver;
 pub use crate::service::runs::interrupts::{GATE_NODE, GateDecision};
 pub use crate::service::runs::plan::{KindPlanner, RemoteAgent};
+pub use crate::service::runs::shared::Assessed;
+use crate::service::runs::shared::Reports;
 use crate::service::storage::Storage;
 use crate::service::webhooks::Webhooks;
 use crate::service::workflows::Workflows;
@@ -94,6 +97,7 @@ pub struct Runs {
     planners: Vec<Arc<dyn KindPlanner>>,
     storage: Arc<Storage>,
     finished_attempts: Cache<RunId, Arc<Attempt>>,
+    reports: Reports,
     command: Option<Arc<Command>>,
 }
 
@@ -133,6 +137,7 @@ impl Runs {
                     u32::try_from(attempt.tasks.len() + 1).unwrap_or(u32::MAX)
                 })
                 .build(),
+            reports: Reports::default(),
             command: services.command,
         }
     }
