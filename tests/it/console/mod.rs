@@ -5,6 +5,7 @@ mod compare;
 mod deployments;
 mod journeys;
 mod live;
+mod oidc;
 mod operations;
 mod pages;
 mod person;

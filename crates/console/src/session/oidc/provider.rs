@@ -39,6 +39,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_DOCUMENT: u64 = 1 << 20;
 /// The provider's addresses and keys are read again after this time.
 const KEEP: SignedDuration = SignedDuration::from_mins(5);
+const KEEP_FAILURE: SignedDuration = SignedDuration::from_secs(5);
 /// Clocks of the provider and this host may differ by this.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// Signatures by a key that only the provider has: neither `none` nor a shared secret.
@@ -74,9 +75,21 @@ pub enum ProviderFault {
     Invalid(String),
 }
 
+/// What was last read of the provider, or why that failed.
 struct Known {
-    metadata: Arc<CoreProviderMetadata>,
+    found: Result<Arc<CoreProviderMetadata>, ProviderFault>,
     since: Timestamp,
+}
+
+impl Known {
+    /// A failure is remembered for a moment, so that people do not wait for it one after another.
+    fn holds(&self, now: Timestamp) -> bool {
+        let time = match self.found {
+            Ok(_) => KEEP,
+            Err(_) => KEEP_FAILURE,
+        };
+        now.duration_since(self.since).abs() < time
+    }
 }
 
 pub struct Provider {
@@ -326,24 +339,21 @@ impl Provider {
     async fn read_metadata(&self, anew: bool) -> Result<Arc<CoreProviderMetadata>, ProviderFault> {
         let mut known = self.known.lock().await;
         let now = self.clock.now();
-        let is_new = |known: &&Known| now.duration_since(known.since).abs() < KEEP;
-        if let Some(known) = known.as_ref().filter(is_new)
-            && !anew
-        {
-            return Ok(known.metadata.clone());
+        if let Some(known) = known.as_ref().filter(|it| !anew && it.holds(now)) {
+            return known.found.clone();
         }
         let found = CoreProviderMetadata::discover_async(self.issuer.clone(), &self.client).await;
-        let metadata = Arc::new(found.map_err(|fault| {
+        let found = found.map(Arc::new).map_err(|fault| {
             ProviderFault::Unusable(match fault {
                 DiscoveryError::Request(fault) => fault.to_string(),
                 fault => plain(&fault.to_string()),
             })
-        })?);
-        *known = Some(Known {
-            metadata: metadata.clone(),
-            since: now,
         });
-        Ok(metadata)
+        *known = Some(Known {
+            found: found.clone(),
+            since: self.clock.now(),
+        });
+        found
     }
 }
 
