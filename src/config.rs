@@ -381,7 +381,10 @@ impl Config {
             return bad(&format!("assertions.{field}"), problem);
         }
         self.oasis.check()?;
-        self.roles()?;
+        let roles = self.roles()?;
+        if let Some(oidc) = &self.console.oidc {
+            oidc.checked(&roles).map_err(Error::Unusable)?;
+        }
         self.channels()?;
         if self.worker.lease_s < 3 {
             return bad("worker.lease_s", "must be at least 3");

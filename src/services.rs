@@ -21,6 +21,7 @@ use touchstone_agents::runtime::Runtime;
 use touchstone_console::api::ConsoleApi;
 use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_console::live::hub::LiveRuns;
+use touchstone_console::session::oidc::provider::Provider;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_deployments::rules::Channel;
 use touchstone_deployments::service::attestations::{Attestations, Attester};
@@ -83,6 +84,8 @@ pub struct Parts {
     /// Sessions of the console.
     pub sessions: Arc<Sessions>,
     pub console: ConsoleConfig,
+    /// The OpenID provider at which people sign in to the console.
+    pub oidc: Option<Arc<Provider>>,
     /// The configuration, for people to read.
     pub in_force: Arc<[Setting]>,
     /// Encrypts secrets.
@@ -391,7 +394,8 @@ impl Services {
             cards: apis.cards.clone(),
             sessions: parts.sessions.clone(),
             live: LiveRuns::default(),
-            settings: parts.console,
+            oidc: parts.oidc.clone(),
+            settings: parts.console.clone(),
             in_force: parts.in_force.clone(),
             secure: parts.host_url.is_secure(),
         })

@@ -11,6 +11,7 @@ use url::Url;
 use crate::config::Config;
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_console::config::Setting;
+use touchstone_console::session::oidc::config::OidcConfig;
 
 /// Settings as rows.
 struct Rows(Vec<Setting>);
@@ -208,6 +209,30 @@ fn features(rows: &mut Rows, config: &Config) {
     rows.add("console.open_on_loopback", config.console.open_on_loopback);
     rows.add("console.idle_minutes", config.console.idle_minutes);
     rows.add("console.session_hours", config.console.session_hours);
+    if let Some(oidc) = &config.console.oidc {
+        single_sign_on(rows, oidc);
+    }
+}
+
+fn single_sign_on(rows: &mut Rows, oidc: &OidcConfig) {
+    rows.add("console.oidc.issuer", without_user(&oidc.issuer));
+    rows.add("console.oidc.client_id", &oidc.client_id);
+    let secret = oidc.client_secret_env.as_ref();
+    rows.add_option("console.oidc.client_secret_env", secret);
+    rows.add_list("console.oidc.scopes", &oidc.scopes);
+    rows.add("console.oidc.button", &oidc.button);
+    rows.add("console.oidc.principal_claim", &oidc.principal_claim);
+    rows.add_option("console.oidc.tenant", oidc.tenant.as_ref());
+    rows.add_option("console.oidc.tenant_claim", oidc.tenant_claim.as_ref());
+    for it in &oidc.tenants {
+        let name = format!("console.oidc.tenants.{}", it.value);
+        rows.add(name, &it.tenant);
+    }
+    rows.add("console.oidc.groups_claim", &oidc.groups_claim);
+    for it in &oidc.grants {
+        let given: Vec<String> = it.scopes.iter().chain(&it.roles).cloned().collect();
+        rows.add_list(&format!("console.oidc.grants.{}", it.value), &given);
+    }
 }
 
 fn storage(rows: &mut Rows, config: &Config) {

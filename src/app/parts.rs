@@ -19,6 +19,7 @@ use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models as _;
 use touchstone_agents::tools;
 use touchstone_agents::tools::ToolCatalog;
+use touchstone_console::session::oidc::provider::Provider;
 use touchstone_deployments::service::attestations::Attester;
 use touchstone_host::config;
 use touchstone_host::http::HttpSettings;
@@ -35,6 +36,7 @@ use touchstone_kit::ids::TenantId;
 use touchstone_kit::keys::SecretKey;
 use touchstone_oasis::net::HttpProviders;
 use touchstone_packs::http::PackRules;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::worker::WorkerSettings;
@@ -78,6 +80,12 @@ pub async fn open(
         Keys::new(store.clone(), clock.clone(), ids.clone()).with_roles(Arc::new(config.roles()?));
     let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
     let host_url = config.ratings.host_url(&config.listen);
+    let host_url = host_url
+        .map_err(|fault| config::Error::Unusable(format!("`ratings.public_url` {fault}")))?;
+    let oidc = match command {
+        None => oidc(config, &host_url, &clock)?,
+        Some(_) => None,
+    };
     let keys = Arc::new(keys);
     let sessions = config.console.session_limits();
     let sessions = sessions.map_err(config::Error::Unusable)?;
@@ -87,12 +95,14 @@ pub async fn open(
         ids.clone(),
         keys.clone(),
         sessions,
-    );
+    )
+    .trusting(config.console.oidc.as_ref().map(|it| it.issuer.clone()));
     let parts = Parts {
         store,
         keys,
         sessions: Arc::new(sessions),
-        console: config.console,
+        console: config.console.clone(),
+        oidc,
         in_force: in_force::settings(config).into(),
         vault: Arc::new(Vault::new(host_keys, ids.clone())),
         models: Arc::new(models),
@@ -101,8 +111,7 @@ pub async fn open(
         evaluator: config.oasis.evaluator.clone(),
         notifier: Arc::new(WebhookClient::new(config.webhooks.targets()?)?),
         cards: Arc::new(config.agent_cards.cards()?),
-        host_url: host_url
-            .map_err(|fault| config::Error::Unusable(format!("`ratings.public_url` {fault}")))?,
+        host_url,
         attester: attester(config)?,
         audit_key: audit_key.public(),
         channels: config.channels()?,
@@ -127,6 +136,21 @@ pub async fn open(
         audit_key,
         local_key,
     })
+}
+
+/// The OpenID provider of the console. A command serves no console and needs no client secret.
+fn oidc(
+    config: &Config,
+    home: &HostUrl,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Provider>>, Error> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let (roles, home) = (config.roles()?, home.base_url());
+    let provider = config.console.oidc.as_ref().map(|settings| {
+        Provider::new(settings, &roles, &environment, home, clock.clone()).map(Arc::new)
+    });
+    let provider = provider.transpose();
+    provider.map_err(|fault| config::Error::Unusable(fault).into())
 }
 
 /// The key file that the operator configures, else a key in the data folder. Replicas that share a

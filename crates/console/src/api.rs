@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::config::{ConsoleConfig, Setting};
 use crate::live::hub::LiveRuns;
+use crate::session::oidc::provider::Provider;
 use touchstone_agent_cards::http::CardsApi;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_host::http::{HostApi, HttpHost};
@@ -23,6 +24,8 @@ pub struct ConsoleApi {
     pub oasis: Arc<OasisApi>,
     pub cards: Arc<CardsApi>,
     pub sessions: Arc<Sessions>,
+    /// The OpenID provider at which people sign in.
+    pub oidc: Option<Arc<Provider>>,
     pub live: LiveRuns,
     pub settings: ConsoleConfig,
     /// The configuration of the host.

@@ -3,12 +3,13 @@
 use jiff::SignedDuration;
 use serde::Deserialize;
 
+use crate::session::oidc::config::OidcConfig;
 use touchstone_host::service::sessions::SessionLimits;
 
 /// Longest possible session, in hours.
 const MAX_HOURS: i64 = 7 * 24;
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsoleConfig {
     /// Whether the host serves the console.
@@ -20,6 +21,8 @@ pub struct ConsoleConfig {
     pub idle_minutes: i64,
     /// Every session ends after this time.
     pub session_hours: i64,
+    /// The OpenID provider at which people sign in.
+    pub oidc: Option<OidcConfig>,
 }
 
 /// A setting of the host as it is in force, for people to read. It holds no secret.
@@ -37,6 +40,7 @@ impl Default for ConsoleConfig {
             open_on_loopback: true,
             idle_minutes: 30,
             session_hours: 12,
+            oidc: None,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod http;
 pub mod net;
 pub mod ports;
 pub mod render;
+pub mod rules;
 pub mod service;
 pub mod store;
 pub mod system;

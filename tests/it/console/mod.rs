@@ -8,6 +8,7 @@ mod journeys;
 mod links;
 mod live;
 mod local;
+mod oidc;
 mod operations;
 mod pages;
 mod person;

@@ -18,7 +18,9 @@ use touchstone_kit::ids::RunId;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use tower::ServiceExt as _;
 
-use crate::http::support::host::{AGENT, Reply, SUITE, TestHost, create_body, public_place, suite};
+use crate::http::support::host::{
+    AGENT, Lab, Reply, SUITE, TestHost, create_body, public_place, suite,
+};
 use crate::store::{Engine, TestStore};
 
 /// The cookie of a session on a host that people reach over TLS.
@@ -44,9 +46,13 @@ impl Site {
     }
 
     async fn at(engine: Engine, place: HostUrl) -> Option<Self> {
+        Self::with(engine, place, Lab::default()).await
+    }
+
+    pub async fn with(engine: Engine, place: HostUrl, lab: Lab) -> Option<Self> {
         let database = engine.database().await?;
         let store = database.open().await;
-        let host = TestHost::at(store, HttpSettings::default(), place).await;
+        let host = TestHost::lab(store, HttpSettings::default(), place, lab).await;
         Some(Self { host, database })
     }
 

@@ -50,6 +50,7 @@ impl Row {
             by: match &record.origin {
                 SessionOrigin::Key(key) => format!("API key {key}"),
                 SessionOrigin::Local => "This machine, without a key".to_owned(),
+                SessionOrigin::Oidc(grant) => format!("Single sign-on, {}", plain(&grant.issuer)),
             },
             is_this: record.id == visit.session_id,
             began: record.created_at.into(),

@@ -3,6 +3,8 @@
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 
+use touchstone_host::service::sign_in::ATTEMPT_TIME;
+
 pub const THEME: &str = "touchstone-theme";
 
 /// The prefix makes browsers refuse the cookie unless it is `Secure`, of this host and of path `/`.
@@ -21,6 +23,25 @@ pub fn session(secure: bool, token: &str) -> HeaderValue {
 /// Removes the cookie of the session.
 pub fn no_session(secure: bool) -> HeaderValue {
     cookie(secure, session_name(secure), "", "Strict", Some(0))
+}
+
+/// The cookie that binds a sign-in at a provider to this browser.
+pub const fn attempt_name(secure: bool) -> &'static str {
+    match secure {
+        true => "__Host-touchstone-oidc",
+        false => "touchstone-oidc",
+    }
+}
+
+/// `Lax`, because the provider sends the browser back from another site.
+pub fn attempt(secure: bool, secret: &str) -> HeaderValue {
+    let age = u64::try_from(ATTEMPT_TIME.as_secs()).unwrap_or_default();
+    cookie(secure, attempt_name(secure), secret, "Lax", Some(age))
+}
+
+/// Removes the cookie of the sign-in.
+pub fn no_attempt(secure: bool) -> HeaderValue {
+    cookie(secure, attempt_name(secure), "", "Lax", Some(0))
 }
 
 pub fn theme(secure: bool, theme: &str) -> HeaderValue {

@@ -25,7 +25,7 @@ pub async fn opens(
     let is_own = headers
         .get("sec-fetch-site")
         .is_none_or(|site| site == "same-origin" || site == "none");
-    let is_allowed = api.settings.open_on_loopback && !is_proxied(headers);
+    let is_allowed = api.settings.open_on_loopback && api.oidc.is_none() && !is_proxied(headers);
     if !is_allowed || !is_near || !is_named || !is_own {
         return Ok(false);
     }

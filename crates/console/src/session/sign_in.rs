@@ -17,11 +17,12 @@ use crate::page::answer::{html, own_place, see_other};
 use crate::page::assets::{self, Links};
 use crate::page::form::Form;
 use crate::page::visit::Visit;
-use crate::session::cookie;
+use crate::session::{cookie, oidc};
 use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::auth::recognise;
 use touchstone_host::http::extract::Query;
+use touchstone_host::service::sign_in::SIGN_OUT;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 #[derive(Template)]
@@ -30,10 +31,14 @@ struct SignIn<'a> {
     links: &'static Links,
     to: &'a str,
     failure: &'static str,
+    /// The text on the button of the OpenID provider, if there is one.
+    provider: Option<&'a str>,
+    /// The address that the button leads to.
+    start: String,
 }
 
 /// `GET /console/sign-in?to=PLACE`.
-pub async fn page(query: Query) -> Answer {
+pub async fn page(State(api): State<Arc<ConsoleApi>>, query: Query) -> Answer {
     let failure = match query.get("failed") {
         None => "",
         Some("key_revoked") => "This key was revoked. Use another one.",
@@ -41,10 +46,14 @@ pub async fn page(query: Query) -> Answer {
         Some("rate_limited") => "Too many wrong keys. Wait a minute, then try again.",
         Some(_) => "This is not an API key of this host. Check that you copied all of it.",
     };
+    let to = to(query.get("to"));
+    let place: String = url::form_urlencoded::byte_serialize(to.as_bytes()).collect();
     html(&SignIn {
         links: assets::links(),
-        to: to(query.get("to")),
+        to,
         failure,
+        provider: api.oidc.as_ref().map(|it| it.button.as_str()),
+        start: format!("{}?to={place}", oidc::START),
     })
 }
 
@@ -67,12 +76,20 @@ pub async fn send(
     let peer = peer.map(|Extension(peer)| peer);
     let caller = match recognise(&api.host, key, peer).await {
         Ok(caller) => caller,
-        Err(problem) => return refused(problem, to),
+        Err(problem) => {
+            // Only who knows the secret of a key learns that it was revoked or has expired.
+            let known = [ErrorCode::KeyRevoked, ErrorCode::KeyExpired];
+            if let Some(key) = key.filter(|_| known.contains(&problem.code)) {
+                api.sessions.note_refused_key(key, &problem).await?;
+            }
+            return refused(problem, to);
+        }
     };
     api.host.limits.admit(&caller)?;
     // An earlier session ends: its token may be known to others.
     if let Some(before) = session(&api, &headers).await? {
-        api.sessions.end(&before.record.id).await?;
+        let (caller, id) = (&before.caller, &before.record.id);
+        api.sessions.end_by(caller, SIGN_OUT, id).await?;
     }
     let new = api.sessions.begin(&caller).await?;
     let mut response = see_other(to);
@@ -97,7 +114,8 @@ fn refused(problem: Problem, to: &str) -> Answer {
 
 /// `POST /console/sign-out`.
 pub async fn sign_out(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
-    api.sessions.end(&visit.session_id).await?;
+    let (caller, id) = (&visit.caller, &visit.session_id);
+    api.sessions.end_by(caller, SIGN_OUT, id).await?;
     let mut response = see_other("/console/sign-in");
     let cookie = cookie::no_session(api.secure);
     response.headers_mut().append(SET_COOKIE, cookie);

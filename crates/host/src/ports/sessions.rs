@@ -1,6 +1,7 @@
 //! Sessions of the console.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use touchstone_kit::ids::{KeyId, TenantId};
 
@@ -31,6 +32,31 @@ pub enum SessionOrigin {
     Key(KeyId),
     /// On a host without keys, from the machine itself.
     Local,
+    /// By an OpenID provider.
+    Oidc(OidcGrant),
+}
+
+/// What an OpenID provider's claims gave at sign-in; its roles have the scopes that they have at
+/// each request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OidcGrant {
+    pub issuer: String,
+    /// Wire names.
+    pub scopes: Vec<String>,
+    pub roles: Vec<String>,
+}
+
+/// A sign-in that went to an OpenID provider and has not come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInAttempt {
+    /// SHA-256 of the `state` that the provider sends back.
+    pub state_hash: [u8; 32],
+    /// SHA-256 of the secret in the browser's cookie. The nonce and the PKCE verifier come from that
+    /// secret, so that the database holds neither.
+    pub browser_hash: [u8; 32],
+    /// The page to open after sign-in.
+    pub to: String,
+    pub expires_at: Timestamp,
 }
 
 impl SessionOrigin {
@@ -38,6 +64,7 @@ impl SessionOrigin {
         match self {
             Self::Key(_) => "key",
             Self::Local => "local",
+            Self::Oidc(_) => "oidc",
         }
     }
 }

@@ -376,6 +376,21 @@ impl Keys {
         }
     }
 
+    /// The record of a key whose text [`Keys::authenticate`] refused as revoked or expired.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn presented(&self, text: &str) -> Result<Option<KeyRecord>, Problem> {
+        if is_whole(text) {
+            let found = self.store.key_by_hash(&hash(text)).await;
+            return found.map_err(|cause| crate::service::fault::internal(&cause));
+        }
+        match split(text) {
+            Some(presented) => self.find(&KeyId::from(presented.id)).await,
+            None => Ok(None),
+        }
+    }
+
     /// Whether a caller authenticated earlier would still be: for streams that outlive their
     /// request.
     ///

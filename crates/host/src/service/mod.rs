@@ -8,4 +8,5 @@ pub mod key_management;
 pub mod keys;
 pub mod lease;
 pub mod sessions;
+pub mod sign_in;
 pub mod vault;

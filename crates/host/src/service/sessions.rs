@@ -2,7 +2,8 @@
 //!
 //! A token's text is `<id>.<secret>`: the id is public and used for the lookup, the secret is 32
 //! random bytes of which only the SHA-256 is stored. The rights of a session that a key began are
-//! those of the key at each request, so that a revoked key ends its sessions at once.
+//! those of the key at each request, so that a revoked key ends its sessions at once. A session of an
+//! OpenID provider keeps what the claims gave at sign-in.
 
 use std::sync::Arc;
 
@@ -18,9 +19,11 @@ use crate::ports::clock::Clock;
 use crate::ports::ids::Ids;
 use crate::ports::sessions::{SessionOrigin, SessionRecord};
 use crate::ports::store::StoreError;
+use crate::rules::claims;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 use crate::service::keys::{Keys, LOCAL_TENANT};
+use crate::service::sign_in::END_SESSION;
 use crate::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
@@ -71,11 +74,13 @@ pub struct NewSession {
 }
 
 pub struct Sessions {
-    store: Arc<Database>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    keys: Arc<Keys>,
+    pub(super) store: Arc<Database>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) keys: Arc<Keys>,
     limits: SessionLimits,
+    /// The OpenID provider whose people may have sessions.
+    issuer: Option<String>,
 }
 
 impl Sessions {
@@ -92,7 +97,16 @@ impl Sessions {
             ids,
             keys,
             limits,
+            issuer: None,
         }
+    }
+
+    /// Accepts sessions of people whom this OpenID provider named. Sessions of another provider
+    /// end, also if they began before.
+    #[must_use]
+    pub fn trusting(mut self, issuer: Option<String>) -> Self {
+        self.issuer = issuer;
+        self
     }
 
     pub fn limits(&self) -> SessionLimits {
@@ -120,7 +134,7 @@ impl Sessions {
             .await
     }
 
-    async fn add(
+    pub(super) async fn add(
         &self,
         tenant: TenantId,
         principal: String,
@@ -142,7 +156,7 @@ impl Sessions {
             rotated_at: now,
             ended_at: None,
         };
-        let added = self.store.add_session(&record).await;
+        let added = self.add_recorded(&record).await;
         added.map_err(|cause| internal(&cause))?;
         Ok(NewSession { record, token })
     }
@@ -186,7 +200,7 @@ impl Sessions {
         let replaced = record.previous.as_ref().filter(|_| is_previous);
         if replaced.is_some_and(|it| it.valid_until <= now) {
             // A token that its holder has replaced is still in use: it may be stolen.
-            self.end(&record.id).await?;
+            self.end_reused(&record).await?;
             return Err(ended());
         }
         let caller = self.caller(&record).await?;
@@ -235,6 +249,18 @@ impl Sessions {
         let caller = match &record.origin {
             SessionOrigin::Key(key) => self.keys.holder(key).await?,
             SessionOrigin::Local => self.local_caller().await?,
+            SessionOrigin::Oidc(grant) => {
+                if self.issuer.as_ref() != Some(&grant.issuer) {
+                    return Err(ended());
+                }
+                Caller {
+                    tenant: record.tenant.clone(),
+                    principal: record.principal.clone(),
+                    key_id: Self::counted_as(record),
+                    grants: claims::grants(self.keys.roles(), &grant.scopes, &grant.roles),
+                    test: false,
+                }
+            }
         };
         if caller.tenant != record.tenant {
             return Err(ended());
@@ -276,15 +302,6 @@ impl Sessions {
         self.caller(&record).await.map(drop)
     }
 
-    /// Ends a session; `false` if it had ended.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn end(&self, id: &str) -> Result<bool, Problem> {
-        let done = self.store.end_session(id, self.clock.now()).await;
-        done.map_err(|cause| internal(&cause))
-    }
-
     /// The open sessions among the `limit` newest that a caller may see and end: its own, with
     /// `keys:manage` also those of other people of its tenant.
     ///
@@ -311,7 +328,7 @@ impl Sessions {
         let found = self.store.session(id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         match found.filter(|record| may_end(caller, record)) {
-            Some(record) => self.end(&record.id).await.map(drop),
+            Some(record) => self.end_by(caller, END_SESSION, &record.id).await.map(drop),
             None => Err(Problem::new(ErrorCode::NotFound, "no such session")),
         }
     }
@@ -327,13 +344,14 @@ impl Sessions {
         ended.await.map(drop).map_err(|cause| internal(&cause))
     }
 
-    /// Deletes sessions whose absolute limit is over.
+    /// Deletes sessions whose absolute limit is over, and sign-ins that never came back.
     ///
     /// # Errors
     /// The store failed.
     pub async fn forget(&self) -> Result<u64, StoreError> {
-        let before = self.clock.now().saturating_sub(self.limits.absolute);
-        match before {
+        let now = self.clock.now();
+        self.forget_attempts(now).await?;
+        match now.saturating_sub(self.limits.absolute) {
             Ok(before) => self.store.forget_sessions(before).await,
             Err(_) => Ok(0),
         }
@@ -353,6 +371,6 @@ fn ended() -> Problem {
     )
 }
 
-fn hash(secret: &str) -> [u8; 32] {
+pub(super) fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }

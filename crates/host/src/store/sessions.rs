@@ -2,24 +2,24 @@
 
 use jiff::Timestamp;
 
-use crate::ports::sessions::{ReplacedToken, SessionOrigin, SessionRecord};
+use crate::ports::sessions::{ReplacedToken, SessionOrigin, SessionRecord, SignInAttempt};
 use crate::ports::store::StoreError;
 use crate::store::convert::column;
 use crate::store::database::Database;
-use crate::store::sql::query;
+use crate::store::sql::{Target, query};
 use touchstone_kit::ids::TenantId;
 
-const ADD: &str = "INSERT INTO console_session (id, tenant, principal, method, key_id,
+const ADD: &str = "INSERT INTO console_session (id, tenant, principal, method, key_id, oidc,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at)
-    VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7, $8, $8, $8, NULL)";
-const ONE: &str = "SELECT id, tenant, principal, method, key_id,
+    VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, NULL, $8, $9, $9, $9, NULL)";
+const ONE: &str = "SELECT id, tenant, principal, method, key_id, oidc,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
     FROM console_session WHERE id = $1";
-const OF_TENANT: &str = "SELECT id, tenant, principal, method, key_id,
+const OF_TENANT: &str = "SELECT id, tenant, principal, method, key_id, oidc,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
     FROM console_session WHERE tenant = $1 AND ended_at IS NULL
     ORDER BY created_at DESC LIMIT $2";
-const OF_PRINCIPAL: &str = "SELECT id, tenant, principal, method, key_id,
+const OF_PRINCIPAL: &str = "SELECT id, tenant, principal, method, key_id, oidc,
         token_hash, previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at
     FROM console_session WHERE tenant = $1 AND principal = $3 AND ended_at IS NULL
     ORDER BY created_at DESC LIMIT $2";
@@ -33,6 +33,12 @@ const ROTATE: &str =
     WHERE id = $1 AND token_hash = $2 AND ended_at IS NULL";
 const END: &str = "UPDATE console_session SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL";
 const FORGET: &str = "DELETE FROM console_session WHERE created_at < $1";
+const ADD_ATTEMPT: &str =
+    "INSERT INTO sign_in_attempt (state_hash, browser_hash, to_path, expires_at)
+    VALUES ($1, $2, $3, $4)";
+const TAKE_ATTEMPT: &str = "DELETE FROM sign_in_attempt WHERE state_hash = $1
+    RETURNING browser_hash, to_path, expires_at";
+const FORGET_ATTEMPTS: &str = "DELETE FROM sign_in_attempt WHERE expires_at < $1";
 
 /// In the order of `ONE`.
 type SessionRow = (
@@ -40,6 +46,7 @@ type SessionRow = (
     String,
     String,
     String,
+    Option<String>,
     Option<String>,
     Vec<u8>,
     Option<Vec<u8>>,
@@ -52,12 +59,13 @@ type SessionRow = (
 );
 
 fn session_of(row: SessionRow) -> Result<SessionRecord, StoreError> {
-    let (id, tenant, principal, method, key_id, token_hash, ..) = row;
+    let (id, tenant, principal, method, key_id, oidc, token_hash, ..) = row;
     let (.., previous_hash, previous_until, csrf, created_at, used_at, rotated_at, ended_at) = row;
     let of = |name| column("console_session", name);
-    let origin = match (method.as_str(), key_id) {
-        ("key", Some(key)) => SessionOrigin::Key(key.into()),
-        ("local", None) => SessionOrigin::Local,
+    let origin = match (method.as_str(), key_id, oidc) {
+        ("key", Some(key), None) => SessionOrigin::Key(key.into()),
+        ("local", None, None) => SessionOrigin::Local,
+        ("oidc", None, Some(grant)) => SessionOrigin::Oidc(of("oidc").document(&grant)?),
         _ => return Err(of("method").inconsistent()),
     };
     let previous = match (previous_hash, previous_until) {
@@ -83,26 +91,50 @@ fn session_of(row: SessionRow) -> Result<SessionRecord, StoreError> {
     })
 }
 
-impl Database {
-    pub async fn add_session(&self, session: &SessionRecord) -> Result<(), StoreError> {
-        let key = match &session.origin {
-            SessionOrigin::Key(key) => Some(key.as_str()),
-            SessionOrigin::Local => None,
-        };
-        query(ADD)
-            .bind(session.id.as_str())
-            .bind(session.tenant.as_str())
-            .bind(session.principal.as_str())
-            .bind(session.origin.method())
-            .bind(key)
-            .bind(session.token_hash.as_slice())
-            .bind(session.csrf.as_slice())
-            .bind(session.created_at.as_microsecond())
-            .execute(self.writer()?)
-            .await?;
-        Ok(())
-    }
+/// Adds a session on a connection or within a transaction.
+pub async fn add_session(
+    on: impl Into<Target<'_>>,
+    session: &SessionRecord,
+) -> Result<(), StoreError> {
+    let (key, oidc) = match &session.origin {
+        SessionOrigin::Key(key) => (Some(key.as_str()), None),
+        SessionOrigin::Local => (None, None),
+        SessionOrigin::Oidc(grant) => {
+            let text = column("console_session", "oidc").text(grant)?;
+            (None, Some(text))
+        }
+    };
+    query(ADD)
+        .bind(session.id.as_str())
+        .bind(session.tenant.as_str())
+        .bind(session.principal.as_str())
+        .bind(session.origin.method())
+        .bind(key)
+        .bind(oidc)
+        .bind(session.token_hash.as_slice())
+        .bind(session.csrf.as_slice())
+        .bind(session.created_at.as_microsecond())
+        .execute(on)
+        .await?;
+    Ok(())
+}
 
+/// Ends a session on a connection or within a transaction; `false` if it does not exist or has
+/// ended.
+pub async fn end_session(
+    on: impl Into<Target<'_>>,
+    id: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let ended = query(END)
+        .bind(id)
+        .bind(now.as_microsecond())
+        .execute(on)
+        .await?;
+    Ok(ended > 0)
+}
+
+impl Database {
     /// The session with this id, ended or not.
     pub async fn session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         let row = query(ONE).bind(id).fetch_optional(self.readers()).await?;
@@ -176,19 +208,49 @@ impl Database {
         Ok(rotated > 0)
     }
 
-    /// Ends a session; `false` if it does not exist or has ended.
-    pub async fn end_session(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
-        let ended = query(END)
-            .bind(id)
-            .bind(now.as_microsecond())
-            .execute(self.writer()?)
-            .await?;
-        Ok(ended > 0)
-    }
-
     /// Deletes the sessions that began before a moment.
     pub async fn forget_sessions(&self, before: Timestamp) -> Result<u64, StoreError> {
         query(FORGET)
+            .bind(before.as_microsecond())
+            .execute(self.writer()?)
+            .await
+    }
+
+    pub async fn add_sign_in_attempt(&self, attempt: &SignInAttempt) -> Result<(), StoreError> {
+        query(ADD_ATTEMPT)
+            .bind(attempt.state_hash.as_slice())
+            .bind(attempt.browser_hash.as_slice())
+            .bind(attempt.to.as_str())
+            .bind(attempt.expires_at.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+
+    /// Removes a sign-in attempt and returns it, so that of several callers one gets it.
+    pub async fn take_sign_in_attempt(
+        &self,
+        state_hash: &[u8; 32],
+    ) -> Result<Option<SignInAttempt>, StoreError> {
+        let rows: Vec<(Vec<u8>, String, i64)> = query(TAKE_ATTEMPT)
+            .bind(state_hash.as_slice())
+            .fetch_all(self.writer()?)
+            .await?;
+        let of = |name| column("sign_in_attempt", name);
+        let attempt = rows.into_iter().next().map(|(browser, to, expires_at)| {
+            Ok(SignInAttempt {
+                state_hash: *state_hash,
+                browser_hash: of("browser_hash").number(browser)?,
+                to,
+                expires_at: of("expires_at").time(expires_at)?,
+            })
+        });
+        attempt.transpose()
+    }
+
+    /// Deletes the sign-in attempts that expired before a moment.
+    pub async fn forget_sign_in_attempts(&self, before: Timestamp) -> Result<u64, StoreError> {
+        query(FORGET_ATTEMPTS)
             .bind(before.as_microsecond())
             .execute(self.writer()?)
             .await

@@ -35,6 +35,8 @@ use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
 use touchstone_console::config::ConsoleConfig;
+use touchstone_console::session::oidc::config::OidcConfig;
+use touchstone_console::session::oidc::provider::Provider;
 use touchstone_deployments::service::attestations::Attester;
 use touchstone_host::access::Roles;
 use touchstone_host::access::Scope;
@@ -84,6 +86,8 @@ use crate::support::openapi;
 
 pub const AGENT: &str = "community.bench.echo.default";
 pub const SUITE: &str = "community.bench.evals.echo";
+/// The secret by which the host is known to its OpenID provider.
+pub const OIDC_SECRET: &str = "a secret of 30 characters long";
 pub const SIGNING_KEY: [u8; 32] = [9; 32];
 /// Key that signs the checkpoints of the audit log.
 pub const AUDIT_KEY: [u8; 32] = [10; 32];
@@ -249,6 +253,8 @@ pub struct Lab {
     pub elsewhere: ExternalAgentSettings,
     /// Rate limits of the rating API.
     pub rates: RatingRates,
+    /// The OpenID provider of the console; its client secret is [`OIDC_SECRET`].
+    pub oidc: Option<OidcConfig>,
 }
 
 impl Lab {
@@ -288,6 +294,7 @@ impl Default for Lab {
             publication: None,
             elsewhere: ExternalAgentSettings::default(),
             rates: RatingRates::default(),
+            oidc: None,
         }
     }
 }
@@ -396,13 +403,21 @@ impl TestHost {
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
         let vault = Arc::new(Vault::new(host_keys::usual(), ids.clone()));
         let outside = Arc::new(Outside::default());
-        let sessions = Arc::new(Sessions::new(
+        let sessions = Sessions::new(
             store.clone(),
             clock.clone(),
             ids.clone(),
             keys.clone(),
             SessionLimits::default(),
-        ));
+        );
+        let sessions = sessions.trusting(lab.oidc.as_ref().map(|it| it.issuer.clone()));
+        let sessions = Arc::new(sessions);
+        let oidc = lab.oidc.map(|config| {
+            let environment = |_: &str| Some(OIDC_SECRET.to_owned());
+            let (roles, home) = (keys.roles(), host_url.base_url());
+            let provider = Provider::new(&config, roles, &environment, home, clock.clone());
+            Arc::new(provider.unwrap())
+        });
         let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),
@@ -410,6 +425,7 @@ impl TestHost {
             keys: keys.clone(),
             sessions: sessions.clone(),
             console: ConsoleConfig::default(),
+            oidc,
             in_force: Arc::default(),
             vault: vault.clone(),
             models,
@@ -656,13 +672,18 @@ impl TestHost {
     pub async fn listen(&self) -> std::net::SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        self.listen_on(listener);
+        address
+    }
+
+    /// Serves the router there.
+    pub fn listen_on(&self, listener: tokio::net::TcpListener) {
         let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
         tokio::spawn(async move {
             touchstone_host::http::server::serve(listener, router, shutdown)
                 .await
                 .unwrap();
         });
-        address
     }
 }
 

@@ -1,0 +1,449 @@
+//! The OpenID provider: where to send people, and what it says about those who come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken, CoreIdTokenVerifier,
+    CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreTokenResponse,
+};
+use openidconnect::http::header::{ACCEPT, AUTHORIZATION};
+use openidconnect::http::{HeaderMap, HeaderValue, Method, Response};
+use openidconnect::{
+    AccessTokenHash, AsyncHttpClient, AuthType, AuthorizationCode, ClaimsVerificationError,
+    ClientId, ClientSecret, CsrfToken, DiscoveryError, EndpointMaybeSet, EndpointNotSet,
+    EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
+    SignatureVerificationError, TokenResponse as _,
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::Mutex;
+use url::Url;
+
+use crate::session::oidc::config::OidcConfig;
+use touchstone_host::access::Roles;
+use touchstone_host::net;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::render::words::plain;
+use touchstone_host::rules::claims::{ClaimRules, Claims};
+use touchstone_host::service::sign_in::AttemptSecrets;
+
+/// Time for one request to the provider.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest document of a provider, in bytes.
+const MAX_DOCUMENT: u64 = 1 << 20;
+/// The provider's addresses and keys are read again after this time.
+const KEEP: SignedDuration = SignedDuration::from_mins(5);
+const KEEP_FAILURE: SignedDuration = SignedDuration::from_secs(5);
+/// Clocks of the provider and this host may differ by this.
+const SKEW: SignedDuration = SignedDuration::from_secs(60);
+/// Signatures by a key that only the provider has: neither `none` nor a shared secret.
+const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+type ReadyClient = CoreClient<
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+/// What a provider did wrong. The text is for the log; it holds no code, token or secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderFault {
+    #[error("the provider cannot be reached or is set up wrong: {0}")]
+    Unusable(String),
+    #[error("the provider refused the code: {0}")]
+    Refused(String),
+    #[error("the provider's answer is not valid: {0}")]
+    Invalid(String),
+}
+
+/// What was last read of the provider, or why that failed.
+struct Known {
+    found: Result<Arc<CoreProviderMetadata>, ProviderFault>,
+    since: Timestamp,
+}
+
+impl Known {
+    /// A failure is remembered for a moment, so that people do not wait for it one after another.
+    fn holds(&self, now: Timestamp) -> bool {
+        let time = match self.found {
+            Ok(_) => KEEP,
+            Err(_) => KEEP_FAILURE,
+        };
+        now.duration_since(self.since).abs() < time
+    }
+}
+
+pub struct Provider {
+    /// The text on the button of the sign-in page.
+    pub button: String,
+    pub rules: ClaimRules,
+    issuer: IssuerUrl,
+    client_id: ClientId,
+    secret: Option<SecretString>,
+    scopes: Vec<String>,
+    redirect: RedirectUrl,
+    client: Guarded,
+    clock: Arc<dyn Clock>,
+    known: Mutex<Option<Known>>,
+}
+
+impl Provider {
+    /// `home` is the address at which people reach this host.
+    ///
+    /// # Errors
+    /// A text that names the setting and its rule.
+    pub fn new(
+        config: &OidcConfig,
+        roles: &Roles,
+        environment: &dyn Fn(&str) -> Option<String>,
+        home: &str,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, String> {
+        let (issuer, rules) = config.checked(roles)?;
+        let read = |name: &String| {
+            let found = environment(name).filter(|secret| !secret.is_empty());
+            found.map(SecretString::from).ok_or_else(|| {
+                format!(
+                    "`console.oidc.client_secret_env` names the environment variable {name}, \
+                     which is not set"
+                )
+            })
+        };
+        let secret = config.client_secret_env.as_ref().map(read).transpose()?;
+        let redirect = redirect(home)?;
+        let policy = net::Policy {
+            max_response_bytes: MAX_DOCUMENT,
+            ..net::Policy::model(TIMEOUT, 2)
+        };
+        let client = net::Client::new(policy).map_err(|fault| fault.to_string())?;
+        Ok(Self {
+            button: config.button.trim().to_owned(),
+            rules,
+            issuer,
+            client_id: ClientId::new(config.client_id.clone()),
+            secret,
+            scopes: config.scopes.clone(),
+            redirect,
+            client: Guarded(client),
+            clock,
+            known: Mutex::new(None),
+        })
+    }
+
+    pub fn issuer(&self) -> &str {
+        self.issuer.as_str()
+    }
+
+    /// Where the browser comes back.
+    pub fn redirect(&self) -> &str {
+        self.redirect.as_str()
+    }
+
+    /// The page of the provider at which a person signs in.
+    ///
+    /// # Errors
+    /// [`ProviderFault::Unusable`].
+    pub async fn sign_in_page(&self, secrets: &AttemptSecrets) -> Result<Url, ProviderFault> {
+        let metadata = self.metadata(false).await?;
+        let page = metadata.authorization_endpoint().url();
+        let issuer = self.issuer.url();
+        if page.scheme() != "https" && page.scheme() != issuer.scheme() {
+            let fault = "its authorization endpoint has no https address".to_owned();
+            return Err(ProviderFault::Unusable(fault));
+        }
+        let verifier = PkceCodeVerifier::new(secrets.verifier());
+        let client = self.ready(&metadata);
+        let state = CsrfToken::new(secrets.state.expose_secret().to_owned());
+        let nonce = Nonce::new(secrets.nonce());
+        let flow = CoreAuthenticationFlow::AuthorizationCode;
+        let request = client.authorize_url(flow, move || state, move || nonce);
+        let scopes = self.scopes.iter().filter(|it| *it != "openid");
+        let request = request
+            .add_scopes(scopes.map(|it| Scope::new(it.clone())))
+            .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier));
+        let (url, _, _) = request.url();
+        Ok(url)
+    }
+
+    /// Exchanges a code for the claims of a person.
+    ///
+    /// # Errors
+    /// [`ProviderFault`].
+    pub fn claims<'a>(
+        &'a self,
+        code: &'a str,
+        secrets: &'a AttemptSecrets,
+    ) -> BoxFuture<'a, Result<Claims, ProviderFault>> {
+        Box::pin(self.read_claims(code, secrets))
+    }
+
+    async fn read_claims(
+        &self,
+        code: &str,
+        secrets: &AttemptSecrets,
+    ) -> Result<Claims, ProviderFault> {
+        let metadata = self.metadata(false).await?;
+        let token = self.exchange(&metadata, code, secrets).await?;
+        let nonce = Nonce::new(secrets.nonce());
+        let found = match self.verified(&metadata, &token, &nonce) {
+            // The provider may have a new key since its keys were read.
+            Err(TokenFault::UnknownKey) => {
+                let newer = self.metadata(true).await?;
+                self.verified(&newer, &token, &nonce)
+            }
+            found => found,
+        };
+        let mut claims = found.map_err(|fault| ProviderFault::Invalid(fault.to_string()))?;
+        if self.rules.lack(&claims) {
+            self.add_userinfo(&metadata, &token, &mut claims).await?;
+        }
+        Ok(claims)
+    }
+
+    async fn exchange(
+        &self,
+        metadata: &CoreProviderMetadata,
+        code: &str,
+        secrets: &AttemptSecrets,
+    ) -> Result<CoreTokenResponse, ProviderFault> {
+        let client = self.ready(metadata);
+        let code = AuthorizationCode::new(code.to_owned());
+        let request = client.exchange_code(code);
+        let request =
+            request.map_err(|_| ProviderFault::Unusable("it has no token endpoint".to_owned()))?;
+        let request = request.set_pkce_verifier(PkceCodeVerifier::new(secrets.verifier()));
+        request
+            .request_async(&self.client)
+            .await
+            .map_err(|fault| match fault {
+                RequestTokenError::ServerResponse(answer) => {
+                    ProviderFault::Refused(plain(answer.error().as_ref()))
+                }
+                RequestTokenError::Request(fault) => ProviderFault::Unusable(fault.to_string()),
+                // The other variants may hold the answer, with its tokens.
+                _ => ProviderFault::Invalid("it is not an answer of a token endpoint".to_owned()),
+            })
+    }
+
+    /// The claims of an ID token that is valid for this sign-in.
+    fn verified(
+        &self,
+        metadata: &CoreProviderMetadata,
+        token: &CoreTokenResponse,
+        nonce: &Nonce,
+    ) -> Result<Claims, TokenFault> {
+        let id_token = token.id_token().ok_or(TokenFault::Missing)?;
+        let client = self.ready(metadata);
+        let now = self.clock.now();
+        let latest = moment(now.saturating_add(SKEW).unwrap_or(now));
+        let earliest = moment(now.saturating_sub(SKEW).unwrap_or(now));
+        let verifier = client
+            .id_token_verifier()
+            .set_allowed_algs(ALGORITHMS)
+            .set_time_fn(move || earliest)
+            .set_issue_time_verifier_fn(move |issued| match issued <= latest {
+                true => Ok(()),
+                false => Err("it was issued in the future".to_owned()),
+            });
+        let claims = id_token.claims(&verifier, nonce).map_err(TokenFault::of)?;
+        let is_ours = |party: &ClientId| *party == self.client_id;
+        if !claims.authorized_party().is_none_or(is_ours) {
+            return Err(TokenFault::Refused("it is for another client".to_owned()));
+        }
+        if let Some(expected) = claims.access_token_hash() {
+            let found = access_token_hash(id_token, token, &verifier)?;
+            if found != *expected {
+                let fault = "the access token belongs to another ID token";
+                return Err(TokenFault::Refused(fault.to_owned()));
+            }
+        }
+        payload(id_token).ok_or(TokenFault::Missing)
+    }
+
+    /// Adds what the ID token lacks. Many providers keep groups and names for this endpoint.
+    async fn add_userinfo(
+        &self,
+        metadata: &CoreProviderMetadata,
+        token: &CoreTokenResponse,
+        claims: &mut Claims,
+    ) -> Result<(), ProviderFault> {
+        let Some(endpoint) = metadata.userinfo_endpoint() else {
+            return Ok(());
+        };
+        let invalid = || ProviderFault::Invalid("its userinfo is not usable".to_owned());
+        let bearer = format!("Bearer {}", token.access_token().secret());
+        let mut bearer = HeaderValue::from_str(&bearer).map_err(|_| invalid())?;
+        bearer.set_sensitive(true);
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, bearer);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let answer = self.client.0.get(endpoint.url(), &headers).await;
+        let answer = answer.map_err(|fault| ProviderFault::Unusable(fault.to_string()))?;
+        if answer.status != 200 {
+            return Err(invalid());
+        }
+        let more: Claims = serde_json::from_slice(&answer.body).map_err(|_| invalid())?;
+        // OpenID Connect Core, section 5.3.2: otherwise they may be those of another person.
+        if more.get("sub").is_none() || more.get("sub") != claims.get("sub") {
+            return Err(invalid());
+        }
+        for (name, value) in more {
+            claims.entry(name).or_insert(value);
+        }
+        Ok(())
+    }
+
+    fn ready(&self, metadata: &CoreProviderMetadata) -> ReadyClient {
+        let secret = self.secret.as_ref();
+        let secret = secret.map(|it| ClientSecret::new(it.expose_secret().to_owned()));
+        let client =
+            CoreClient::from_provider_metadata(metadata.clone(), self.client_id.clone(), secret);
+        let client = client.set_redirect_uri(self.redirect.clone());
+        let methods = metadata.token_endpoint_auth_methods_supported();
+        let takes =
+            |method: CoreClientAuthMethod| methods.is_none_or(|methods| methods.contains(&method));
+        let in_header = takes(CoreClientAuthMethod::ClientSecretBasic);
+        match in_header || !takes(CoreClientAuthMethod::ClientSecretPost) {
+            true => client.set_auth_type(AuthType::BasicAuth),
+            false => client.set_auth_type(AuthType::RequestBody),
+        }
+    }
+
+    /// The provider's addresses and keys. One request at a time reads them.
+    fn metadata(
+        &self,
+        anew: bool,
+    ) -> BoxFuture<'_, Result<Arc<CoreProviderMetadata>, ProviderFault>> {
+        Box::pin(self.read_metadata(anew))
+    }
+
+    async fn read_metadata(&self, anew: bool) -> Result<Arc<CoreProviderMetadata>, ProviderFault> {
+        let mut known = self.known.lock().await;
+        let now = self.clock.now();
+        if let Some(known) = known.as_ref().filter(|it| !anew && it.holds(now)) {
+            return known.found.clone();
+        }
+        let found = CoreProviderMetadata::discover_async(self.issuer.clone(), &self.client).await;
+        let found = found.map(Arc::new).map_err(|fault| {
+            ProviderFault::Unusable(match fault {
+                DiscoveryError::Request(fault) => fault.to_string(),
+                fault => plain(&fault.to_string()),
+            })
+        });
+        *known = Some(Known {
+            found: found.clone(),
+            since: self.clock.now(),
+        });
+        found
+    }
+}
+
+/// The guarded client, as the library calls it.
+struct Guarded(net::Client);
+
+impl<'c> AsyncHttpClient<'c> for Guarded {
+    type Error = net::Error;
+    type Future = BoxFuture<'c, Result<HttpResponse, net::Error>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(self.send(request))
+    }
+}
+
+impl Guarded {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, net::Error> {
+        let (parts, body) = request.into_parts();
+        let url = Url::parse(&parts.uri.to_string());
+        let url = url.map_err(|_| net::Error::Url("the provider gave no address"))?;
+        let answer = match parts.method {
+            Method::POST => self.0.post(&url, &parts.headers, body).await?,
+            _ => self.0.get(&url, &parts.headers).await?,
+        };
+        let mut response = Response::new(answer.body.to_vec());
+        *response.headers_mut() = answer.headers;
+        let status = answer.status.try_into();
+        *response.status_mut() = status.map_err(|_| net::Error::Status(answer.status))?;
+        Ok(response)
+    }
+}
+
+/// Why an ID token is not valid.
+#[derive(Debug, thiserror::Error)]
+enum TokenFault {
+    #[error("it has no ID token")]
+    Missing,
+    #[error("the ID token is signed by a key that the provider does not publish")]
+    UnknownKey,
+    #[error("the ID token is not valid: {0}")]
+    Refused(String),
+}
+
+impl TokenFault {
+    fn of(fault: ClaimsVerificationError) -> Self {
+        match fault {
+            ClaimsVerificationError::SignatureVerification(
+                SignatureVerificationError::NoMatchingKey,
+            ) => Self::UnknownKey,
+            fault => Self::Refused(plain(&fault.to_string())),
+        }
+    }
+}
+
+fn access_token_hash(
+    id_token: &CoreIdToken,
+    token: &CoreTokenResponse,
+    verifier: &CoreIdTokenVerifier<'_>,
+) -> Result<AccessTokenHash, TokenFault> {
+    let refused = |fault: &dyn std::error::Error| TokenFault::Refused(plain(&fault.to_string()));
+    let algorithm = id_token.signing_alg().map_err(|it| refused(&it))?;
+    let key = id_token.signing_key(verifier).map_err(|it| refused(&it))?;
+    AccessTokenHash::from_token(token.access_token(), algorithm, key).map_err(|it| refused(&it))
+}
+
+/// All claims of a token whose signature was verified.
+fn payload(id_token: &CoreIdToken) -> Option<Claims> {
+    let text = id_token.to_string();
+    let payload = text.split('.').nth(1)?;
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
+}
+
+fn moment(at: Timestamp) -> DateTime<Utc> {
+    DateTime::from_timestamp(at.as_second(), 0).unwrap_or(DateTime::UNIX_EPOCH)
+}
+
+/// The address that the provider sends people back to.
+fn redirect(home: &str) -> Result<RedirectUrl, String> {
+    let invalid = || {
+        format!("`console.oidc` needs `ratings.public_url`, because people cannot open `{home}`")
+    };
+    let url: Url = home.parse().map_err(|_| invalid())?;
+    let is_any = match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_unspecified(),
+        Some(url::Host::Ipv6(ip)) => ip.is_unspecified(),
+        Some(url::Host::Domain(_)) => false,
+        None => true,
+    };
+    match is_any {
+        true => Err(invalid()),
+        false => RedirectUrl::new(format!("{home}{}", super::CALLBACK)).map_err(|_| invalid()),
+    }
+}

@@ -1,0 +1,3 @@
+//! Rules without clock, files or network.
+
+pub mod claims;
