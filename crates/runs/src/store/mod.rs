@@ -4,6 +4,7 @@ pub mod calibrations;
 pub mod pauses;
 pub mod profiles;
 pub mod queue;
+pub mod reviews;
 pub mod run_list;
 pub mod runs;
 pub mod storage;
