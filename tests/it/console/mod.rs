@@ -9,6 +9,7 @@ mod operations;
 mod pages;
 mod person;
 mod ratings;
+mod review;
 mod runs;
 mod screenshots;
 mod security;

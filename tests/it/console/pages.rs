@@ -3,13 +3,17 @@
 
 use std::path::PathBuf;
 
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use touchstone_console::operations;
 use touchstone_console::routes::Kind;
+use touchstone_host::access::Scope;
+use touchstone_kit::ids::RunId;
 
 use super::browser::{Browser, with_browser};
-use super::support::{Names, Site, ended_run, example};
+use super::support::{Names, Site, ended_run, example, review};
 use crate::client::not_run;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::Sqlite;
 
 const MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
@@ -58,12 +62,32 @@ fn pages(names: &Names) -> Vec<String> {
     pages.extend([
         format!("/console/runs/{run}/tasks/task-3"),
         format!("/console/runs/{run}?outcome=failed&done=tagged"),
+        format!("/console/review/new?run={run}"),
+        format!("/console/review/queues/{}/items/3", names.review),
         "/console/runs?tag=none".to_owned(),
         "/console/runs/run_0".to_owned(),
         "/console/none".to_owned(),
         "/console/sign-in?failed=key_revoked".to_owned(),
     ]);
     pages
+}
+
+/// The page of a review that two people have completed.
+async fn labelled(host: &TestHost, run: &RunId) -> String {
+    let id = review(host, &json!({"runId": run, "steps": 4})).await;
+    for (key, choice) in [
+        (host.key_with(Scope::ALL).await, 4),
+        (host.key_with(Scope::ALL).await, 1),
+    ] {
+        for item in 1..=4 {
+            let path = format!("/v1/host/touchstone/reviews/{id}/items/{item}/label");
+            let body = json!({"choice": choice, "note": "n".repeat(300)});
+            let call = host.request(Method::POST, &path).key(&key).json(&body);
+            let reply = call.send().await;
+            assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        }
+    }
+    format!("/console/review/queues/{id}")
 }
 
 async fn violations(browser: &Browser, axe: &str) -> Value {
@@ -82,7 +106,10 @@ async fn every_page_conforms_to_wcag_in_light_and_dark() {
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
         let mut found = Vec::new();
-        for path in pages(&Names::of(&run)) {
+        let names = Names::reviewed(&site.host, &run).await;
+        let mut pages = pages(&names);
+        pages.push(labelled(&site.host, &run).await);
+        for path in pages {
             browser.open(&path).await;
             for theme in ["light", "dark"] {
                 browser.prefer(theme).await;
@@ -129,7 +156,10 @@ async fn every_page_fits_its_window() {
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
         let mut found = Vec::new();
-        for path in pages(&Names::of(&run)) {
+        let names = Names::reviewed(&site.host, &run).await;
+        let mut pages = pages(&names);
+        pages.push(labelled(&site.host, &run).await);
+        for path in pages {
             browser.open(&path).await;
             for width in WIDTHS {
                 browser.resize(width).await;

@@ -8,6 +8,7 @@ pub enum Section {
     Runs,
     Compare,
     History,
+    Review,
     Deployments,
     Approvals,
     Audit,
@@ -35,6 +36,7 @@ const NAVIGATION: &[Group] = &[
             (Section::Runs, "Runs", "/console/runs"),
             (Section::Compare, "Compare", "/console/compare"),
             (Section::History, "History", "/console/history"),
+            (Section::Review, "Human review", "/console/review"),
         ],
     ),
     (
@@ -144,6 +146,15 @@ pub const DONE: &[(&str, &str)] = &[
     ("answered", "Your answer is recorded."),
     ("rejected", "Your rejection is recorded."),
     ("overridden", "Your override is recorded and marked."),
+    (
+        "review-created",
+        "The review is created. People can label its answers.",
+    ),
+    ("labelled", "Your label is saved."),
+    ("skipped", "The answer is left to others."),
+    ("review-closed", "The review is closed."),
+    ("calibrating", "The calibration of the judge has started."),
+    ("oasis-reviewed", "Your decision is recorded."),
     ("voided", "The run is void: its scores count for no gate."),
 ];
 

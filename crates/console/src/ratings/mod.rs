@@ -7,6 +7,7 @@ mod chart;
 mod dimension;
 mod leaderboard;
 mod oasis;
+mod oasis_review;
 
 use crate::api::ConsoleApi;
 use crate::page::answer::{html, segment};
@@ -81,6 +82,11 @@ pub fn routes(pages: Pages) -> Pages {
             "/console/oasis/{runId}/evidence/{scenarioId}",
             Scope::RunsRead,
             oasis::evidence,
+        )
+        .form(
+            "/console/oasis/{runId}/review/{scenarioId}",
+            Scope::ReviewsWrite,
+            oasis_review::send,
         )
 }
 

@@ -268,6 +268,17 @@ impl Reviews {
         Ok(BlindItem::of(&review, &item, &caller.principal, details))
     }
 
+    /// Whether the labels of an answer can still change.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn is_open(&self, tenant: &TenantId, id: &str, number: u32) -> Result<bool, Problem> {
+        let review = self.find(tenant, id).await?;
+        let items = self.items(id).await?;
+        let item = items.iter().find(|it| it.number == number);
+        Ok(review.closed_at.is_none() && item.is_some_and(|it| !it.is_complete(review.labellers)))
+    }
+
     /// Leaves an answer to others.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ struct Names<'a> {
     suite: &'a str,
     webhook: &'a str,
     calibration: &'a str,
+    review: &'a str,
 }
 
 fn path(operation: Operation, names: Names<'_>) -> String {
@@ -62,6 +63,8 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{suiteId}", names.suite)
         .replace("{webhookId}", names.webhook)
         .replace("{calibrationId}", names.calibration)
+        .replace("{reviewId}", names.review)
+        .replace("{item}", "1")
         .replace("{version}", "1.0.0")
         .replace("{code}", "not_found")
         .replace("{scenarioId}", "none")
@@ -127,6 +130,9 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             json!({"url": "https://agents.example/", "everyHours": 24})
         }
         (_, JUDGING) => judging(),
+        (_, REVIEWS) => json!({"runId": names.run, "outcome": "passed"}),
+        (_, "/v1/host/touchstone/reviews/{reviewId}/items/{item}/label") => json!({"choice": 1}),
+        (_, "/v1/host/touchstone/reviews/{reviewId}/close") => json!({}),
         (_, "/v1/host/touchstone/oasis/preflight") => {
             json!({"profile": "oasis-profile-none", "profileVersion": "1.0.0", "tier": 1, "provider": "none"})
         }
@@ -174,6 +180,7 @@ struct Furnished {
     token: String,
     webhook: String,
     calibration: String,
+    review: String,
     _endpoint: Receiver,
 }
 
@@ -208,6 +215,9 @@ impl Furnished {
         assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
         let calibration = ended(&host, &host.post(JUDGING, &judging()).await).await;
         let calibration = calibration["calibrationId"].as_str().unwrap().to_owned();
+        let review = host.post(REVIEWS, &json!({"runId": run})).await;
+        assert_eq!(review.status, StatusCode::CREATED, "{review:?}");
+        let review = review.json()["reviewId"].as_str().unwrap().to_owned();
         Self {
             host,
             run,
@@ -216,6 +226,7 @@ impl Furnished {
             token,
             webhook,
             calibration,
+            review,
             _endpoint: endpoint,
         }
     }
@@ -231,6 +242,7 @@ impl Furnished {
             suite: SUITE,
             webhook: &self.webhook,
             calibration: &self.calibration,
+            review: &self.review,
         }
     }
 }
@@ -317,6 +329,7 @@ async fn invalid_credentials_get_the_same_401_from_every_operation() {
         suite: "no.such.evals.suite",
         webhook: "wh_absent",
         calibration: "calibration_absent",
+        review: "review_absent",
     };
     for (key, code) in credentials {
         let mut envelopes: Vec<Value> = Vec::new();
@@ -369,6 +382,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
     let host = &furnished.host;
     let (run, webhook) = (unused(furnished.run.as_str()), unused(&furnished.webhook));
     let calibration = unused(&furnished.calibration);
+    let review = unused(&furnished.review);
     let none = Names {
         run: &run,
         slow: &run,
@@ -379,6 +393,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
         suite: "community.bench.evals.nope",
         webhook: &webhook,
         calibration: &calibration,
+        review: &review,
     };
     let mut walked = 0;
     for operation in operations()
@@ -423,6 +438,7 @@ async fn a_key_of_every_scope_within_its_tenant_reaches_no_other_tenant() {
         names.asking,
         names.webhook,
         names.calibration,
+        names.review,
     ];
     let keyed = |o: &Operation| o.keyed || o.path == "/metrics";
     for operation in operations().into_iter().filter(keyed) {
@@ -453,6 +469,7 @@ async fn of_the_first_tenant(host: &TestHost, names: Names<'_>) -> Vec<Value> {
         "gates",
         "audit",
         "judge/calibrations",
+        "reviews",
         "agent-cards/watches",
     ] {
         let path = format!("/v1/host/touchstone/{list}");
@@ -497,6 +514,7 @@ async fn response_times_do_not_reveal_runs_of_another_tenant() {
 const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
 const RANKING: &str = "/v1/host/touchstone/agent-cards/rank";
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
+const REVIEWS: &str = "/v1/host/touchstone/reviews";
 
 /// POST operations that change nothing.
 const ASKS_ONLY: &[&str] = &[
