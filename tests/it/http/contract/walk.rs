@@ -657,6 +657,7 @@ async fn hostile_text_in_requests_causes_no_server_error_on(host: TestHost) {
         suite: encoded,
         webhook: encoded,
         calibration: encoded,
+        review: encoded,
     };
     for operation in operations()
         .into_iter()

@@ -69,7 +69,8 @@ async fn claim(store: &Database, review: &Review, who: &str, until: i64, now: i6
         principal: who.to_owned(),
         until: at(until),
     };
-    let claimed = reviews::claim(store, &tenant("acme"), review, 1, &claim, at(now));
+    let ours = tenant("acme");
+    let claimed = reviews::claim(store, &ours, review, 1, &claim, at(now));
     claimed.await.unwrap()
 }
 
