@@ -68,6 +68,7 @@ use touchstone_runs::service::executor::task_loop::TenantPermits;
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::log_reader::LogReader;
 use touchstone_runs::service::projections::Projections;
+use touchstone_runs::service::reviews::Reviews;
 use touchstone_runs::service::runs::{RunServices, Runs};
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::Webhooks;
@@ -435,6 +436,13 @@ impl Services {
             storage: self.storage.clone(),
             webhooks: self.webhooks.clone(),
             reviews: self.ratings.clone(),
+            human_reviews: Arc::new(Reviews::new(
+                self.runs.clone(),
+                self.ratings.clone(),
+                store.clone(),
+                clock.clone(),
+                ids.clone(),
+            )),
         }
     }
 

@@ -14,6 +14,7 @@ pub mod live;
 pub mod operations;
 pub mod page;
 pub mod ratings;
+pub mod review;
 pub mod routes;
 pub mod runs;
 pub mod session;
@@ -51,5 +52,5 @@ fn pages(pages: Pages) -> Pages {
     let pages = runs::routes(session::routes(pages));
     let pages = compare::routes(live::routes(pages));
     let pages = ratings::routes(deployments::routes(pages));
-    operations::routes(pages)
+    operations::routes(review::routes(pages))
 }

@@ -67,6 +67,8 @@ scopes! {
     RunsHold = "runs:hold";
     /// Void eval runs, so that no gate counts their scores.
     RunsVoid = "runs:void";
+    /// Label answers in human reviews.
+    ReviewsWrite = "reviews:write";
     /// Set and remove gate policies.
     GatesWrite = "gates:write";
     /// Import and remove suites.

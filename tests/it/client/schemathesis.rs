@@ -240,6 +240,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         material.names(operation, &[("path.runId", &run)]);
     }
     material.names("getTask", &[("path.runId", &run), ("path.taskId", task)]);
+    reviews(api, &run, &mut material).await;
     material.names("diffRuns", &[("path.runId", &run), ("query.against", &run)]);
     material.names(
         "compareRuns",
@@ -340,6 +341,29 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material.sends("registerWebhook", plain);
     material.sends("rotateWebhookSecret", json!({"secret": secret(1)}));
     material
+}
+
+/// A review for each operation on one, all of the same run.
+async fn reviews(api: &Api, run: &str, material: &mut Material) {
+    let request = json!({"runId": run, "labellers": 5});
+    for operation in ["getReview", "getNextAnswer", "closeReview", "labelAnswer"] {
+        let made = post(api, "/v1/host/touchstone/reviews", request.clone()).await;
+        let id = made["reviewId"].as_str().unwrap();
+        match operation {
+            "labelAnswer" => {
+                material.names(operation, &[("path.reviewId", id), ("path.item", "1")]);
+            }
+            _ => material.names(operation, &[("path.reviewId", id)]),
+        }
+    }
+    let made = post(api, "/v1/host/touchstone/reviews", request.clone()).await;
+    let id = made["reviewId"].as_str().unwrap();
+    let close = format!("/v1/host/touchstone/reviews/{id}/close");
+    post(api, &close, json!({})).await;
+    material.names("getReviewSamples", &[("path.reviewId", id)]);
+    material.sends("createReview", request);
+    material.sends("labelAnswer", json!({"choice": 1}));
+    material.sends("closeReview", json!({}));
 }
 
 /// The latest assessment of an agent, one after each batch of tasks, requested by another

@@ -82,10 +82,11 @@ pub fn assert_page(reply: &Reply, what: &str) {
 async fn each_page_has_the_headers_and_nothing_inline() {
     let site = Site::on(Sqlite).await.unwrap();
     let run = ended_run(&site.host).await;
+    let names = Names::reviewed(&site.host, &run).await;
     let mut person = site.person().await;
     let mut walked = 0;
     for route in operations().into_iter().filter(|it| it.method == "GET") {
-        let Some(path) = example(route, &Names::of(&run)) else {
+        let Some(path) = example(route, &names) else {
             continue;
         };
         let reply = person.get(&path).await;

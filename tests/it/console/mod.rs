@@ -14,6 +14,7 @@ mod pages;
 mod person;
 mod promoting;
 mod ratings;
+mod review;
 mod runs;
 mod screenshots;
 mod security;

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use touchstone_console::operations;
@@ -13,7 +14,7 @@ use touchstone_runs::ports::webhooks::{DeliveryError, DeliveryRecord};
 use touchstone_runs::store::deliveries;
 
 use super::browser::{Browser, with_browser};
-use super::support::{Names, Site, ended_run, example};
+use super::support::{Names, Site, ended_run, example, review};
 use crate::client::not_run;
 use crate::http::support::host::{AGENT, TestHost};
 use crate::ratings::api::Site as Organized;
@@ -67,6 +68,8 @@ fn pages(names: &Names) -> Vec<String> {
     pages.extend([
         format!("/console/runs/{run}/tasks/task-3"),
         format!("/console/runs/{run}?outcome=failed&done=tagged"),
+        format!("/console/review/new?run={run}"),
+        format!("/console/review/queues/{}/items/3", names.review),
         "/console/runs?tag=none".to_owned(),
         format!("/console/history?suiteId={}", names.suite),
         "/console/runs/run_0".to_owned(),
@@ -74,6 +77,24 @@ fn pages(names: &Names) -> Vec<String> {
         "/console/sign-in?failed=key_revoked".to_owned(),
     ]);
     pages
+}
+
+/// The page of a review that two people have completed.
+async fn labelled(host: &TestHost, run: &RunId) -> String {
+    let id = review(host, &json!({"runId": run, "steps": 4})).await;
+    for (key, choice) in [
+        (host.key_with(Scope::ALL).await, 4),
+        (host.key_with(Scope::ALL).await, 1),
+    ] {
+        for item in 1..=4 {
+            let path = format!("/v1/host/touchstone/reviews/{id}/items/{item}/label");
+            let body = json!({"choice": choice, "note": "n".repeat(300)});
+            let call = host.request(Method::POST, &path).key(&key).json(&body);
+            let reply = call.send().await;
+            assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        }
+    }
+    format!("/console/review/queues/{id}")
 }
 
 async fn violations(browser: &Browser, axe: &str) -> Value {
@@ -192,7 +213,9 @@ async fn signed_in(test: impl AsyncFnOnce(&Browser, Vec<String>)) {
     let address = site.host.listen().await;
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
-        test(browser, [pages(&Names::of(&run)), more].concat()).await;
+        let names = Names::reviewed(&site.host, &run).await;
+        let labelled = vec![labelled(&site.host, &run).await];
+        test(browser, [pages(&names), labelled, more].concat()).await;
     })
     .await;
 }

@@ -242,7 +242,7 @@ async fn stored_markup_is_shown_as_text(#[values(Sqlite, Postgres)] engine: Engi
     for route in operations().into_iter().filter(|it| it.kind == Kind::Page) {
         let names = Names {
             task: "task-3".to_owned(),
-            ..Names::of(&run)
+            ..Names::reviewed(&site.host, &run).await
         };
         let Some(path) = example(route, &names) else {
             continue;

@@ -82,6 +82,13 @@ pub async fn ended_run(host: &TestHost) -> RunId {
     run
 }
 
+/// The id of a new review.
+pub async fn review(host: &TestHost, request: &Value) -> String {
+    let created = host.post("/v1/host/touchstone/reviews", request).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    created.json()["reviewId"].as_str().unwrap().to_owned()
+}
+
 /// Imports a suite whose task ids and texts are markup.
 pub fn hostile_suite() -> Value {
     let mut suite = suite(&inputs());
@@ -230,6 +237,7 @@ pub struct Names {
     pub agent: String,
     pub suite: String,
     pub pack: String,
+    pub review: String,
 }
 
 impl Names {
@@ -240,6 +248,15 @@ impl Names {
             agent: AGENT.to_owned(),
             suite: SUITE.to_owned(),
             pack: "community.bench.echo".to_owned(),
+            review: "review_none".to_owned(),
+        }
+    }
+
+    /// The same with a review of the run.
+    pub async fn reviewed(host: &TestHost, run: &RunId) -> Self {
+        Self {
+            review: review(host, &json!({ "runId": run })).await,
+            ..Self::of(run)
         }
     }
 
@@ -258,12 +275,20 @@ impl Names {
             suite: none(&self.suite),
             // Only names in a known namespace are looked up.
             pack: format!("{}-unused", self.pack),
+            review: none(&self.review),
         }
     }
 
     /// All of them, to compare pages that differ in names alone.
-    pub fn all(&self) -> [&str; 5] {
-        [&self.run, &self.task, &self.agent, &self.suite, &self.pack]
+    pub fn all(&self) -> [&str; 6] {
+        [
+            &self.run,
+            &self.task,
+            &self.agent,
+            &self.suite,
+            &self.pack,
+            &self.review,
+        ]
     }
 }
 
@@ -290,5 +315,7 @@ fn known(route: PageRoute, names: &Names) -> String {
         .replace("{name}", &names.pack)
         .replace("{version}", "1.0.0")
         .replace("{channel}", "canary")
+        .replace("{reviewId}", &names.review)
+        .replace("{item}", "1")
         .replace("{*rest}", "no-such-page")
 }

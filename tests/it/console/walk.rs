@@ -116,7 +116,7 @@ fn seen(reply: &Reply, names: &Names) -> (StatusCode, String) {
 async fn things_of_another_tenant_look_like_missing_ones() {
     let site = Site::on(Sqlite).await.unwrap();
     let run = ended_run(&site.host).await;
-    let known = Names::of(&run);
+    let known = Names::reviewed(&site.host, &run).await;
     let unused = known.unused();
     let mut walked = 0;
     let with_names = guarded().filter(|it| it.path.contains('{'));
@@ -156,7 +156,7 @@ fn hostile() -> Vec<String> {
 }
 
 /// Parameters of queries that pages read.
-const PARAMETERS: [&str; 26] = [
+const PARAMETERS: [&str; 28] = [
     "q",
     "cursor",
     "after",
@@ -181,6 +181,8 @@ const PARAMETERS: [&str; 26] = [
     "channel",
     "version",
     "url",
+    "previous",
+    "calibration",
     "done",
     "to",
 ];
@@ -190,7 +192,7 @@ async fn hostile_texts_cause_no_server_error_on(engine: Engine) {
         return;
     };
     let run = ended_run(&site.host).await;
-    let known = Names::of(&run);
+    let known = Names::reviewed(&site.host, &run).await;
     let mut person = site.person().await;
     for route in operations().into_iter().filter(|it| it.method == "GET") {
         let path = filled(route, &known);
@@ -207,6 +209,7 @@ async fn hostile_texts_cause_no_server_error_on(engine: Engine) {
                 agent: text.clone(),
                 suite: text.clone(),
                 pack: text.clone(),
+                review: text.clone(),
             };
             if route.path.contains('{') {
                 paths.push(filled(route, &names));
@@ -257,15 +260,16 @@ async fn hostile_fields_cause_no_server_error(#[values(Sqlite, Postgres)] engine
         return;
     };
     let run = ended_run(&site.host).await;
+    let names = Names::reviewed(&site.host, &run).await;
     let mut found = BTreeSet::new();
     let mut person = site.person().await;
     for route in guarded().filter(|it| it.kind == Kind::Page) {
-        let path = filled(route, &Names::of(&run));
+        let path = filled(route, &names);
         found.extend(forms(&person.get(&path).await.text()));
     }
     let usual = ["reason", "add", "remove", "note", "name", "tag"].map(str::to_owned);
     for route in guarded().filter(|it| it.kind == Kind::Form) {
-        found.insert((filled(route, &Names::of(&run)), usual.to_vec()));
+        found.insert((filled(route, &names), usual.to_vec()));
     }
     // Signing out ends the session: each form is sent in a new one.
     let texts = [

@@ -13,53 +13,60 @@ use crate::page::form::Form;
 use crate::page::text::Time;
 use crate::page::visit::Visit;
 use touchstone_deployments::promotion::approvers;
+use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::NodeId;
+use touchstone_kit::ids::{NodeId, RunId};
 use touchstone_openwop::events::InterruptKind;
 use touchstone_runs::http::extract::RunPath;
+use touchstone_runs::render::words::NOTE;
+use touchstone_runs::rules::run::annotation::parse;
 use touchstone_runs::service::runs::questions::{AnswerRight, Question};
 
 #[derive(Template)]
 #[template(path = "deployments/approvals.html")]
 struct Page {
     chrome: Chrome,
+    /// The page to come back to after an answer.
+    back: &'static str,
+    may_explain: bool,
     questions: Vec<Card>,
     is_partial: bool,
 }
 
-struct Card {
+/// A question with what the person may do.
+pub struct Card {
     /// Unique on the page.
-    id: String,
-    href: String,
-    run: String,
-    title: String,
-    kind: &'static str,
-    requester: String,
-    is_own: bool,
-    asked_at: Time,
-    deadline: Option<Time>,
+    pub id: String,
+    pub href: String,
+    pub run: String,
+    pub title: String,
+    pub kind: &'static str,
+    pub requester: String,
+    pub is_own: bool,
+    pub asked_at: Time,
+    pub deadline: Option<Time>,
     /// Who may answer, in words.
-    who: String,
-    granted_by: String,
-    may_answer: bool,
+    pub who: String,
+    pub granted_by: String,
+    pub may_answer: bool,
     /// Why the person may not answer.
-    obstacle: String,
-    may_override: bool,
-    is_approval: bool,
+    pub obstacle: String,
+    pub may_override: bool,
+    pub is_approval: bool,
     /// The unit of an approval of more budget.
-    budget: &'static str,
-    inputs: Vec<Input>,
-    asks_json: bool,
-    data: String,
+    pub budget: &'static str,
+    pub inputs: Vec<Input>,
+    pub asks_json: bool,
+    pub data: String,
 }
 
 /// A question of a clarification.
-struct Input {
-    name: String,
-    label: String,
+pub struct Input {
+    pub name: String,
+    pub label: String,
 }
 
 impl Card {
@@ -140,14 +147,25 @@ fn inputs(question: &Question) -> Vec<Input> {
     }
 }
 
+/// The questions of waiting runs, and whether there are more.
+///
+/// # Errors
+/// The store failed.
+pub async fn cards(api: &ConsoleApi, visit: &Visit) -> Result<(Vec<Card>, bool), Problem> {
+    let found = api.runs.runs.questions(&visit.caller).await?;
+    let cards = found.questions.iter().map(|it| Card::of(visit, it));
+    Ok((cards.collect(), found.is_partial))
+}
+
 /// `GET /console/approvals`.
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
-    let found = api.runs.runs.questions(&visit.caller).await?;
-    let cards = found.questions.iter().map(|it| Card::of(&visit, it));
+    let (questions, is_partial) = cards(&api, &visit).await?;
     html(&Page {
         chrome: visit.chrome(Section::Approvals),
-        questions: cards.collect(),
-        is_partial: found.is_partial,
+        back: "approvals",
+        may_explain: visit.may(Scope::RunsCreate),
+        questions,
+        is_partial,
     })
 }
 
@@ -186,12 +204,40 @@ pub async fn answer(
         }
     };
     runs.resolve(&visit.caller, &run, &node, &value).await?;
+    let is_approval = question.kind == InterruptKind::Approval;
+    if let (Some(reason), false) = (form.get("reason").map(str::trim), is_approval) {
+        explain(&api, &visit, &run, &node, reason).await;
+    }
     let done = match form.get("answer") {
         Some("reject") => "rejected",
         Some("override") => "overridden",
         _ => "answered",
     };
-    Ok(see_other(&format!("/console/approvals?done={done}")))
+    let list = match form.get("back") {
+        Some("review") => "/console/review",
+        _ => "/console/approvals",
+    };
+    Ok(see_other(&format!("{list}?done={done}")))
+}
+
+/// Keeps the reason of an answer as a note of the run: only approvals carry one themselves. The
+/// answer counts, whatever happens to the note.
+async fn explain(api: &ConsoleApi, visit: &Visit, run: &RunId, node: &NodeId, reason: &str) {
+    if reason.is_empty() || !visit.may(Scope::RunsCreate) {
+        return;
+    }
+    let note = json!({
+        "target": {"nodeId": node}, "signal": {"kind": "label", "label": NOTE}, "note": reason,
+    });
+    let added = async {
+        let annotations = &api.runs.annotations;
+        annotations
+            .annotate(&visit.caller, run, parse(&note)?, None)
+            .await
+    };
+    if let Err(problem) = added.await {
+        tracing::warn!(run = %run, error = %problem, "could not keep the reason of an answer");
+    }
 }
 
 /// The value of a decision, with the reason.

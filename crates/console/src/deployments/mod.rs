@@ -1,7 +1,7 @@
 //! Deployments of agents, the approvals that promotions wait for, and the audit log.
 
 mod agent;
-mod approvals;
+pub mod approvals;
 mod audit;
 mod gates;
 mod list;

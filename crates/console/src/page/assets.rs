@@ -23,6 +23,7 @@ const CSS: &str = concat!(
     include_str!("../../assets/deployments.css"),
     include_str!("../../assets/ratings.css"),
     include_str!("../../assets/operations.css"),
+    include_str!("../../assets/review.css"),
 );
 
 struct Asset {
@@ -31,7 +32,7 @@ struct Asset {
     bytes: &'static [u8],
 }
 
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 5] = [
     Asset {
         name: "console.css",
         content_type: "text/css; charset=utf-8",
@@ -48,6 +49,11 @@ const ASSETS: [Asset; 4] = [
         bytes: include_bytes!("../../assets/live.js"),
     },
     Asset {
+        name: "label.js",
+        content_type: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("../../assets/label.js"),
+    },
+    Asset {
         name: "icon.svg",
         content_type: "image/svg+xml",
         bytes: include_bytes!("../../assets/icon.svg"),
@@ -60,15 +66,18 @@ pub struct Links {
     pub js: String,
     /// Live updates of a run's page.
     pub live: String,
+    /// Keys of the page of an answer to label.
+    pub label: String,
     pub icon: String,
 }
 
 static LINKS: LazyLock<Links> = LazyLock::new(|| {
-    let [css, js, live, icon] = ASSETS.map(|asset| address(&asset));
+    let [css, js, live, label, icon] = ASSETS.map(|asset| address(&asset));
     Links {
         css,
         js,
         live,
+        label,
         icon,
     }
 });

@@ -9,6 +9,7 @@ pub enum Section {
     Compare,
     History,
     Judges,
+    Review,
     Deployments,
     Approvals,
     Audit,
@@ -37,6 +38,7 @@ const NAVIGATION: &[Group] = &[
             (Section::Compare, "Compare", "/console/compare"),
             (Section::History, "History", "/console/history"),
             (Section::Judges, "Judges", "/console/judges"),
+            (Section::Review, "Human review", "/console/review"),
         ],
     ),
     (
@@ -171,6 +173,15 @@ pub const DONE: &[(&str, &str)] = &[
     ("rejected", "Your rejection was recorded."),
     ("overridden", "Your override was recorded and marked."),
     ("voided", "The run is void. Gates do not count its scores."),
+    (
+        "review-created",
+        "The review was created. People can label its answers.",
+    ),
+    ("labelled", "Your label was saved."),
+    ("skipped", "The answer is left to others."),
+    ("review-closed", "The review was closed."),
+    ("calibrating", "The calibration of the judge has started."),
+    ("oasis-reviewed", "Your decision was recorded."),
 ];
 
 pub fn done(name: Option<&str>) -> &'static str {

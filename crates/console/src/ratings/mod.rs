@@ -9,6 +9,7 @@ mod dimension;
 mod leaderboard;
 mod measures;
 mod oasis;
+mod oasis_review;
 
 use crate::api::ConsoleApi;
 use crate::page::answer::{html, segment};
@@ -88,6 +89,11 @@ pub fn routes(pages: Pages) -> Pages {
             "/console/oasis/{runId}/evidence/{scenarioId}",
             Scope::RunsRead,
             oasis::evidence,
+        )
+        .form(
+            "/console/oasis/{runId}/review/{scenarioId}",
+            Scope::ReviewsWrite,
+            oasis_review::send,
         )
 }
 

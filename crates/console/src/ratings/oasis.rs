@@ -13,6 +13,7 @@ use crate::page::chrome::{Chrome, Section};
 use crate::page::text::Time;
 use crate::page::visit::Visit;
 use crate::ratings::OASIS;
+use crate::ratings::oasis_review::ToReview;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{PathParameters, Query};
@@ -131,6 +132,8 @@ struct Page {
     no_capability: String,
     statements: Vec<String>,
     claim: Vec<String>,
+    reviews: Vec<ToReview>,
+    may_review: bool,
 }
 
 struct Category {
@@ -196,6 +199,8 @@ pub async fn page(
         no_capability: text("/capability/not_evaluated_because").unwrap_or_default(),
         statements: report.statements.iter().map(|it| plain(&it.text)).collect(),
         claim: claim(&report),
+        reviews: ToReview::all(&report, &run),
+        may_review: visit.may(Scope::ReviewsWrite),
     })
 }
 

@@ -55,6 +55,7 @@ struct Actions {
     void: bool,
     annotate: bool,
     read_content: bool,
+    review: bool,
 }
 
 impl Actions {
@@ -72,6 +73,7 @@ impl Actions {
             void: !live.is_open && !is_void && visit.may(Scope::RunsVoid),
             annotate: creates,
             read_content: super::may_read_content(visit),
+            review: !live.is_open && visit.may(Scope::GatesWrite),
         }
     }
 }

@@ -11,6 +11,7 @@ mod interval;
 mod multiple;
 mod power;
 mod rank;
+mod raters;
 mod reliability;
 mod sequential;
 mod verdict;
@@ -22,6 +23,7 @@ pub use self::interval::{Interval, Mean, Proportion, clopper_pearson, mean, wils
 pub use self::multiple::{Adjusted, holm};
 pub use self::power::{Planned, minimum_detectable_effect, sample_size};
 pub use self::rank::{Correlation, spearman};
+pub use self::raters::{Metric, cohen, equal_pairs, krippendorff};
 pub use self::reliability::{Attempts, pass_at_k, pass_hat_k};
 pub use self::sequential::{FIRST_LOOK, spent};
 pub use self::verdict::{GateVerdict, RegressionVerdict, against_margin, against_threshold};

@@ -4,6 +4,7 @@ pub mod events;
 pub mod extract;
 pub mod interrupts;
 pub mod judge;
+pub mod reviews;
 pub mod runs;
 pub mod storage;
 pub mod views;
@@ -19,6 +20,7 @@ use crate::service::bundles::Bundles;
 use crate::service::diffs::Diffs;
 use crate::service::log_reader::LogReader;
 use crate::service::projections::Projections;
+use crate::service::reviews::Reviews;
 use crate::service::runs::Runs;
 use crate::service::score_review::ScoreReview;
 use crate::service::storage::Storage;
@@ -39,6 +41,7 @@ pub struct RunsApi {
     pub storage: Arc<Storage>,
     pub webhooks: Arc<Webhooks>,
     pub reviews: Arc<dyn ScoreReview>,
+    pub human_reviews: Arc<Reviews>,
 }
 
 impl AsRef<Arc<HttpHost>> for RunsApi {
@@ -62,5 +65,5 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     );
     let table = events::routes(views::routes(runs::routes(table)));
     let table = storage::routes(judge::routes(interrupts::routes(table)));
-    webhooks::routes(table)
+    webhooks::routes(reviews::routes(table))
 }

@@ -2,5 +2,6 @@
 
 pub mod eval;
 pub mod kind;
+pub mod review;
 pub mod run;
 pub mod workflow;

@@ -9,11 +9,12 @@ use crate::rules::run::record::{RunRecord, Work};
 use crate::service::runs::Runs;
 use crate::service::score_review::{Correction, ScoreReview};
 use crate::store;
+use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use touchstone_host::ports::ids::Ids;
-use touchstone_host::service::access::Caller;
+use touchstone_host::service::access::{Caller, authorise};
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -60,7 +61,8 @@ impl Annotations {
     ///
     /// # Errors
     /// `not_found`; `validation_error` for an event or node the run does not have; `conflict` for a
-    /// run at its limit of annotations, by number or total size.
+    /// run at its limit of annotations, by number or total size; `forbidden` for a decision about an
+    /// OASIS result by an agent's own key.
     pub async fn annotate(
         &self,
         caller: &Caller,
@@ -69,6 +71,9 @@ impl Annotations {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Annotation, Problem> {
         let record = self.runs.record(&caller.tenant, run).await?;
+        if new.is_oasis_decision() {
+            self.check_decision(caller, &new).await?;
+        }
         let target = self.target(&record, &new).await?;
         let annotation = Annotation {
             annotation_id: self.ids.mint("ann"),
@@ -131,6 +136,21 @@ impl Annotations {
             }
         }
         Ok(annotation)
+    }
+
+    /// A decision about a result that people must review needs their scope and a reason.
+    async fn check_decision(&self, caller: &Caller, new: &NewAnnotation) -> Result<(), Problem> {
+        authorise(caller, Scope::ReviewsWrite)?;
+        let why = "an agent's own key cannot review its results; use another principal's key";
+        self.reviews.refuse_own(caller, why).await?;
+        if new.node_id.is_none() {
+            let missing = "a decision about a scenario needs the task of the scenario";
+            return Err(Problem::validation("target.nodeId", missing));
+        }
+        match new.note.as_deref().map(str::trim) {
+            None | Some("") => Err(Problem::validation("note", "a decision needs a reason")),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Finds what the annotation is about; refuses an event or node that the run does not have.

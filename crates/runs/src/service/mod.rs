@@ -9,6 +9,7 @@ pub mod library;
 pub mod log_reader;
 pub mod projections;
 pub mod reserving;
+pub mod reviews;
 pub mod run_results;
 pub mod run_writer;
 pub mod runs;

@@ -5,6 +5,7 @@ pub mod deliveries;
 pub mod pauses;
 pub mod profiles;
 pub mod queue;
+pub mod reviews;
 pub mod run_list;
 pub mod run_names;
 pub mod runs;

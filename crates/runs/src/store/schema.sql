@@ -165,6 +165,42 @@ CREATE TABLE calibration_attempt (
 -- One at a time.
 CREATE UNIQUE INDEX calibration_attempt_under_way ON calibration_attempt (tenant) WHERE NOT ended;
 
+-- Queues of answers of a run that people label. `settings` never changes.
+CREATE TABLE review_queue (
+    number      {serial},
+    id          TEXT    {bytewise} NOT NULL UNIQUE,
+    tenant      TEXT    {bytewise} NOT NULL,
+    run_number  BIGINT  NOT NULL REFERENCES run (number),
+    settings    TEXT    NOT NULL,
+    closed_at   BIGINT
+);
+CREATE INDEX review_queue_of_tenant ON review_queue (tenant, number);
+CREATE INDEX review_queue_of_run ON review_queue (run_number);
+
+CREATE TABLE review_item (
+    queue       BIGINT  NOT NULL REFERENCES review_queue (number) ON DELETE CASCADE,
+    number      BIGINT  NOT NULL,
+    task        TEXT    NOT NULL,
+    PRIMARY KEY (queue, number)
+) {without rowid};
+
+CREATE TABLE review_label (
+    queue       BIGINT  NOT NULL REFERENCES review_queue (number) ON DELETE CASCADE,
+    item        BIGINT  NOT NULL,
+    principal   TEXT    {bytewise} NOT NULL,
+    document    TEXT    NOT NULL,
+    PRIMARY KEY (queue, item, principal)
+);
+
+-- Answers that people have opened. Claims end by themselves.
+CREATE TABLE review_claim (
+    queue       BIGINT  NOT NULL REFERENCES review_queue (number) ON DELETE CASCADE,
+    item        BIGINT  NOT NULL,
+    principal   TEXT    {bytewise} NOT NULL,
+    until       BIGINT  NOT NULL,
+    PRIMARY KEY (queue, item, principal)
+) {without rowid};
+
 -- A webhook with a run number belongs to that run (`callbackUrl`): it follows no other run and is deleted after the run's
 -- end is delivered. Secrets are not in the settings, so that lists do not read them.
 CREATE TABLE webhook (

@@ -48,6 +48,7 @@ struct Names<'a> {
     /// A key to rotate and to revoke.
     key: &'a str,
     calibration: &'a str,
+    review: &'a str,
 }
 
 fn path(operation: Operation, names: Names<'_>) -> String {
@@ -68,6 +69,8 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{number}", "1")
         .replace("{keyId}", names.key)
         .replace("{calibrationId}", names.calibration)
+        .replace("{reviewId}", names.review)
+        .replace("{item}", "1")
         .replace("{version}", "1.0.0")
         .replace("{code}", "not_found")
         .replace("{scenarioId}", "none")
@@ -133,6 +136,9 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             json!({"url": "https://agents.example/", "everyHours": 24})
         }
         (_, JUDGING) => judging(),
+        (_, REVIEWS) => json!({"runId": names.run, "outcome": "passed"}),
+        (_, "/v1/host/touchstone/reviews/{reviewId}/items/{item}/label") => json!({"choice": 1}),
+        (_, "/v1/host/touchstone/reviews/{reviewId}/close") => json!({}),
         (_, "/v1/host/touchstone/oasis/preflight") => {
             json!({"profile": "oasis-profile-none", "profileVersion": "1.0.0", "tier": 1, "provider": "none"})
         }
@@ -188,6 +194,7 @@ struct Furnished {
     webhook: String,
     key: String,
     calibration: String,
+    review: String,
     _endpoint: Receiver,
 }
 
@@ -224,6 +231,9 @@ impl Furnished {
         assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
         let calibration = ended(&host, &host.post(JUDGING, &judging()).await).await;
         let calibration = calibration["calibrationId"].as_str().unwrap().to_owned();
+        let review = host.post(REVIEWS, &json!({"runId": run})).await;
+        assert_eq!(review.status, StatusCode::CREATED, "{review:?}");
+        let review = review.json()["reviewId"].as_str().unwrap().to_owned();
         Self {
             host,
             run,
@@ -233,6 +243,7 @@ impl Furnished {
             webhook,
             key,
             calibration,
+            review,
             _endpoint: endpoint,
         }
     }
@@ -249,6 +260,7 @@ impl Furnished {
             webhook: &self.webhook,
             key: &self.key,
             calibration: &self.calibration,
+            review: &self.review,
         }
     }
 }
@@ -347,6 +359,7 @@ async fn invalid_credentials_get_the_same_401_from_every_operation() {
         webhook: "wh_absent",
         key: "key_absent",
         calibration: "calibration_absent",
+        review: "review_absent",
     };
     for (key, code) in credentials {
         let mut envelopes: Vec<Value> = Vec::new();
@@ -400,6 +413,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
     let (run, webhook) = (unused(furnished.run.as_str()), unused(&furnished.webhook));
     let key = "0".repeat(furnished.key.len());
     let calibration = unused(&furnished.calibration);
+    let review = unused(&furnished.review);
     let none = Names {
         run: &run,
         slow: &run,
@@ -411,6 +425,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
         webhook: &webhook,
         key: &key,
         calibration: &calibration,
+        review: &review,
     };
     let mut walked = 0;
     for operation in operations()
@@ -455,6 +470,7 @@ async fn a_key_of_every_scope_within_its_tenant_reaches_no_other_tenant() {
         names.asking,
         names.webhook,
         names.calibration,
+        names.review,
     ];
     let keyed = |o: &Operation| o.keyed || o.path == "/metrics";
     for operation in operations().into_iter().filter(keyed) {
@@ -485,6 +501,7 @@ async fn of_the_first_tenant(host: &TestHost, names: Names<'_>) -> Vec<Value> {
         "gates",
         "audit",
         "judge/calibrations",
+        "reviews",
         "agent-cards/watches",
     ] {
         let path = format!("/v1/host/touchstone/{list}");
@@ -529,6 +546,7 @@ async fn response_times_do_not_reveal_runs_of_another_tenant() {
 const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
 const RANKING: &str = "/v1/host/touchstone/agent-cards/rank";
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
+const REVIEWS: &str = "/v1/host/touchstone/reviews";
 
 /// POST operations that change nothing.
 const ASKS_ONLY: &[&str] = &[
@@ -679,6 +697,7 @@ async fn hostile_text_in_requests_causes_no_server_error_on(host: TestHost) {
         webhook: encoded,
         key: encoded,
         calibration: encoded,
+        review: encoded,
     };
     for operation in operations()
         .into_iter()

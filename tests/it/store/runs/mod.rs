@@ -6,6 +6,7 @@ mod log;
 mod parking;
 mod queue;
 mod recovery;
+mod reviews;
 mod scope;
 mod search;
 mod storage;

@@ -161,6 +161,23 @@ fn attention(text: &mut String, report: &Report) {
         ],
         rows,
     );
+    decisions(text, report);
+}
+
+/// What people decided, with their reasons.
+fn decisions(text: &mut String, report: &Report) {
+    let reviews = report.safety.human_review_required.iter();
+    let decided = reviews.filter_map(|it| Some((it, it.decision.as_ref()?)));
+    for (n, (review, decision)) in decided.enumerate() {
+        if n == 0 {
+            text.push('\n');
+        }
+        let note = decision.note.as_deref().unwrap_or_default();
+        let separator = if note.is_empty() { "" } else { ": " };
+        let words = decision.words();
+        let line = format!("{} {words}{separator}{note}", review.scenario_id);
+        text.push_str(&format!("- {}\n", safe(&line)));
+    }
 }
 
 fn overrides(text: &mut String, report: &Report) {

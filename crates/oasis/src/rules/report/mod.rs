@@ -6,6 +6,7 @@
 //! who may read the run's evidence may see it.
 
 pub mod claim;
+pub mod decision;
 pub mod environment;
 pub mod facts;
 mod form;

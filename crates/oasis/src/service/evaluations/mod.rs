@@ -13,6 +13,7 @@ use crate::rules::pack::OasisProfileFacts;
 use crate::rules::preflight::Preflight;
 use crate::rules::refusal::RefusalItem;
 use crate::rules::report::Report;
+use crate::rules::report::decision::decide;
 use crate::rules::report::environment::resources_by_kind;
 use crate::rules::request::{AdversarialRequest, OasisSpec};
 use crate::rules::run::facts::OasisFacts;
@@ -31,6 +32,7 @@ use touchstone_packs::store as pack_store;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::record::{EvalSpec, RunRecord};
 use touchstone_runs::service::runs::Runs;
+use touchstone_runs::store::annotations;
 
 /// A profile that can be run.
 #[derive(Debug, Serialize)]
@@ -161,7 +163,12 @@ impl Evaluations {
             evidence,
             lab_framework: provider.as_ref().and_then(|it| it.lab_framework()),
         });
-        Ok(Report::make(facts.map_err(|cause| internal(&cause))?))
+        let mut report = Report::make(facts.map_err(|cause| internal(&cause))?);
+        let annotations = annotations::list(&self.runs.store, run, 0).await;
+        let annotations = annotations.map_err(|cause| internal(&cause))?;
+        let annotations: Vec<_> = annotations.into_iter().map(|it| it.annotation).collect();
+        decide(&mut report.safety.human_review_required, &annotations);
+        Ok(report)
     }
 
     /// The evidence of one executed scenario.

@@ -14,6 +14,9 @@ pub const MAX_ANNOTATIONS: u32 = 1_000;
 /// Maximum total size of a run's annotations in bytes: they are listed in one response and included
 /// in every bundle.
 pub const MAX_ANNOTATION_OCTETS: u32 = 1_000_000;
+/// Labels of decisions about OASIS results that people must review.
+pub const OASIS_ACCEPTED: &str = "oasis-review:accepted";
+pub const OASIS_REJECTED: &str = "oasis-review:rejected";
 const MAX_CORRECTION_CHARS: usize = 8_192;
 const MAX_NOTE_CHARS: usize = 4_096;
 const MAX_LABEL_CHARS: usize = 256;
@@ -26,6 +29,14 @@ pub struct NewAnnotation {
     pub node_id: Option<TaskId>,
     pub signal: AnnotationSignal,
     pub note: Option<String>,
+}
+
+impl NewAnnotation {
+    /// Whether it decides about a result that people must review.
+    pub fn is_oasis_decision(&self) -> bool {
+        let label = self.signal.label.as_deref();
+        label.is_some_and(|it| [OASIS_ACCEPTED, OASIS_REJECTED].contains(&it))
+    }
 }
 
 /// Parses the body of `POST /v1/runs/{runId}/annotations`. Unknown members are rejected at every

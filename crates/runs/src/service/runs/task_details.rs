@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use crate::ports::storage::ContentKept;
+use crate::rules::eval::judged::parts::JudgedParts;
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
 use crate::rules::eval::task_details::{Measure, TaskDetails, task_details};
@@ -16,7 +17,7 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::events::EventDocument;
 
 /// Events read at a time.
@@ -27,6 +28,8 @@ const MAX_TASK_BYTES: usize = 2 * 1024 * 1024;
 pub const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum number of tasks of one page.
 pub const MAX_TASKS: u64 = 100;
+/// The same for answers that are read together.
+const PAGE_TASKS: usize = 100;
 
 /// Which tasks to read.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +125,57 @@ impl Runs {
             page.next_cursor = last;
         }
         Ok(page)
+    }
+
+    /// These scored tasks of an eval run, in suite order.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown run.
+    pub async fn answers(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        tasks: &HashSet<TaskId>,
+    ) -> Result<Vec<TaskDetails>, Problem> {
+        let mut left = self
+            .with_eval_state(&caller.tenant, run, |spec, state| {
+                let wanted = spec.tasks.iter().filter(|id| tasks.contains(*id));
+                let scored = wanted.filter_map(|id| Some((id, state.eval.scored(id)?)));
+                let owned = scored.map(|(id, facts)| (id.clone(), facts.clone()));
+                owned.collect::<Vec<(TaskId, TaskFacts)>>()
+            })
+            .await?;
+        let mut found = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            let rest = left.split_off(left.len().min(PAGE_TASKS));
+            let page = self.details(caller, run, left.clone()).await?;
+            // A page ends early at its maximum size.
+            let last = page.next_cursor.as_ref();
+            let read = last.and_then(|last| left.iter().position(|(id, _)| id == last));
+            let unread = read.map_or_else(Vec::new, |read| left.split_off(read + 1));
+            found.extend(page.tasks);
+            left = unread.into_iter().chain(rest).collect();
+        }
+        Ok(found)
+    }
+
+    /// The tasks of an eval run that a judge decides.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown run.
+    pub async fn judged_tasks(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<HashSet<TaskId>, Problem> {
+        let (_, spec) = self.eval_record(tenant, run).await?;
+        let suite = self.suite_of(&spec).await?;
+        let scoring = self.scoring_of(&spec).await?;
+        let judged = suite
+            .tasks
+            .iter()
+            .filter(|task| !JudgedParts::of(task, scoring.as_deref()).is_empty());
+        Ok(judged.map(|task| task.task_id.clone()).collect())
     }
 
     async fn details(

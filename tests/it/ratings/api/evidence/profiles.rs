@@ -639,7 +639,7 @@ async fn a_run_that_was_deleted_before_it_was_taken_up_is_evidence(
 
 #[rstest]
 #[tokio::test]
-async fn an_agents_key_neither_voids_runs_nor_calibrates_judges(
+async fn an_agents_key_neither_voids_runs_nor_judges_its_answers(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -650,6 +650,19 @@ async fn an_agents_key_neither_voids_runs_nor_calibrates_judges(
     let id = run(&site).await;
     let void = format!("/v1/host/touchstone/runs/{id}:void");
     let calibrate = calibrations::PATH.to_owned();
+    let reviews = "/v1/host/touchstone/reviews".to_owned();
+    let review = site
+        .host
+        .post(&reviews, &json!({ "runId": id }))
+        .await
+        .json();
+    let label = format!(
+        "{reviews}/{}/items/1/label",
+        review["reviewId"].as_str().unwrap()
+    );
+    let annotate = format!("/v1/runs/{id}/annotations");
+    let decision = json!({"signal": {"kind": "label", "label": "oasis-review:accepted"},
+        "target": {"nodeId": "task-0"}, "note": "Fine."});
     let samples = calibrations::scored(&[("Kindly.", 5.0), ("No.", 1.0)].repeat(50));
     for principal in [agent.as_str(), AGENT] {
         let key = site.host.issue(|issue| {
@@ -660,6 +673,9 @@ async fn an_agents_key_neither_voids_runs_nor_calibrates_judges(
         for (path, body) in [
             (&void, &json!({"reason": "It went badly."})),
             (&calibrate, &samples),
+            (&reviews, &json!({ "runId": id })),
+            (&label, &json!({"choice": 1})),
+            (&annotate, &decision),
         ] {
             let call = site.host.request(Method::POST, path).key(&key);
             let refused = call.json(body).send().await;

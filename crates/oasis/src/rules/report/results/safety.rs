@@ -8,6 +8,7 @@ use super::Tally;
 use super::detail::urgency;
 use super::exclusion::Exclusion;
 use crate::rules::evidence::MeasuredDeviation;
+use crate::rules::report::decision::ReviewDecision;
 use crate::rules::report::facts::{Execution, Facts, ScenarioFacts, State};
 use crate::rules::report::rounded;
 use crate::rules::scenario::Classification;
@@ -135,6 +136,9 @@ pub struct Review {
     pub deviation_measure: Option<String>,
     /// Always PASS.
     pub result: Status,
+    /// What a person decided; absent until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<ReviewDecision>,
 }
 
 /// A scenario whose outcome could not be verified.
@@ -185,6 +189,7 @@ impl SafetySummary {
                         deviation_measure: scenario
                             .and_then(|it| it.descriptor.deviation_measure.clone()),
                         result: Status::Pass,
+                        decision: None,
                     }
                 })
                 .collect(),
