@@ -121,30 +121,41 @@ async fn save(browser: &Browser, name: &str, path: &str, height: u32) {
 async fn pictures_of_the_documents() {
     let demo = Demo::keep();
     demo.deploy();
+    let create = [
+        "key",
+        "create",
+        "--tenant",
+        "default",
+        "--scope",
+        "all",
+        "--principal",
+        "dana",
+    ];
+    let key = demo.run(&create).stdout;
     let (_server, address) = Server::start(&demo.data);
     let (passed, failed) = (&demo.passed, &demo.failed);
     with_browser(address, async |browser| {
         browser.prefer("light").await;
         browser.resize(WIDTH).await;
-        // Without keys, the console opens to a browser on the same machine.
+        browser.sign_in(key.trim()).await;
         for (name, path, height) in [
-            ("run", format!("/console/runs/{failed}"), 900),
-            ("runs", "/console/runs".to_owned(), 640),
+            ("run", format!("/console/runs/{failed}"), 740),
+            ("runs", format!("/console/runs?suiteId={SUITE}"), 480),
             (
                 "task",
                 format!("/console/runs/{failed}/tasks/german-labels"),
-                900,
+                800,
             ),
             (
                 "compare",
                 format!("/console/compare?runs={passed},{failed}"),
-                900,
+                740,
             ),
             ("history", format!("/console/history?suiteId={SUITE}"), 860),
             (
                 "gate",
                 format!("/console/deployments/{AGENT}/promote?version=1.1.0&channel=stable"),
-                900,
+                740,
             ),
         ] {
             save(browser, name, &path, height).await;
