@@ -38,6 +38,18 @@ const WITHOUT_RESULT: &str =
 const TAGS: &str = "SELECT r.run_id, t.tag FROM run r JOIN run_tag t ON t.run_number = r.number
     WHERE r.run_id IN ({each $1}) ORDER BY t.tag";
 
+/// A query of the numbers in a JSON array of texts.
+macro_rules! numbers {
+    ($array:literal) => {
+        concat!(
+            "SELECT CAST(it AS BIGINT) AS number FROM (
+                SELECT CAST(NULL AS TEXT) AS it WHERE FALSE UNION ALL {each ",
+            $array,
+            "}) AS numbers"
+        )
+    };
+}
+
 /// The condition that the run has a name with the word.
 macro_rules! word {
     ($parameter:literal) => {
@@ -55,10 +67,10 @@ macro_rules! word {
 /// A statement that lists runs from `$source`, whose rows meet `$condition`: together they choose an
 /// index. All statements have the same parameters.
 macro_rules! list {
-    ($source:literal, $condition:literal) => {
+    ($source:expr, $condition:literal) => {
         list!($source, $condition, "s.created_at", "s.run_id")
     };
-    ($source:literal, $condition:literal, $created_at:literal, $run_id:literal) => {
+    ($source:expr, $condition:literal, $created_at:literal, $run_id:literal) => {
         concat!(
             "SELECT s.run_id, s.created_at,
         CASE WHEN r.cancel IS NOT NULL AND NOT r.ended THEN 'cancelling'
@@ -110,11 +122,13 @@ const LIST_OF_NAME: &str = list!(
     "f.created_at",
     "f.run_id"
 );
-const LIST_OF_PATTERN: &str = list!(
-    "(SELECT DISTINCT n.run_number FROM run_name m CROSS JOIN run_named n
-        WHERE m.tenant = $1 AND m.name LIKE $22 ESCAPE '\\' AND n.name_number = m.number) f
-    CROSS JOIN run_summary s CROSS JOIN run r",
-    "s.run_number = f.run_number"
+const LIST_OF_RUNS: &str = list!(
+    concat!(
+        "(",
+        numbers!("$22"),
+        ") f CROSS JOIN run_summary s CROSS JOIN run r"
+    ),
+    "s.run_number = f.number"
 );
 /// The newest run with a verdict of each suite and agent version.
 const NEWEST_OF_VERSIONS: &str = "SELECT MAX(run_number) FROM run_summary
@@ -127,10 +141,12 @@ const LIST_OF_PREFIX: &str = list!(
     "r.run_id >= $6 AND r.run_id < $7"
 );
 
-const ROWS: &str = "SELECT s.run_id, s.created_at, s.status, s.subject, s.result, FALSE
-    FROM run_summary s WHERE s.run_number IN (SELECT CAST(it AS BIGINT) FROM (
-        SELECT CAST(NULL AS TEXT) AS it WHERE FALSE UNION ALL {each $1}) AS numbers)
-    ORDER BY s.run_number DESC";
+const ROWS: &str = concat!(
+    "SELECT s.run_id, s.created_at, s.status, s.subject, s.result, FALSE
+    FROM run_summary s WHERE s.run_number IN (",
+    numbers!("$1"),
+    ") ORDER BY s.run_number DESC"
+);
 
 /// A row: id, time of creation, status, subject, result, and whether the run is void.
 type Row = (String, i64, String, String, Option<String>, bool);
@@ -231,9 +247,9 @@ pub async fn list(
     let mut rows = match way(database, tenant, asked, &patterns).await? {
         Way::None => return Ok(Vec::new()),
         Way::List => base().fetch_all(database.readers()).await?,
-        Way::Pattern(pattern) => {
-            query_of(LIST_OF_PATTERN, tenant, asked, &patterns)
-                .bind(pattern)
+        Way::Runs(runs) => {
+            query_of(LIST_OF_RUNS, tenant, asked, &patterns)
+                .bind(array(runs))
                 .fetch_all(database.readers())
                 .await?
         }
@@ -265,12 +281,16 @@ pub async fn newest_of_versions(
         .bind(limit)
         .fetch_all(database.readers())
         .await?;
-    let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
     let rows: Vec<Row> = query(ROWS)
-        .bind(json!(numbers).to_string())
+        .bind(array(numbers))
         .fetch_all(database.readers())
         .await?;
     listings(database, rows).await
+}
+
+fn array(numbers: impl IntoIterator<Item = i64>) -> String {
+    let texts: Vec<String> = numbers.into_iter().map(|it| it.to_string()).collect();
+    json!(texts).to_string()
 }
 
 /// Words, tags and models have names; a run's id or the few unfinished runs are narrower.
