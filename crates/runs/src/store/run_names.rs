@@ -13,7 +13,7 @@ use touchstone_kit::ids::TenantId;
 /// Names of a word that are followed one by one.
 const MOST_NAMES: usize = 64;
 /// Runs of a word that are sorted together.
-const MOST_RUNS: i64 = 2000;
+const MOST_RUNS: usize = 2000;
 /// Names may be deleted with their last run while a new run gets them.
 const ATTEMPTS: usize = 8;
 
@@ -44,8 +44,10 @@ const SUBJECT: &str =
 const EXACT: &str = "SELECT number FROM run_name WHERE tenant = $1 AND name = $2";
 const MATCHING: &str =
     "SELECT number FROM run_name WHERE tenant = $1 AND name LIKE $2 ESCAPE '\\' LIMIT $3";
-const RUNS_OF_WORD: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM run_name m CROSS JOIN run_named n
-    WHERE m.tenant = $1 AND m.name LIKE $2 ESCAPE '\\' AND n.name_number = m.number LIMIT $3) AS found";
+/// The inner limit keeps PostgreSQL from reading all names of all runs.
+const RUNS_OF_WORD: &str = "SELECT n.run_number FROM (
+        SELECT number FROM run_name WHERE tenant = $1 AND name LIKE $2 ESCAPE '\\' LIMIT $3) AS m
+    CROSS JOIN run_named n WHERE n.name_number = m.number LIMIT $3";
 
 /// The names of a run: of its suite, its agent, its model and its tags.
 pub fn names<'a>(
@@ -156,8 +158,8 @@ pub enum Way {
     None,
     /// In the order of the list, name by name.
     Names(Vec<i64>),
-    /// All runs with the names that a pattern matches.
-    Pattern(String),
+    /// These runs, by their numbers.
+    Runs(BTreeSet<i64>),
     /// Too many runs and names: by reading the list.
     List,
 }
@@ -178,22 +180,24 @@ pub async fn way(
     tenant: &TenantId,
     patterns: &[String],
 ) -> Result<Way, StoreError> {
-    let mut rarest: Option<(i64, &String)> = None;
+    let mut rarest: Option<Vec<i64>> = None;
     for pattern in patterns {
-        let runs: i64 = query(RUNS_OF_WORD)
+        let runs: Vec<i64> = query(RUNS_OF_WORD)
             .bind(tenant.as_str())
             .bind(pattern)
-            .bind(MOST_RUNS + 1)
-            .fetch_one(database.readers())
+            .bind(one_more(MOST_RUNS))
+            .fetch_all(database.readers())
             .await?;
-        if rarest.is_none_or(|(least, _)| runs < least) {
-            rarest = Some((runs, pattern));
+        if rarest.as_ref().is_none_or(|known| runs.len() < known.len()) {
+            rarest = Some(runs);
         }
     }
     match rarest {
         None => return Ok(Way::List),
-        Some((0, _)) => return Ok(Way::None),
-        Some((runs, pattern)) if runs <= MOST_RUNS => return Ok(Way::Pattern(pattern.clone())),
+        Some(runs) if runs.is_empty() => return Ok(Way::None),
+        Some(runs) if runs.len() <= MOST_RUNS => {
+            return Ok(Way::Runs(runs.into_iter().collect()));
+        }
         Some(_) => {}
     }
     let mut fewest: Option<Vec<i64>> = None;
@@ -201,7 +205,7 @@ pub async fn way(
         let names: Vec<i64> = query(MATCHING)
             .bind(tenant.as_str())
             .bind(pattern)
-            .bind(i64::try_from(MOST_NAMES + 1).unwrap_or(i64::MAX))
+            .bind(one_more(MOST_NAMES))
             .fetch_all(database.readers())
             .await?;
         if fewest
@@ -213,4 +217,8 @@ pub async fn way(
     }
     let few = fewest.filter(|names| names.len() <= MOST_NAMES);
     Ok(few.map_or(Way::List, Way::Names))
+}
+
+fn one_more(most: usize) -> i64 {
+    i64::try_from(most + 1).unwrap_or(i64::MAX)
 }

@@ -87,7 +87,7 @@ CREATE INDEX run_summary_of_suite ON run_summary (tenant, suite_id, created_at, 
 CREATE INDEX run_summary_of_agent ON run_summary (tenant, agent_id, created_at, run_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX run_summary_of_verdict ON run_summary (tenant, verdict, created_at, run_id) WHERE verdict IS NOT NULL;
 -- The newest judged run of each agent version and suite.
-CREATE INDEX run_summary_of_version ON run_summary (tenant, suite_id, agent_id, agent_version, run_number)
+CREATE INDEX run_summary_of_version ON run_summary (tenant, suite_id, agent_id, agent_version, run_number, verdict)
     WHERE verdict IS NOT NULL;
 CREATE INDEX run_summary_open ON run_summary (tenant, run_number) WHERE result IS NULL;
 
