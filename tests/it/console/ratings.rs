@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use jiff::Timestamp;
 use serde_json::json;
 use touchstone_host::access::Scope;
 use touchstone_host::system::SystemClock;
@@ -180,7 +181,12 @@ async fn an_appeal_is_filed_reviewed_and_accepted_by_another_person() {
 async fn an_assessment_is_requested_for_a_window_or_one_dimension() {
     let site = Site::of(TestHost::idle().await, None).await;
     let agent = site.enrol("triage").await;
-    ordered(&site, &agent).await;
+    let now = Timestamp::now().to_string();
+    let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": now, "data": {
+        "task_id": "t", "tool": "grep", "success": true, "unnecessary": false,
+        "error_recovered": null}});
+    let recorded = site.post("events", &event).await;
+    assert!(recorded.status.is_success(), "{recorded:?}");
     let person = Person::with(&site.host, &site.ours.key).await;
     let page = person.page(&format!("/console/ratings/{agent}")).await;
     assert!(page.contains("Other assessment"));
