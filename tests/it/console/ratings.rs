@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use jiff::Timestamp;
 use serde_json::json;
 use touchstone_host::access::Scope;
 use touchstone_host::system::SystemClock;
@@ -12,7 +13,7 @@ use super::person::Person;
 use crate::http::support::host::TestHost;
 use crate::ratings::api::Site;
 use crate::ratings::api::appeals::rated;
-use crate::ratings::api::assessments::{assessed, work};
+use crate::ratings::api::assessments::{assessed, ordered, work};
 use crate::webhooks::receiver::{Answer, Receiver};
 
 #[tokio::test]
@@ -180,14 +181,20 @@ async fn an_appeal_is_filed_reviewed_and_accepted_by_another_person() {
 async fn an_assessment_is_requested_for_a_window_or_one_dimension() {
     let site = Site::of(TestHost::idle().await, None).await;
     let agent = site.enrol("triage").await;
+    let now = Timestamp::now().to_string();
+    let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": now, "data": {
+        "task_id": "t", "tool": "grep", "success": true, "unnecessary": false,
+        "error_recovered": null}});
+    let recorded = site.post("events", &event).await;
+    assert!(recorded.status.is_success(), "{recorded:?}");
     let person = Person::with(&site.host, &site.ours.key).await;
     let page = person.page(&format!("/console/ratings/{agent}")).await;
     assert!(page.contains("Other assessment"));
     let assess = format!("/console/ratings/{agent}/assess");
     let fields = [
         ("kind", "single_dimension"),
-        ("dimension", "accuracy"),
-        ("from", "2026-01-01"),
+        ("dimension", "tool_proficiency"),
+        ("from", "2020-01-01"),
         ("until", ""),
     ];
     let ordered = person.submit(&assess, &fields).await;
@@ -224,8 +231,7 @@ async fn notices_have_webhooks_with_deliveries() {
     site.host.tell(Arc::new(SystemClock));
     site.host.assess();
     let agent = site.enrol("triage").await;
-    let assess = format!("/console/ratings/{agent}/assess");
-    person.submit(&assess, &[]).await;
+    ordered(&site, &agent).await;
     let shown = loop {
         let shown = person.page(&page).await;
         if shown.contains("the address is gone") {

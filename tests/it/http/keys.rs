@@ -80,7 +80,7 @@ async fn a_key_gives_at_most_the_rights_of_its_maker_and_stays_in_its_tenant() {
     for (scopes, status) in [
         (json!(["runs:read", "keys:manage"]), StatusCode::CREATED),
         (json!(["runs:create"]), StatusCode::FORBIDDEN),
-        (json!(["all"]), StatusCode::FORBIDDEN),
+        (json!(["all"]), StatusCode::BAD_REQUEST),
         (json!(["metrics:read"]), StatusCode::FORBIDDEN),
         (json!(["no:such"]), StatusCode::BAD_REQUEST),
         (json!([]), StatusCode::BAD_REQUEST),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::ConsoleApi;
 use crate::operations::packs::suite_address;
@@ -99,15 +98,13 @@ pub async fn import(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form
     let mut chrome = visit.chrome(Section::Packs);
     chrome.place = "/console/suites/import".to_owned();
     let shown = faults.iter().take(SHOWN);
-    let mut answer = html(&Page {
+    html(&Page {
         chrome,
         faults: shown.map(|it| Fault::of(it, suite, scoring)).collect(),
         found: faults.len(),
         suite: suite.to_owned(),
         scoring: scoring.to_owned(),
-    })?;
-    *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-    Ok(answer)
+    })
 }
 
 #[cfg(test)]
