@@ -20,7 +20,7 @@ const HEADERS: [(&str, &str); 4] = [
     ("cache-control", "no-store"),
 ];
 
-fn assert_headers(reply: &Reply, what: &str) {
+pub fn assert_headers(reply: &Reply, what: &str) {
     for (name, value) in HEADERS {
         assert_eq!(reply.header(name), Some(value), "{what}");
     }

@@ -12,8 +12,9 @@ use touchstone_console::operations;
 use touchstone_console::routes::{Kind, PageRoute};
 use touchstone_host::access::Scope;
 
+use super::headers::{assert_headers, assert_page};
 use super::session::bad_tokens;
-use super::support::{Names, Person, Site, answer, ended_run, filled, form};
+use super::support::{Names, Person, Site, answer, ended_run, filled};
 use crate::http::support::host::Reply;
 use crate::store::{Engine, Engine::*};
 

@@ -60,43 +60,6 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
 
 #[rstest]
 #[tokio::test]
-async fn runs_of_other_suites_are_left_out_and_deleted_ones_are_not(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
-    open!(engine => database, store);
-    for (id, suite) in [
-        ("run_1", "suite"),
-        ("run_2", "other"),
-        ("run_3", "suite"),
-        ("run_4", "suite"),
-    ] {
-        let mut run = record(id, "acme", 1);
-        run.spec.eval_mut().unwrap().suite_id = suite.to_owned();
-        run_store::runs::create(&store, &run, None).await.unwrap();
-    }
-    // A deleted run is not in the list of runs.
-    database
-        .execute("DELETE FROM run_summary WHERE run_id = 'run_3'".to_owned())
-        .await;
-    let named = record("run_1", "acme", 1);
-    let found = run_store::attempts::eval_runs_of_suite(
-        &store,
-        &tenant("acme"),
-        named.spec.eval().unwrap(),
-        0,
-        10,
-    );
-    let found = found.await.unwrap();
-    let ids: Vec<&str> = found.iter().map(|(_, run)| run.run_id.as_str()).collect();
-    assert_eq!(ids, ["run_1", "run_3", "run_4"]);
-    let counts =
-        run_store::attempts::counts(&store, &tenant("acme"), &"pack.agent".into(), "1.0.0");
-    let counts = counts.await.unwrap();
-    assert_eq!((counts.all, counts.ended, counts.voided), (4, 0, 0));
-}
-
-#[rstest]
-#[tokio::test]
 async fn verdict_events_are_read_without_the_rest_of_the_log(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
