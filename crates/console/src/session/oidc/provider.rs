@@ -189,13 +189,11 @@ impl Provider {
         let token = self.exchange(&metadata, code, secrets).await?;
         let nonce = Nonce::new(secrets.nonce());
         let now = self.clock.now();
-        let check =
-            |metadata: &CoreProviderMetadata| verified(&self.ready(metadata), &token, &nonce, now);
-        let found = match check(&metadata) {
+        let found = match verified(&self.ready(&metadata), &token, &nonce, now) {
             // The provider may have a new key since its keys were read.
             Err(TokenFault::UnknownKey) => {
                 let newer = self.metadata(true).await?;
-                check(&newer)
+                verified(&self.ready(&newer), &token, &nonce, now)
             }
             found => found,
         };
