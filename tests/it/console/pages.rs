@@ -10,13 +10,15 @@ use touchstone_console::operations;
 use touchstone_console::routes::Kind;
 use touchstone_host::access::Scope;
 use touchstone_kit::ids::RunId;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::ports::webhooks::{DeliveryError, DeliveryRecord};
 use touchstone_runs::store::deliveries;
 
 use super::browser::{Browser, with_browser};
+use super::oidc;
 use super::support::{Names, Site, ended_run, example, review};
 use crate::client::not_run;
-use crate::http::support::host::{AGENT, TestHost};
+use crate::http::support::host::{AGENT, Lab, TestHost};
 use crate::ratings::api::Site as Organized;
 use crate::ratings::api::appeals::{filed, rated};
 use crate::ratings::api::assessments::ordered;
@@ -252,6 +254,39 @@ async fn the_open_menu_and_filters_of_a_phone_conform_to_wcag() {
             assert!(shown.contains(word), "{shown}");
             assert_eq!(violations(browser, &axe).await, json!([]));
             assert_eq!(too_wide(browser).await, json!([]));
+        }
+    })
+    .await;
+}
+
+/// The sign-in page with a provider, and what people see if sign-in does not succeed.
+#[tokio::test]
+async fn pages_of_single_sign_on_conform_to_wcag_and_fit_their_window() {
+    let Some(axe) = axe() else {
+        return;
+    };
+    let lab = Lab {
+        oidc: Some(oidc::config("http://127.0.0.1:9")),
+        ..Lab::default()
+    };
+    let home = HostUrl::listening("127.0.0.1:0");
+    let site = Site::with(Sqlite, home, lab).await.unwrap();
+    let address = site.host.listen().await;
+    with_browser(address, async |browser| {
+        for path in [
+            "/console/sign-in",
+            "/console/sign-in?failed=key_revoked",
+            "/console/sign-in/oidc",
+            "/console/sign-in/oidc/callback?code=a&state=b",
+        ] {
+            browser.open(path).await;
+            for (theme, width) in ["light", "dark"].into_iter().zip(WIDTHS) {
+                browser.prefer(theme).await;
+                browser.resize(width).await;
+                assert_eq!(violations(browser, &axe).await, json!([]), "{path} {theme}");
+                let wide = browser.client.execute(WIDE, Vec::new()).await.unwrap();
+                assert_eq!(wide, json!([]), "{path} {width}");
+            }
         }
     })
     .await;

@@ -13,7 +13,7 @@ use crate::compare::matrix::Matrix;
 use crate::compare::releases::Releases;
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
-use crate::page::text::{Time, cost, count, latency, score};
+use crate::page::text::{Time, cost, latency, score};
 use crate::page::visit::Visit;
 use crate::runs::words::{Badge, passed, state};
 use touchstone_host::http::answer::Answer;

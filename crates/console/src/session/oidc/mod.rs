@@ -7,6 +7,7 @@
 pub mod config;
 pub mod provider;
 mod refusal;
+mod token;
 
 use std::sync::Arc;
 

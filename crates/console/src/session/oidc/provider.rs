@@ -3,29 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use openidconnect::core::{
-    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken, CoreIdTokenVerifier,
-    CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreTokenResponse,
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreProviderMetadata,
+    CoreTokenResponse,
 };
 use openidconnect::http::header::{ACCEPT, AUTHORIZATION};
 use openidconnect::http::{HeaderMap, HeaderValue, Method, Response};
 use openidconnect::{
-    AccessTokenHash, AsyncHttpClient, AuthType, AuthorizationCode, ClaimsVerificationError,
-    ClientId, ClientSecret, CsrfToken, DiscoveryError, EndpointMaybeSet, EndpointNotSet,
-    EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _,
-    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
-    SignatureVerificationError, TokenResponse as _,
+    AsyncHttpClient, AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken,
+    DiscoveryError, EndpointMaybeSet, EndpointNotSet, EndpointSet, HttpRequest, HttpResponse,
+    IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
+    RequestTokenError, Scope,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
 use url::Url;
 
 use crate::session::oidc::config::OidcConfig;
+use crate::session::oidc::token::{TokenFault, verified};
 use touchstone_host::access::Roles;
 use touchstone_host::net;
 use touchstone_host::ports::clock::Clock;
@@ -40,22 +37,9 @@ const MAX_DOCUMENT: u64 = 1 << 20;
 /// The provider's addresses and keys are read again after this time.
 const KEEP: SignedDuration = SignedDuration::from_mins(5);
 const KEEP_FAILURE: SignedDuration = SignedDuration::from_secs(5);
-/// Clocks of the provider and this host may differ by this.
-const SKEW: SignedDuration = SignedDuration::from_secs(60);
-/// Signatures by a key that only the provider has: neither `none` nor a shared secret.
-const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
-    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
-    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
-    CoreJwsSigningAlgorithm::EdDsa,
-];
 
-type ReadyClient = CoreClient<
+/// The library's client with the addresses of the provider.
+pub type ReadyClient = CoreClient<
     EndpointSet,
     EndpointNotSet,
     EndpointNotSet,
@@ -204,11 +188,12 @@ impl Provider {
         let metadata = self.metadata(false).await?;
         let token = self.exchange(&metadata, code, secrets).await?;
         let nonce = Nonce::new(secrets.nonce());
-        let found = match self.verified(&metadata, &token, &nonce) {
+        let now = self.clock.now();
+        let found = match verified(&self.ready(&metadata), &token, &nonce, now) {
             // The provider may have a new key since its keys were read.
             Err(TokenFault::UnknownKey) => {
                 let newer = self.metadata(true).await?;
-                self.verified(&newer, &token, &nonce)
+                verified(&self.ready(&newer), &token, &nonce, now)
             }
             found => found,
         };
@@ -242,41 +227,6 @@ impl Provider {
                 // The other variants may hold the answer, with its tokens.
                 _ => ProviderFault::Invalid("it is not an answer of a token endpoint".to_owned()),
             })
-    }
-
-    /// The claims of an ID token that is valid for this sign-in.
-    fn verified(
-        &self,
-        metadata: &CoreProviderMetadata,
-        token: &CoreTokenResponse,
-        nonce: &Nonce,
-    ) -> Result<Claims, TokenFault> {
-        let id_token = token.id_token().ok_or(TokenFault::Missing)?;
-        let client = self.ready(metadata);
-        let now = self.clock.now();
-        let latest = moment(now.saturating_add(SKEW).unwrap_or(now));
-        let earliest = moment(now.saturating_sub(SKEW).unwrap_or(now));
-        let verifier = client
-            .id_token_verifier()
-            .set_allowed_algs(ALGORITHMS)
-            .set_time_fn(move || earliest)
-            .set_issue_time_verifier_fn(move |issued| match issued <= latest {
-                true => Ok(()),
-                false => Err("it was issued in the future".to_owned()),
-            });
-        let claims = id_token.claims(&verifier, nonce).map_err(TokenFault::of)?;
-        let is_ours = |party: &ClientId| *party == self.client_id;
-        if !claims.authorized_party().is_none_or(is_ours) {
-            return Err(TokenFault::Refused("it is for another client".to_owned()));
-        }
-        if let Some(expected) = claims.access_token_hash() {
-            let found = access_token_hash(id_token, token, &verifier)?;
-            if found != *expected {
-                let fault = "the access token belongs to another ID token";
-                return Err(TokenFault::Refused(fault.to_owned()));
-            }
-        }
-        payload(id_token).ok_or(TokenFault::Missing)
     }
 
     /// Adds what the ID token lacks. Many providers keep groups and names for this endpoint.
@@ -384,50 +334,6 @@ impl Guarded {
         *response.status_mut() = status.map_err(|_| net::Error::Status(answer.status))?;
         Ok(response)
     }
-}
-
-/// Why an ID token is not valid.
-#[derive(Debug, thiserror::Error)]
-enum TokenFault {
-    #[error("it has no ID token")]
-    Missing,
-    #[error("the ID token is signed by a key that the provider does not publish")]
-    UnknownKey,
-    #[error("the ID token is not valid: {0}")]
-    Refused(String),
-}
-
-impl TokenFault {
-    fn of(fault: ClaimsVerificationError) -> Self {
-        match fault {
-            ClaimsVerificationError::SignatureVerification(
-                SignatureVerificationError::NoMatchingKey,
-            ) => Self::UnknownKey,
-            fault => Self::Refused(plain(&fault.to_string())),
-        }
-    }
-}
-
-fn access_token_hash(
-    id_token: &CoreIdToken,
-    token: &CoreTokenResponse,
-    verifier: &CoreIdTokenVerifier<'_>,
-) -> Result<AccessTokenHash, TokenFault> {
-    let refused = |fault: &dyn std::error::Error| TokenFault::Refused(plain(&fault.to_string()));
-    let algorithm = id_token.signing_alg().map_err(|it| refused(&it))?;
-    let key = id_token.signing_key(verifier).map_err(|it| refused(&it))?;
-    AccessTokenHash::from_token(token.access_token(), algorithm, key).map_err(|it| refused(&it))
-}
-
-/// All claims of a token whose signature was verified.
-fn payload(id_token: &CoreIdToken) -> Option<Claims> {
-    let text = id_token.to_string();
-    let payload = text.split('.').nth(1)?;
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
-}
-
-fn moment(at: Timestamp) -> DateTime<Utc> {
-    DateTime::from_timestamp(at.as_second(), 0).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
 /// The address that the provider sends people back to.
