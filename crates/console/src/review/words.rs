@@ -80,7 +80,7 @@ pub fn meaning(agreement: &ReviewAgreement) -> &'static str {
         }
         Meaning::TooFew => "With fewer than ten answers, chance decides these numbers.",
         Meaning::Constant => {
-            "Everybody gave all answers the same label. That agreement says little: it can be chance."
+            "All answers have the same label. That agreement says little: it can be chance."
         }
         Meaning::Reliable => "People agree far more than by chance. You can rely on the labels.",
         Meaning::Tentative => {

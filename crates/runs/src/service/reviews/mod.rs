@@ -1,7 +1,8 @@
 //! Human reviews: people label answers of a run one by one, without seeing what the judge decided.
 //! Complete labels show how far people agree, and calibrate the judge.
 
-use std::collections::{HashMap, HashSet};
+mod samples;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,17 +10,16 @@ use serde::Serialize;
 
 use crate::ports::reviews::{Labelled, ListedReview};
 use crate::rules::eval::report::outcome_of;
-use crate::rules::eval::rubric::attempt::Attempt;
-use crate::rules::eval::rubric::calibration::{MIN_SAMPLES, Sample};
-use crate::rules::eval::suite_rules::{NotASuiteRef, SuiteRef};
+use crate::rules::eval::rubric::calibration::MIN_SAMPLES;
 use crate::rules::review::agreement::{ReviewAgreement, agreement, complete};
-use crate::rules::review::blind::{BlindItem, sample};
+use crate::rules::review::blind::BlindItem;
 use crate::rules::review::request::{NewLabel, NewReview};
 use crate::rules::review::turn::{Turn, turn};
 use crate::rules::review::{CLAIM, Label, Review, ReviewClaim, ReviewItem};
-use crate::service::runs::{Comparison, Runs};
+use crate::service::runs::Runs;
 use crate::service::score_review::ScoreReview;
 use crate::store;
+pub use samples::ReviewSamples;
 use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::clock::Clock;
@@ -29,7 +29,7 @@ use touchstone_host::service::access::{Caller, authorise};
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{TaskId, TenantId};
+use touchstone_kit::ids::TenantId;
 
 /// Attempts to open an answer while others open answers too.
 const ATTEMPTS: usize = 5;
@@ -74,14 +74,6 @@ pub struct Readiness {
     pub not_judged: usize,
     /// The number that a reliable calibration needs.
     pub needed: usize,
-}
-
-/// Labelled answers as samples of a calibration.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReviewSamples {
-    pub suite: String,
-    pub samples: Vec<Sample>,
 }
 
 pub struct Reviews {
@@ -312,7 +304,7 @@ impl Reviews {
             at: self.clock.now(),
         };
         let mut decision = decision(caller, "reviews:label", &review, label.at);
-        // Not the choice: whoever reads the audit log may label too.
+        // Not the choice: people who read the audit log may label too.
         decision.reasons = vec![format!("answer {number}")];
         let completes = completion(claim, 200, &label)?;
         let labelled = store::reviews::label(
@@ -363,67 +355,6 @@ impl Reviews {
             true => Ok(review),
             false => Err(is_closed()),
         }
-    }
-
-    /// The answers with all labels, of tasks that a judge decides, as samples of a calibration. The
-    /// read is in the audit log.
-    ///
-    /// # Errors
-    /// `not_found`; `conflict` for a queue that people still label; `forbidden` for an agent's own
-    /// key.
-    pub async fn samples(&self, caller: &Caller, id: &str) -> Result<ReviewSamples, Problem> {
-        let state = self.show(&caller.tenant, id).await?;
-        self.scores.refuse_own(caller, NOT_BY_AGENTS).await?;
-        authorise(caller, Scope::RunsContent)?;
-        if !state.has_ended() {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "people still label answers of this review; wait for the last label, or close it",
-            ));
-        }
-        let ReviewState { review, items, .. } = state;
-        let run = &review.run_id;
-        let judged = self.runs.judged_tasks(&caller.tenant, run).await?;
-        let items: HashMap<&TaskId, &ReviewItem> = complete(&review, &items)
-            .filter(|it| judged.contains(&it.task))
-            .map(|it| (&it.task, it))
-            .collect();
-        let tasks: HashSet<TaskId> = items.keys().map(|it| (*it).clone()).collect();
-        let details = match tasks.is_empty() {
-            true => Vec::new(),
-            false => self.runs.answers(caller, run, &tasks).await?,
-        };
-        let samples = details.into_iter().filter_map(|it| {
-            let item = items.get(&it.task_id)?;
-            sample(&review, item, it)
-        });
-        Ok(ReviewSamples {
-            samples: samples.collect(),
-            suite: review.suite,
-        })
-    }
-
-    /// Calibrates the judge of the suite with the labels.
-    ///
-    /// # Errors
-    /// As [`Self::samples`] and [`Runs::calibrate`].
-    pub async fn calibrate(
-        &self,
-        caller: &Caller,
-        id: &str,
-        allow_few: bool,
-    ) -> Result<Attempt, Problem> {
-        let ReviewSamples { suite, samples } = self.samples(caller, id).await?;
-        let suite: SuiteRef = suite
-            .parse()
-            .map_err(|fault: NotASuiteRef| internal(&fault))?;
-        let request = Comparison {
-            suite,
-            samples,
-            allow_few,
-            max_cost: None,
-        };
-        self.runs.calibrate(caller, request, None).await
     }
 
     /// A queue that the caller may label.
