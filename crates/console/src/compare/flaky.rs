@@ -15,6 +15,7 @@ use crate::runs::task_page;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::render::words::plain;
+use touchstone_kit::error::ErrorCode;
 use touchstone_runs::http::views::flaky_query;
 use touchstone_runs::rules::eval::flaky::{FlakyTask, FlakyTasks};
 
@@ -112,7 +113,12 @@ pub async fn page(
     let asked = flaky_query(suite, &query)?;
     let from = query.whole("from", 0, 10_000_000)?.unwrap_or_default();
     let from = usize::try_from(from).unwrap_or(usize::MAX);
-    let found = api.runs.runs.flaky(visit.tenant(), &asked).await?;
+    let found = match api.runs.runs.flaky(visit.tenant(), &asked).await {
+        Ok(found) => found,
+        // A suite without runs has a page that says so.
+        Err(problem) if problem.code == ErrorCode::NotFound => FlakyTasks::default(),
+        Err(problem) => return Err(problem.into()),
+    };
     let shown = found.tasks.iter().skip(from).take(TASKS);
     let rows: Vec<Row> = shown.map(|task| Row::of(&found, task)).collect();
     let filters = query.without(&["from", "done"]);

@@ -189,6 +189,8 @@ async fn flaky_tasks_of_a_suite_are_listed() {
     assert_eq!(found["agent"]["agentId"], AGENT);
     let none = host.get(&format!("{path}?agentVersion=9.9.9")).await.json();
     assert_eq!(none, json!({"runs": [], "measuredCount": 0, "tasks": []}));
+    let unknown = host.get("/v1/host/touchstone/suites/none/flaky").await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     let wrong = host.get(&format!("{path}?limit=21")).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
 }

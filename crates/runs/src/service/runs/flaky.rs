@@ -23,7 +23,7 @@ impl Runs {
     /// version and model of the newest one.
     ///
     /// # Errors
-    /// The store failed.
+    /// `not_found` if the tenant has no run of the suite.
     pub async fn flaky(
         &self,
         tenant: &TenantId,
@@ -38,6 +38,9 @@ impl Runs {
             ..RunQuery::default()
         };
         let listed = self.list(tenant, &query).await?.runs;
+        if listed.is_empty() {
+            self.check_known(tenant, &asked.suite_id).await?;
+        }
         let mut judged = listed.into_iter().filter(is_judged);
         let mut attempts = Vec::new();
         let mut found = FlakyTasks::default();
@@ -85,6 +88,18 @@ impl Runs {
         found.runs.reverse();
         (found.measured_count, found.tasks) = flaky(&attempts);
         Ok(found)
+    }
+
+    async fn check_known(&self, tenant: &TenantId, suite: &str) -> Result<(), Problem> {
+        let query = RunQuery {
+            suite_id: Some(suite.to_owned()),
+            limit: 1,
+            ..RunQuery::default()
+        };
+        match self.list(tenant, &query).await?.runs.is_empty() {
+            true => Err(Problem::new(ErrorCode::NotFound, "no run of this suite")),
+            false => Ok(()),
+        }
     }
 }
 
