@@ -7,7 +7,7 @@ use crate::page::answer::html;
 use crate::page::assets::{self, Links};
 use crate::session::oidc::START;
 use crate::session::oidc::provider::ProviderFault;
-use touchstone_host::http::answer::Answer;
+use touchstone_host::http::answer::{Answer, OwnPage};
 use touchstone_host::render::words::plain;
 use touchstone_host::rules::claims::ClaimFault;
 use touchstone_host::service::sign_in::AttemptFault;
@@ -79,6 +79,7 @@ impl Refusal {
             again: &format!("{START}?to={to}"),
         })?;
         *response.status_mut() = self.status();
+        response.extensions_mut().insert(OwnPage);
         Ok(response)
     }
 

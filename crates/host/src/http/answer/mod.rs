@@ -87,11 +87,16 @@ pub async fn method_not_allowed() -> Failure {
     .into()
 }
 
+/// Marks a failed response that is a page of its own and needs no envelope.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnPage;
+
 /// Renders the envelope of a failed response in the form of the API that was called; leaves any
 /// other response unchanged.
 pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialect>) -> Response {
     let (parts, body) = response.into_parts();
-    if !parts.status.is_client_error() && !parts.status.is_server_error() {
+    let is_failed = parts.status.is_client_error() || parts.status.is_server_error();
+    if !is_failed || parts.extensions.get::<OwnPage>().is_some() {
         return Response::from_parts(parts, body);
     }
     let mut problem = match parts.extensions.get::<Problem>() {
