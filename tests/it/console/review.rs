@@ -289,6 +289,10 @@ async fn label_all(browser: &Browser, queue: &str, different: &str) {
     browser.click("form[action$='/next'] button").await;
     let items = format!("{queue}/items/");
     let mut place = browser.place().await;
+    while place == queue {
+        tokio::task::yield_now().await;
+        place = browser.place().await;
+    }
     while place.starts_with(&items) {
         let answer = browser.text(".answer pre").await;
         let is_different = answer.contains(different);
@@ -328,6 +332,7 @@ async fn two_people_label_answers_and_see_how_far_they_agree(
         browser.click("#queues tbody th a").await;
         browser.arrive(&queue).await;
         browser.click("form[action$='/next'] button").await;
+        browser.find("form[data-label]").await;
         // Keys are letters while a person types.
         browser.press("y").await;
         browser

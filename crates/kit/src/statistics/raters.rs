@@ -179,7 +179,7 @@ mod tests {
     /// Two observers: examples A and B of the paper.
     #[rstest]
     #[case("0100000010", "1110010000", 0.095)]
-    #[case("aabbdccceddd", "babbbccceddd", 0.692)]
+    #[case("aabbdcccedda", "babbbccceddd", 0.692)]
     fn two_observers_give_the_published_alpha(
         #[case] one: &str,
         #[case] other: &str,
