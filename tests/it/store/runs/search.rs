@@ -94,8 +94,8 @@ async fn changed_tags_are_found_and_removed_ones_are_not(
             add: texts(add),
             remove: texts(remove),
         };
-        let run = RunId::from("run_1");
-        let changed = run_store::run_list::change_tags(&store, &tenant("acme"), &run, &change, 5);
+        let (run, acme) = (RunId::from("run_1"), tenant("acme"));
+        let changed = run_store::run_list::change_tags(&store, &acme, &run, &change, 5);
         changed.await.unwrap();
     };
     // A tag with the name of the suite does not take the name away when it is removed.
