@@ -66,6 +66,7 @@ const COMMANDS: &[(&str, i32)] = &[
     ("run tag", 0),
     ("run annotate", 0),
     ("run list --tag", 0),
+    ("run list --search", 0),
     ("eval --prompt", 1),
     ("eval --agent-command", 4),
     ("eval my-agent --task", 1),

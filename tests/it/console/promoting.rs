@@ -68,7 +68,7 @@ async fn a_refused_promotion_says_why_and_a_passing_gate_opens_it(
         browser.client.execute(enable, Vec::new()).await.unwrap();
         submit(browser, "too early").await;
         let refused = browser.text("[role=alert]").await;
-        assert!(refused.contains("The host refused it."), "{refused}");
+        assert!(refused.contains("The host refused this step."), "{refused}");
 
         let run = eval(&site.host, "1.0.0").await;
         let page = format!("{}/promote?version=1.0.0&channel=stable", agent());

@@ -248,7 +248,7 @@ async fn a_review_is_created_from_a_run() {
     let place = made.header("location").unwrap().to_owned();
     let seen = main_of(&person.get(&place).await);
     assert!(
-        seen.contains("0 of 1 labels") && seen.contains("The review is created"),
+        seen.contains("0 of 1 labels") && seen.contains("The review was created"),
         "{seen}"
     );
     let list = main_of(&person.get("/console/review").await);

@@ -23,7 +23,7 @@ use touchstone_host::http::extract::PathParameters;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::AgentId;
-use touchstone_openwop::deployment::{AgentDeployment, TransitionKind};
+use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 
 /// Entries of the audit log that the history shows.
 const HISTORY: usize = 100;
@@ -112,8 +112,10 @@ impl VersionRow {
         Self {
             version: plain(&record.version),
             state: state(record.state),
+            // A version that was rolled back keeps its last share on record.
             share: record
                 .canary_percent
+                .filter(|_| record.state == DeploymentState::Active)
                 .map_or_else(String::new, |it| format!("{it} %")),
             channels: plain(&record.channels.join(", ")),
             evidence: text(record.eval_run_id.as_ref().map(|it| it.as_str())),

@@ -113,7 +113,8 @@ impl Ratings {
             Problem::new(
                 ErrorCode::Forbidden,
                 "the tenant of this key has no organization; the host's operator creates \
-                one with `touchstone rating organization create`",
+                one with `touchstone rating organization create` or \
+                `POST /api/v1/organizations`",
             )
         })
     }

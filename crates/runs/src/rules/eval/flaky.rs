@@ -97,10 +97,8 @@ fn task(id: &TaskId, outcomes: Vec<RunOutcome>) -> Option<FlakyTask> {
         outcomes.len(),
         outcomes.iter().filter(|it| it.passed).count(),
     );
-    let flips = outcomes
-        .windows(2)
-        .filter(|it| it[0].passed != it[1].passed);
-    let flips = flips.count();
+    let pairs = outcomes.iter().zip(outcomes.iter().skip(1));
+    let flips = pairs.filter(|(a, b)| a.passed != b.passed).count();
     let rate = wilson(passed, runs, CONFIDENCE).filter(|_| flips > 0)?;
     Some(FlakyTask {
         task_id: id.clone(),
