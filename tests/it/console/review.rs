@@ -19,7 +19,7 @@ const LABELS: usize = 12;
 async fn judged_run(host: &TestHost) -> RunId {
     host.equip(&[json!({"say": "a"})]).await;
     let task = |n: usize| {
-        let word = if n % 2 == 0 { "Kindly" } else { "No" };
+        let word = if n.is_multiple_of(2) { "Kindly" } else { "No" };
         json!({"taskId": format!("tone-{n}"), "input": {"say": format!("{word} {n} {MARKUP}")},
             "expected": {"kind": "rubric", "rubric": [{"criterion": "is polite", "weight": 1.0}]}})
     };

@@ -150,7 +150,7 @@ pub async fn resolve(
     let member = ratings.member(visit.caller.clone(), true).await?;
     let found = find(ratings, &member, &path).await?;
     let asked = decided(&form)?;
-    let done = match asked["decision"].as_str() {
+    let done = match asked.get("decision").and_then(Value::as_str) {
         Some("review") => "appeal-reviewed",
         _ => "appeal-resolved",
     };

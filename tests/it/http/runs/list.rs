@@ -164,8 +164,8 @@ async fn words_find_runs_by_their_names() {
         assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
         ids(&reply.json())
     };
-    assert_eq!(found("nightly").await, [first.clone()]);
-    assert_eq!(found("bench%20NIGHT").await, [first.clone()]);
+    assert_eq!(found("nightly").await, std::slice::from_ref(&first));
+    assert_eq!(found("bench%20NIGHT").await, std::slice::from_ref(&first));
     assert_eq!(found("bench").await, [second, first.clone()]);
     assert!(found("nothing").await.is_empty());
     for wrong in ["a+b+c+d+e", &"x".repeat(65), "run_1+run_2"] {
