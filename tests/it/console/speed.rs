@@ -215,6 +215,8 @@ async fn pages_of_a_large_run_read_few_rows_once_it_is_folded() {
     worker.cancel();
     let mut person = site.person().await;
     let statements = Statements::default();
+    // While a process has one subscriber alone, a thread without it may switch its events off.
+    let _other = tracing::Dispatch::new(tracing_subscriber::registry());
     let subscriber = tracing_subscriber::registry().with(statements.clone());
     let _counting = tracing::subscriber::set_default(subscriber);
     let task = format!("/console/runs/{run}/tasks/task-250");
