@@ -737,7 +737,8 @@ async fn responses_to_generated_requests_match_the_openapi_description() {
             rooms.url()
         ),
     );
-    let operator = ["--scope", "organizations:write", "--scope", "metrics:read"];
+    let more = ["organizations:write", "metrics:read", "keys:manage"];
+    let operator: Vec<&str> = more.iter().flat_map(|scope| ["--scope", scope]).collect();
     let all = [
         "key", "create", "--tenant", "acme", "--scope", "all", "--test",
     ];
