@@ -150,7 +150,6 @@ pub const DONE: &[(&str, &str)] = &[
     ("gate-set", "The gate policy was set."),
     ("gate-removed", "The gate policy was removed."),
     ("suite-imported", "The suite was imported."),
-    ("pack-installed", "The pack was installed."),
     ("delivery-sent", "The endpoint accepted the event."),
     (
         "delivery-failed",

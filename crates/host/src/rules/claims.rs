@@ -125,7 +125,7 @@ impl ClaimRules {
         needed.any(|name| texts(claims, name).is_empty())
     }
 
-    /// The tenant whose audit log tells of a refused sign-in, if the claims do not matter for it.
+    /// The tenant whose audit log records a refused sign-in, if no claim decides it.
     pub fn fixed_tenant(&self) -> Option<&TenantId> {
         match &self.tenant {
             TenantRule::Fixed(tenant) => Some(tenant),

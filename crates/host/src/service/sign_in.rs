@@ -1,5 +1,5 @@
-//! Signing in and out of the console, as the audit log tells it, and sign-ins that go to an OpenID
-//! provider.
+//! Signing in and out of the console, with the entries of the audit log, and sign-ins through an
+//! OpenID provider.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,7 +23,7 @@ pub const SIGN_IN: &str = "console:sign-in";
 pub const SIGN_OUT: &str = "console:sign-out";
 pub const END_SESSION: &str = "console:end-session";
 
-/// A person has this long to sign in at the provider.
+/// The time that a person has to sign in at the provider.
 pub const ATTEMPT_TIME: SignedDuration = SignedDuration::from_mins(10);
 /// Longest text of a cookie or a `state` that is looked up; real ones have 43 characters.
 const MAX_TEXT: usize = 64;
@@ -203,8 +203,8 @@ impl Sessions {
         ended.map_err(|cause| internal(&cause))
     }
 
-    /// Notes a refused sign-in in the audit log of a tenant. Strangers, who name no tenant, are
-    /// only counted: they could fill the log.
+    /// Notes a refused sign-in in the audit log of a tenant. Requests that name no tenant are only
+    /// counted, because anyone could fill the log with them.
     ///
     /// # Errors
     /// The store failed.

@@ -47,7 +47,7 @@ fn provider(api: &ConsoleApi) -> Result<&Arc<Provider>, Problem> {
     })
 }
 
-/// Counts an attempt like a refused key: whoever sends many of them has to wait.
+/// Counts an attempt like a refused key, so that many attempts from one address have to wait.
 fn count(api: &ConsoleApi, peer: Option<Extension<Peer>>) -> Result<(), Problem> {
     let refusal = Problem::new(ErrorCode::Unauthenticated, "this sign-in was refused");
     let peer = peer.map(|Extension(peer)| peer);
