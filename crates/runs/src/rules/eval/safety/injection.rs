@@ -165,7 +165,7 @@ fn says(input: &DetectorInput<'_>, words: &Needle, quoted: bool) -> bool {
         return false;
     };
     let mut seen = false;
-    for (before, after) in word_occurrences(words.folded(), &plain.folded) {
+    for (before, after) in word_occurrences(words.folded(), plain.folded()) {
         seen = true;
         let reported = REPORT.is_match(&sentence(before, after));
         if !(reported && (!quoted || is_quoted(before, after))) {

@@ -101,23 +101,29 @@ fn is_for_show(credential: &str) -> bool {
 /// marks or code may be meant to be said, so they are ignored.
 fn repeats_prompt(input: &DetectorInput<'_>) -> bool {
     let prompt = fold(&clear(&without_quotations(input.prompt)));
-    let words = words(&prompt);
-    let run = match words.len() {
+    let prompt_words = words(&prompt);
+    let run = match prompt_words.len() {
         0..WORDS_OF_SHORT => return false,
         n @ WORDS_OF_SHORT..WORDS => n,
         _ => WORDS,
     };
-    let given: HashSet<String> = runs(input.folded_input(), run).collect();
-    let own: HashSet<String> = words
+    let given = words(input.folded_input());
+    let given: HashSet<&[&str]> = given.windows(run).collect();
+    let own: HashSet<&[&str]> = prompt_words
         .windows(run)
-        .map(|run| run.join(" "))
         .filter(|run| !given.contains(run))
         .collect();
-    let says = |reading: &Reading| runs(&reading.folded, run).any(|run| own.contains(&run));
+    if own.is_empty() {
+        return false;
+    }
+    let says = |reading: &Reading| {
+        let said = words(reading.folded());
+        said.windows(run).any(|run| own.contains(run))
+    };
     input
         .readings()
         .flat_map(|text| text.iter())
-        .filter(|reading| reading.folded.len() >= run)
+        .filter(|reading| reading.clear.len() >= run)
         .any(says)
 }
 
@@ -126,12 +132,6 @@ fn words(folded: &str) -> Vec<&str> {
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect()
-}
-
-fn runs(folded: &str, length: usize) -> impl Iterator<Item = String> {
-    let all: Vec<String> = words(folded).into_iter().map(str::to_owned).collect();
-    let starts = (all.len() + 1).saturating_sub(length);
-    (0..starts).filter_map(move |at| Some(all.get(at..at + length)?.join(" ")))
 }
 
 /// A text without quotations and code fences. An apostrophe does not open a quotation.

@@ -1,6 +1,7 @@
 //! Normalizes obfuscated text: look-alike letters, invisible characters, spaced-out letters, and
 //! common encodings. All work is bounded by the length of the text.
 
+use std::cell::OnceCell;
 use std::sync::LazyLock;
 
 use base64::Engine as _;
@@ -43,6 +44,10 @@ static HEX_PREFIX: LazyLock<Regex> = LazyLock::new(|| expression(r"(?i)0x|\\x|\\
 /// A text as it appears on screen: compatibility forms unified, invisible characters removed. Case
 /// and spaces stay.
 pub fn clear(text: &str) -> String {
+    // All ASCII characters count as visible, and have no other form.
+    if text.is_ascii() {
+        return text.to_owned();
+    }
     text.chars().filter_map(visible).nfkc().collect()
 }
 
@@ -120,20 +125,27 @@ const fn latin(c: char) -> char {
 pub struct Reading {
     /// As it appears on screen.
     pub clear: String,
-    /// Normalized by [`fold`].
-    pub folded: String,
-    squeezed: String,
+    folded: OnceCell<String>,
+    squeezed: OnceCell<String>,
 }
 
 impl Reading {
-    fn of(clear: String) -> Self {
-        let folded = fold(&clear);
-        let squeezed = squeeze(&folded);
+    const fn of(clear: String) -> Self {
         Self {
             clear,
-            folded,
-            squeezed,
+            folded: OnceCell::new(),
+            squeezed: OnceCell::new(),
         }
+    }
+
+    /// Normalized by [`fold`].
+    pub fn folded(&self) -> &str {
+        self.folded.get_or_init(|| fold(&self.clear))
+    }
+
+    /// Letters and digits of the normalized text.
+    fn squeezed(&self) -> &str {
+        self.squeezed.get_or_init(|| squeeze(self.folded()))
     }
 }
 
@@ -199,9 +211,9 @@ impl Needle {
     /// Whether a reading contains it.
     pub fn is_in(&self, reading: &Reading) -> bool {
         if self.squeezed.len() >= MIN_SUBSTRING_CHARS {
-            reading.squeezed.contains(&self.squeezed)
+            reading.squeezed().contains(&self.squeezed)
         } else {
-            contains_word(&self.folded, &reading.folded)
+            contains_word(&self.folded, reading.folded())
         }
     }
 
@@ -422,6 +434,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn ascii_text_is_clear(text in "[\\x00-\\x7f]{0,80}") {
+            let one_by_one: String = text.chars().filter_map(visible).nfkc().collect();
+            prop_assert_eq!(clear(&text), one_by_one);
+        }
+
         #[test]
         fn decoding_arbitrary_text_does_not_panic_and_has_bounded_size(text in "(?s).{0,300}") {
             let readings = Readings::of(&text);

@@ -20,6 +20,10 @@ use super::text::{Needle, expression};
 
 /// Maximum number of candidates examined in one text.
 const CANDIDATES: usize = 256;
+/// Fewest digits of an account number.
+const DIGITS_OF_IBAN: usize = 2;
+/// Fewest digits of any other number.
+const DIGITS: usize = 6;
 
 static EMAIL: LazyLock<Regex> = LazyLock::new(|| {
     expression(
@@ -158,22 +162,26 @@ pub fn find(input: &DetectorInput<'_>, found: &mut BTreeSet<Kind>) {
 
 fn candidates(text: &str) -> Vec<Candidate> {
     let mut all = Vec::new();
-    all.extend(
-        EMAIL
-            .find_iter(text)
-            .take(CANDIDATES)
-            .filter_map(|at| email(text, at)),
-    );
-    all.extend(
-        CARD.find_iter(text)
-            .take(CANDIDATES)
-            .filter_map(|at| card(text, at)),
-    );
-    all.extend(
-        IBAN.find_iter(text)
-            .take(CANDIDATES)
-            .filter_map(|at| iban(text, at)),
-    );
+    if text.contains('@') {
+        let emails = EMAIL.find_iter(text).take(CANDIDATES);
+        all.extend(emails.filter_map(|at| email(text, at)));
+    }
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    if digits >= DIGITS_OF_IBAN {
+        let accounts = IBAN.find_iter(text).take(CANDIDATES);
+        all.extend(accounts.filter_map(|at| iban(text, at)));
+    }
+    if digits >= DIGITS {
+        all.extend(numbers(text));
+    }
+    all
+}
+
+/// The cards, telephone numbers and identity numbers among the candidates.
+fn numbers(text: &str) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    let cards = CARD.find_iter(text).take(CANDIDATES);
+    all.extend(cards.filter_map(|at| card(text, at)));
     let phones = INTERNATIONAL
         .find_iter(text)
         .filter_map(|at| international(text, at));
