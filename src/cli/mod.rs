@@ -11,6 +11,7 @@ pub mod embedded;
 pub mod gate;
 pub mod key;
 pub mod serve;
+pub mod shell;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -96,6 +97,8 @@ enum Command {
     #[command(subcommand)]
     Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 impl Command {
@@ -113,6 +116,7 @@ impl Command {
             Self::RatingAlias(alias) => alias.target(),
             Self::Card(command) => command.target(),
             Self::Oasis(command) => command.target(),
+            Self::Completions(_) | Self::Man(_) => CommandTarget::Files,
             _ => CommandTarget::Host,
         }
     }
@@ -207,6 +211,8 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
     }
 }
 
