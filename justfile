@@ -29,9 +29,9 @@ demo *arguments:
 snapshots:
     INSTA_UPDATE=always cargo test --workspace --lib render::
 
-# Build the program that is given to users
-dist:
-    cargo build --profile dist --features jemalloc
+# Build what users install, in `artefacts/` in the target folder: docs/installing.md
+dist *arguments:
+    dist/build {{ arguments }}
 
 # Draw the README's picture again
 picture:

@@ -23,6 +23,7 @@ mod config;
 mod conformance;
 mod console;
 mod crash;
+mod dist;
 mod http;
 mod leaks;
 mod oasis;
