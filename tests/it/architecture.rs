@@ -7,7 +7,7 @@ use std::process::Command;
 use rstest::rstest;
 
 /// The Rust files below `place`, a folder or the path of a module.
-fn sources(place: &Path) -> Vec<PathBuf> {
+pub fn sources(place: &Path) -> Vec<PathBuf> {
     let single = place.with_extension("rs");
     let mut found: Vec<PathBuf> = single.is_file().then_some(single).into_iter().collect();
     let mut folders = vec![place.to_owned()];
@@ -27,13 +27,18 @@ fn sources(place: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The text of a file without its tests.
+pub fn production(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let tests = text.find("#[cfg(test)]\nmod tests {");
+    text[..tests.unwrap_or(text.len())].to_owned()
+}
+
 /// The lines of production code below `place` that mention `needle`.
 fn mentions(place: &Path, needle: &str) -> Vec<String> {
     let mut found = Vec::new();
     for path in sources(place) {
-        let text = fs::read_to_string(&path).unwrap();
-        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        for (number, line) in production.lines().enumerate() {
+        for (number, line) in production(&path).lines().enumerate() {
             if line.contains(needle) && !line.trim_start().starts_with("//") {
                 found.push(format!(
                     "{}:{}: {}",
@@ -48,7 +53,7 @@ fn mentions(place: &Path, needle: &str) -> Vec<String> {
 }
 
 /// The source folder of every crate, the main package last.
-fn crates() -> Vec<PathBuf> {
+pub fn crates() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries = fs::read_dir(root.join("crates")).unwrap();
     let mut found: Vec<PathBuf> = entries
