@@ -140,7 +140,7 @@ impl EnvironmentSession<'_> {
         Window {
             from: self.began,
             to: self.evaluation.executor.clock.now(),
-            tolerance: SignedDuration::try_from(tolerance).unwrap_or_default(),
+            tolerance: SignedDuration::try_from(tolerance).unwrap_or(SignedDuration::MAX),
         }
     }
 
