@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::ports::assertions::AssertionProgram;
+use crate::assert_command::AssertCommand;
 use crate::rules::prices::ModelPrice;
 use crate::rules::reached_by::ReachedBy;
 use crate::rules::{
@@ -204,7 +204,7 @@ pub trait Models: Send + Sync {
         None
     }
     /// The program that decides assertions, if the operator allows one.
-    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
+    fn assertion_program(&self) -> Option<Arc<AssertCommand>> {
         None
     }
     /// The cassette in use, if any.

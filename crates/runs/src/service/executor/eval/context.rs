@@ -21,8 +21,8 @@ use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::library;
 use crate::service::library::LoadedAgent;
 use crate::service::run_writer::RunWriter;
+use touchstone_agents::assert_command::AssertCommand;
 use touchstone_agents::ports::agent::{Dialogue, UserTurns};
-use touchstone_agents::ports::assertions::AssertionProgram;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::attachment::Attachment;
@@ -46,7 +46,7 @@ pub struct RunContext {
     /// The embedding model of `similar`, if the run needs one.
     pub(super) embeddings: Option<ModelBinding>,
     /// The program of `command`, if the run needs one.
-    pub(super) program: Option<Arc<dyn AssertionProgram>>,
+    pub(super) program: Option<Arc<AssertCommand>>,
     /// The model of its simulated users.
     pub(super) user: Option<ModelBinding>,
     /// The files that are sent with inputs, by task.
