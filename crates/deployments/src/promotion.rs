@@ -11,7 +11,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::examination::Described;
+use crate::described::Described;
 use touchstone_host::access::Scope;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::eval::gate;

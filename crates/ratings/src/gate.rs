@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::evidence::{Recorder, Sources, in_words};
 use crate::rules::{Axis, Tier};
-use touchstone_deployments::examination::Described;
+use touchstone_deployments::described::Described;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]

@@ -23,11 +23,13 @@ use crate::rules::claims;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 use crate::service::keys::{Keys, LOCAL_TENANT};
-use crate::service::sign_in::END_SESSION;
 use crate::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::ids::TenantId;
+
+/// The action of the audit log's entry when a session is ended for somebody.
+pub const END_SESSION: &str = "console:end-session";
 
 /// A replaced token stays valid this long, for requests in progress.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(60);

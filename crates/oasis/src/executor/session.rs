@@ -19,8 +19,8 @@ use crate::rules::evidence::{
 };
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
+use crate::rules::run::events::{OasisEvent, OasisObserved};
 use crate::rules::scrub::Scrub;
-use crate::wire::events::{OasisEvent, OasisObserved};
 use touchstone_agents::ports::agent::{Invocation, InvocationEnd};
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::integrity;

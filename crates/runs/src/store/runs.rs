@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::ports::webhooks::WebhookRecord;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::record::RunRecord;
+use crate::store::event_row::event_of;
 use crate::store::pauses::END_PAUSE;
 use crate::store::run_list;
 use crate::store::webhooks::{self, FOLLOW};
@@ -72,14 +73,6 @@ const EVENT_ID_MAX: usize = 128;
 
 pub fn parse_record(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
-}
-
-pub fn event_of((sequence, kind, body): (i64, String, String)) -> Result<StoredEvent, StoreError> {
-    Ok(StoredEvent {
-        sequence: column("event", "sequence").number(sequence)?,
-        kind: kind.into(),
-        body: body.into(),
-    })
 }
 
 /// Whether the event has this id, rather than only mentioning it. An unreadable event does not

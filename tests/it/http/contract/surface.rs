@@ -298,7 +298,7 @@ async fn every_member_of_a_policy_is_described() {
 fn every_event_type_is_in_the_description_of_the_stream() {
     let listed: HashSet<&str> = asyncapi::types().collect();
     let of_runs = touchstone_openwop::events::Event::TYPES.iter();
-    let of_oasis = touchstone_oasis::wire::events::OasisEvent::TYPES.iter();
+    let of_oasis = touchstone_oasis::rules::run::events::OasisEvent::TYPES.iter();
     let written: HashSet<&str> = of_runs.chain(of_oasis).copied().collect();
     assert_eq!(listed, written);
 }
