@@ -1,5 +1,6 @@
 //! Dependencies within a crate, read from the `use` lines. Cargo keeps the order of the crates.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -166,6 +167,64 @@ fn the_core_depends_on_no_feature_above_it(#[case] feature: &str) {
             "{core} depends on {name}"
         );
     }
+}
+
+/// The names of features as they occur in code, such as labels, paths and types.
+#[rstest]
+#[case("oasis")]
+#[case("Oasis")]
+#[case("OASIS")]
+#[case("aaaf")]
+#[case("Aaaf")]
+#[case("AAAF")]
+#[case("ratings")]
+#[case("agent_card")]
+#[case("agent-card")]
+fn runs_and_deployments_name_no_feature_above_them(#[case] name: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let found: Vec<String> = ["runs", "deployments"]
+        .iter()
+        .flat_map(|core| mentions(&root.join(core).join("src"), name))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "let the feature register this instead:\n{}",
+        found.join("\n")
+    );
+}
+
+/// Most files that a folder may have: more are hard to find anything in.
+const MOST_FILES: usize = 15;
+/// Folders that are still larger. Split them by subject, then remove them here.
+const LARGE_FOLDERS: [&str; 3] = [
+    "crates/runs/src/cli/run",
+    "tests/it/cli/runs",
+    "tests/it/console",
+];
+
+#[test]
+fn folders_have_few_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let places = crates().into_iter().chain([root.join("tests/it")]);
+    for path in places.flat_map(|place| sources(&place)) {
+        let folder = path.parent().unwrap().strip_prefix(root).unwrap();
+        *files.entry(folder.to_owned()).or_default() += 1;
+    }
+    let large: Vec<(&Path, usize)> = files
+        .iter()
+        .map(|(folder, count)| (folder.as_path(), *count))
+        .filter(|(_, count)| *count > MOST_FILES)
+        .filter(|(folder, _)| {
+            !LARGE_FOLDERS
+                .iter()
+                .any(|known| *folder == Path::new(known))
+        })
+        .collect();
+    assert!(
+        large.is_empty(),
+        "split these folders by subject: {large:?}"
+    );
 }
 
 /// A database commits a single statement after its last row: a caller who reads only the first row
