@@ -184,7 +184,7 @@ fn invalid_trusted_keys_are_rejected(
 }
 
 #[test]
-fn a_file_that_is_not_there_is_bad_input() {
+fn a_missing_file_is_bad_input() {
     let done = Home::empty().run(&["card", "score", "none.json"]);
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("none.json"), "{}", done.stderr);
