@@ -3,7 +3,8 @@
 /// A condition of a policy, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// The condition's stable name, as in [`Requirement::condition`](crate::promotion::Requirement::condition).
+    /// The condition's stable name, as in
+    /// [`Requirement::condition`](crate::promotion::Requirement::condition).
     pub condition: &'static str,
     pub requirement: String,
     /// An earlier condition without which this one cannot be checked.

@@ -11,7 +11,7 @@ use touchstone_kit::ids::RunId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExaminedCondition {
-    /// What is required, such as `eval`.
+    /// The required thing, such as `eval`.
     pub kind: String,
     /// The condition's stable name.
     pub condition: String,

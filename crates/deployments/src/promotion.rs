@@ -230,7 +230,7 @@ pub const APPROVAL: &str = "approval";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    /// What is required, such as `eval`.
+    /// The required thing, such as `eval`.
     pub kind: String,
     /// The condition's stable name.
     pub condition: String,

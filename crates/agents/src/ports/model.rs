@@ -76,7 +76,8 @@ pub trait Model: Send + Sync {
     async fn recall(&self, _request: &ModelRequest<'_>) -> Option<ModelReply> {
         None
     }
-    /// Reports that the reply to a request is unusable, so that [`Self::recall`] does not return it.
+    /// Reports that the reply to a request is unusable, so that [`Self::recall`] does not return
+    /// it.
     async fn forget(&self, _request: &ModelRequest<'_>, _reply: &ModelReply) {}
     /// Asks for the identity and the configuration of the agent behind the endpoint: `{"identity":
     /// {"name", "version"}, "configuration"}`. `None` if it does not report them.

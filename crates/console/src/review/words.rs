@@ -10,7 +10,7 @@ use touchstone_runs::rules::review::agreement::{Meaning, ReviewAgreement};
 /// Longest shown text of an answer, in characters.
 const LONGEST: usize = 20_000;
 
-/// What a person can choose.
+/// A choice of a person.
 pub struct Choice {
     pub value: u8,
     pub text: String,
@@ -72,7 +72,7 @@ pub fn drawn(review: &Review) -> String {
     }
 }
 
-/// What the agreement means.
+/// The meaning of the agreement.
 pub fn meaning(agreement: &ReviewAgreement) -> &'static str {
     match agreement.meaning {
         Meaning::NothingToCompare => {

@@ -2,8 +2,8 @@
 //!
 //! A token's text is `<id>.<secret>`: the id is public and used for the lookup, the secret is 32
 //! random bytes of which only the SHA-256 is stored. The rights of a session that a key began are
-//! those of the key at each request, so that a revoked key ends its sessions at once. A session of an
-//! OpenID provider keeps what the claims gave at sign-in.
+//! those of the key at each request, so that a revoked key ends its sessions at once. A session of
+//! an OpenID provider keeps what the claims gave at sign-in.
 
 use std::sync::Arc;
 
@@ -278,8 +278,8 @@ impl Sessions {
         }
     }
 
-    /// Whether the console opens without a key: the host has none. A host whose keys were revoked or
-    /// have expired stays closed.
+    /// Whether the console opens without a key: the host has none. A host whose keys were revoked
+    /// or have expired stays closed.
     ///
     /// # Errors
     /// The store failed.

@@ -1,4 +1,4 @@
-//! What an OASIS policy requires, in words.
+//! The requirements of an OASIS policy, in words.
 
 use super::{Condition, OasisPolicy};
 use touchstone_deployments::described::Described;

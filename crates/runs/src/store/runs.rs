@@ -238,8 +238,8 @@ pub async fn append_with(
     append_changing(database, run, fence, events, ends, Some(companion), None).await
 }
 
-/// As [`append`] of at least one event, together with another record and the status that the run has
-/// afterwards, if they are given.
+/// As [`append`] of at least one event, together with another record and the status that the run
+/// has afterwards, if they are given.
 pub async fn append_changing(
     database: &Database,
     run: &RunRecord,

@@ -9,7 +9,7 @@ use crate::rules::eval::scoring_document::judged::{
 use crate::rules::eval::scoring_document::{Assertion, Place};
 use touchstone_openwop::events::{AssertionDecision, AssertionReason};
 
-/// What was decided outside of this host about the assertions of a task.
+/// Decisions from outside of this host about the assertions of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct External<'a> {
     /// Several for one assertion if several judges decided it.

@@ -70,7 +70,7 @@ impl RunContext {
         self.scoring.as_ref()?.conversation(task)
     }
 
-    /// What the user of a task says beside its input.
+    /// The messages of a task's user in addition to its input.
     pub(super) fn dialogue(&self, task: &TaskId) -> Option<Dialogue<'_>> {
         let conversation = self.conversation(task);
         let files = self.files.get(task).map_or(&[][..], Vec::as_slice);

@@ -70,7 +70,7 @@ pub(super) async fn similar(
     Ok((pinned.identity(), decided))
 }
 
-/// What the command says about the answer, and the digest of its command line.
+/// The command's decision about the answer, and the digest of its command line.
 ///
 /// # Errors
 /// Why it says nothing, as a label.

@@ -19,7 +19,7 @@ pub use text::{Contains, Equals, Number, Regex, Text, Texts};
 pub use tools::{ArgumentsMatch, ToolCalled, ToolNotCalled, ToolsCalledInOrder};
 pub use usage::{CommandCheck, Cost, Latency, Tokens};
 
-/// What an assertion checks.
+/// The check of an assertion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Check {

@@ -91,7 +91,8 @@ pub const MIN_BLEU: f64 = 0.5;
 /// The `min` of assertions `similar` without `min`, as in promptfoo.
 pub const MIN_SIMILAR: f64 = 0.75;
 
-/// The assertions `bleu` and `similar`: similarity of meaning, by the vectors of an embedding model.
+/// The assertions `bleu` and `similar`: similarity of meaning, by the vectors of an embedding
+/// model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Similarity {
