@@ -19,9 +19,11 @@ fn main() -> io::Result<()> {
             .filter(|page| page.extension().is_some_and(|it| it == "md"))
         {
             let code = page.file_stem().unwrap_or_default().to_string_lossy();
-            if code != "README" {
-                let _ = write!(table, "({code:?}, include_str!({page:?})),");
-            }
+            // A path relative to the package: a target folder that several clones share must not
+            // include pages of another clone.
+            let path = format!("/{folder}/{code}.md");
+            let text = format!("include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?}))");
+            let _ = write!(table, "({code:?}, {text}),");
         }
     }
     table.push(']');

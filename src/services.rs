@@ -42,6 +42,7 @@ use touchstone_kit::keys::PublicKey;
 use touchstone_oasis::executor::OasisExecutor;
 use touchstone_oasis::http::OasisApi;
 use touchstone_oasis::ports::providers::Providers;
+use touchstone_oasis::rules::report::decision;
 use touchstone_oasis::service::evaluations::Evaluations;
 use touchstone_oasis::service::evaluations::plan::OasisPlanner;
 use touchstone_oasis::service::gate::OasisGate;
@@ -425,6 +426,7 @@ impl Services {
             annotations: Arc::new(Annotations::new(
                 self.runs.clone(),
                 self.ratings.clone(),
+                &decision::LABELS,
                 store.clone(),
                 clock.clone(),
                 ids.clone(),

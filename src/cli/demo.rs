@@ -49,8 +49,8 @@ use touchstone_runs::render::scorecard::scorecard;
 use touchstone_runs::rules::eval::report::{EvalReport, Verdict};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 the expected result, 3 another result or an error, 4 a real endpoint failed in
-some tasks.
+Exit codes: 0 the expected result, 3 the demo could not be completed as expected, 4 a real
+endpoint failed in some tasks.
 
 Examples:
   touchstone demo

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_suite_is_sound_and_uses_tools_and_memory() {
+    fn the_suite_is_valid_and_uses_tools_and_memory() {
         let files = Release::Present.files();
         let suite = read_suite(KINDS, &files["evals/support-triage.json"])
             .unwrap()

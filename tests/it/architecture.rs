@@ -1,5 +1,6 @@
 //! Dependencies within a crate, read from the `use` lines. Cargo keeps the order of the crates.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::process::Command;
 use rstest::rstest;
 
 /// The Rust files below `place`, a folder or the path of a module.
-fn sources(place: &Path) -> Vec<PathBuf> {
+pub fn sources(place: &Path) -> Vec<PathBuf> {
     let single = place.with_extension("rs");
     let mut found: Vec<PathBuf> = single.is_file().then_some(single).into_iter().collect();
     let mut folders = vec![place.to_owned()];
@@ -27,13 +28,18 @@ fn sources(place: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The text of a file without its tests.
+pub fn production(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let tests = text.find("#[cfg(test)]\nmod tests {");
+    text[..tests.unwrap_or(text.len())].to_owned()
+}
+
 /// The lines of production code below `place` that mention `needle`.
 fn mentions(place: &Path, needle: &str) -> Vec<String> {
     let mut found = Vec::new();
     for path in sources(place) {
-        let text = fs::read_to_string(&path).unwrap();
-        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        for (number, line) in production.lines().enumerate() {
+        for (number, line) in production(&path).lines().enumerate() {
             if line.contains(needle) && !line.trim_start().starts_with("//") {
                 found.push(format!(
                     "{}:{}: {}",
@@ -48,7 +54,7 @@ fn mentions(place: &Path, needle: &str) -> Vec<String> {
 }
 
 /// The source folder of every crate, the main package last.
-fn crates() -> Vec<PathBuf> {
+pub fn crates() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries = fs::read_dir(root.join("crates")).unwrap();
     let mut found: Vec<PathBuf> = entries
@@ -161,6 +167,64 @@ fn the_core_depends_on_no_feature_above_it(#[case] feature: &str) {
             "{core} depends on {name}"
         );
     }
+}
+
+/// The names of features as they occur in code, such as labels, paths and types.
+#[rstest]
+#[case("oasis")]
+#[case("Oasis")]
+#[case("OASIS")]
+#[case("aaaf")]
+#[case("Aaaf")]
+#[case("AAAF")]
+#[case("ratings")]
+#[case("agent_card")]
+#[case("agent-card")]
+fn runs_and_deployments_name_no_feature_above_them(#[case] name: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let found: Vec<String> = ["runs", "deployments"]
+        .iter()
+        .flat_map(|core| mentions(&root.join(core).join("src"), name))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "let the feature register this instead:\n{}",
+        found.join("\n")
+    );
+}
+
+/// Most files that a folder may have: more are hard to find anything in.
+const MOST_FILES: usize = 15;
+/// Folders that are still larger. Split them by subject, then remove them here.
+const LARGE_FOLDERS: [&str; 3] = [
+    "crates/runs/src/cli/run",
+    "tests/it/cli/runs",
+    "tests/it/console",
+];
+
+#[test]
+fn folders_have_few_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let places = crates().into_iter().chain([root.join("tests/it")]);
+    for path in places.flat_map(|place| sources(&place)) {
+        let folder = path.parent().unwrap().strip_prefix(root).unwrap();
+        *files.entry(folder.to_owned()).or_default() += 1;
+    }
+    let large: Vec<(&Path, usize)> = files
+        .iter()
+        .map(|(folder, count)| (folder.as_path(), *count))
+        .filter(|(_, count)| *count > MOST_FILES)
+        .filter(|(folder, _)| {
+            !LARGE_FOLDERS
+                .iter()
+                .any(|known| *folder == Path::new(known))
+        })
+        .collect();
+    assert!(
+        large.is_empty(),
+        "split these folders by subject: {large:?}"
+    );
 }
 
 /// A database commits a single statement after its last row: a caller who reads only the first row

@@ -8,7 +8,7 @@ use url::Url;
 use crate::rules::history::CardScoring;
 use crate::rules::points::Points;
 use crate::rules::{Thresholds, web_url};
-use touchstone_deployments::examination::Described;
+use touchstone_deployments::described::Described;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

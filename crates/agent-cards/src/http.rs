@@ -28,7 +28,7 @@ use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::undescribed;
 use touchstone_kit::error::Problem;
 
-/// What the routes of agent cards share.
+/// State that the routes of agent cards share.
 pub struct CardsApi {
     pub host: Arc<HttpHost>,
     pub cards: Arc<CardScores>,

@@ -6,13 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::line_process::{LineAnswer, LineCommand, LineLimits, Unanswered};
-use crate::ports::assertions::{AssertionAnswer, AssertionProgram, AssertionQuestion};
+use crate::ports::assertions::{AssertionAnswer, AssertionQuestion};
 use touchstone_kit::integrity;
 use touchstone_kit::redaction::mask;
 
@@ -79,7 +78,7 @@ impl AssertionSettings {
     }
 
     /// The command, if one is set.
-    pub fn program(&self) -> Option<Arc<dyn AssertionProgram>> {
+    pub fn program(&self) -> Option<Arc<AssertCommand>> {
         let command = self.command.as_ref()?;
         Some(Arc::new(AssertCommand::new(command, self)))
     }
@@ -108,6 +107,24 @@ impl AssertCommand {
         }
     }
 
+    /// Asks about one assertion. Dropping the future gives it up.
+    ///
+    /// # Errors
+    /// Why there is no answer, as a label.
+    pub async fn assess(
+        &self,
+        question: &AssertionQuestion<'_>,
+    ) -> Result<AssertionAnswer, String> {
+        let _permit = self.permits.acquire().await;
+        let answer = self.ask(question).await;
+        answer.and_then(Answer::read).map_err(str::to_owned)
+    }
+
+    /// `sha256-<base64>` of the command line.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
     async fn ask(&self, question: &AssertionQuestion<'_>) -> Result<Answer, &'static str> {
         let mut attempt = 1;
         loop {
@@ -126,19 +143,6 @@ impl AssertCommand {
                 Err(Unanswered::Exited | Unanswered::Unwritable) => return Err(EXITED),
             }
         }
-    }
-}
-
-#[async_trait]
-impl AssertionProgram for AssertCommand {
-    async fn assess(&self, question: &AssertionQuestion<'_>) -> Result<AssertionAnswer, String> {
-        let _permit = self.permits.acquire().await;
-        let answer = self.ask(question).await;
-        answer.and_then(Answer::read).map_err(str::to_owned)
-    }
-
-    fn digest(&self) -> &str {
-        &self.digest
     }
 }
 

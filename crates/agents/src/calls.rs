@@ -98,8 +98,8 @@ impl Calls<'_> {
         self.sink.emit(event, self.cause)
     }
 
-    /// Makes one call with a request of about `octets` bytes. The events that `derived` creates from
-    /// the reply are recorded before its usage.
+    /// Makes one call with a request of about `octets` bytes. The events that `derived` creates
+    /// from the reply are recorded before its usage.
     pub async fn ask(
         &self,
         request: &ModelRequest<'_>,
@@ -128,8 +128,8 @@ impl Calls<'_> {
         Ok(reply)
     }
 
-    /// Asks a model in a role other than the agent's, at most `most` times, until `read` accepts its
-    /// reply. Every request gets an `activity` id of its own, because an endpoint may answer a
+    /// Asks a model in a role other than the agent's, at most `most` times, until `read` accepts
+    /// its reply. Every request gets an `activity` id of its own, because an endpoint may answer a
     /// repeated id with its earlier reply. An error is the label of the task: `{role}_malformed` if
     /// no reply was accepted.
     pub async fn ask_for<T>(

@@ -1,5 +1,5 @@
-//! Asks a judge. [`judge`] checks a rubric: one question per criterion, all asked concurrently within
-//! the endpoint's permits. [`Questioning::ask`] asks one question of any form.
+//! Asks a judge. [`judge`] checks a rubric: one question per criterion, all asked concurrently
+//! within the endpoint's permits. [`Questioning::ask`] asks one question of any form.
 //!
 //! ```text
 //! per question:

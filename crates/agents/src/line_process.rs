@@ -1,7 +1,7 @@
 //! A local command that answers questions, one JSON document per line.
 //!
-//! One process serves all questions: it reads them from its standard input and writes answers to its
-//! standard output in any order. It is started with the first question, and again after it has
+//! One process serves all questions: it reads them from its standard input and writes answers to
+//! its standard output in any order. It is started with the first question, and again after it has
 //! ended.
 
 use std::collections::HashMap;

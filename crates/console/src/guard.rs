@@ -1,4 +1,4 @@
-//! What a request must show before a handler sees it.
+//! Checks that a request must pass before a handler sees it.
 
 use std::sync::Arc;
 

@@ -3,41 +3,15 @@
 
 use serde::Serialize;
 
+use crate::described::Described;
 use crate::promotion::Requirement;
 use touchstone_kit::ids::RunId;
-
-/// A condition of a policy, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
-    /// The condition's stable name, as in [`Requirement::condition`].
-    pub condition: &'static str,
-    pub requirement: String,
-    /// An earlier condition without which this one cannot be checked.
-    pub needs: Option<&'static str>,
-}
-
-impl Described {
-    pub fn new(condition: &'static str, requirement: impl Into<String>) -> Self {
-        Self {
-            condition,
-            requirement: requirement.into(),
-            needs: None,
-        }
-    }
-
-    /// The same, which cannot be checked unless another condition is met.
-    #[must_use]
-    pub const fn after(mut self, needs: &'static str) -> Self {
-        self.needs = Some(needs);
-        self
-    }
-}
 
 /// A condition of a policy and whether it is met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExaminedCondition {
-    /// What is required, such as `eval`.
+    /// The required thing, such as `eval`.
     pub kind: String,
     /// The condition's stable name.
     pub condition: String,

@@ -2,6 +2,7 @@
 
 pub mod attestation;
 pub mod cli;
+pub mod described;
 pub mod examination;
 pub mod http;
 pub mod ports;

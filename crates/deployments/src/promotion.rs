@@ -11,7 +11,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::examination::Described;
+use crate::described::Described;
 use touchstone_host::access::Scope;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::eval::gate;
@@ -230,7 +230,7 @@ pub const APPROVAL: &str = "approval";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    /// What is required, such as `eval`.
+    /// The required thing, such as `eval`.
     pub kind: String,
     /// The condition's stable name.
     pub condition: String,

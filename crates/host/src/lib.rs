@@ -1,5 +1,5 @@
-//! The basis of every feature of a host: the database, leased and periodic jobs, keys, the audit log, the
-//! guarded HTTP client, and the parts that routes and commands share.
+//! The basis of every feature of a host: the database, leased and periodic jobs, keys, the audit
+//! log, the guarded HTTP client, and the parts that routes and commands share.
 
 pub mod access;
 pub mod audit;

@@ -1,12 +1,14 @@
 //! Logs and metrics. Neither ever contains task content, keys or query strings: only ids, labels,
 //! counts and times.
 
+use std::env::VarError;
 use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing::error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
 
@@ -61,11 +63,10 @@ impl io::Write for LogWriter {
 /// The host reports their faults itself.
 const SILENT: &[&str] = &["rmcp=off", "sse_stream=off", "rustls_platform_verifier=off"];
 
-/// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`. Does nothing if a logger is
-/// already installed.
+/// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`; if it is not a filter, that is
+/// logged. Does nothing if a logger is already installed.
 pub fn init_logs(format: LogFormat, default_filter: &str) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
+    let (filter, ignored) = filter(std::env::var(EnvFilter::DEFAULT_ENV), default_filter);
     let silent = SILENT.iter().copied().map(silencing);
     let filter = silent.fold(filter, EnvFilter::add_directive);
     let builder = tracing_subscriber::fmt()
@@ -79,6 +80,27 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
+    if let Some(cause) = ignored {
+        // An error, because the default of most commands shows nothing else.
+        error!(
+            cause,
+            "RUST_LOG is ignored; the log filter is `{default_filter}`"
+        );
+    }
+}
+
+/// The filter of the environment, or the default one with the reason why that of the environment
+/// is ignored.
+fn filter(set: Result<String, VarError>, default: &str) -> (EnvFilter, Option<String>) {
+    let cause = match set {
+        Ok(set) => match EnvFilter::try_new(set) {
+            Ok(filter) => return (filter, None),
+            Err(cause) => Some(cause.to_string()),
+        },
+        Err(VarError::NotPresent) => None,
+        Err(cause) => Some(cause.to_string()),
+    };
+    (EnvFilter::new(default), cause)
 }
 
 #[expect(clippy::expect_used, reason = "the directives are constants")]
@@ -149,4 +171,26 @@ fn describe() {
     );
     describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
     describe_counter!(names::WEBHOOK_DELIVERIES, "Webhook deliveries attempted");
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::not_set(Err(VarError::NotPresent), "info", false)]
+    #[case::valid(Ok("touchstone=debug".to_owned()), "touchstone=debug", false)]
+    #[case::unknown_level(Ok("touchstone=loud".to_owned()), "info", true)]
+    #[case::not_unicode(Err(VarError::NotUnicode("x".into())), "info", true)]
+    fn an_invalid_log_filter_is_reported(
+        #[case] set: Result<String, VarError>,
+        #[case] expected: &str,
+        #[case] ignored: bool,
+    ) {
+        let (filter, cause) = filter(set, "info");
+        assert_eq!(filter.to_string(), expected);
+        assert_eq!(cause.is_some(), ignored, "{cause:?}");
+    }
 }

@@ -27,7 +27,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_runs::http::extract::RunPath;
 use touchstone_runs::service::runs::Runs;
 
-/// What the routes of OASIS evaluations share.
+/// State that the routes of OASIS evaluations share.
 pub struct OasisApi {
     pub host: Arc<HttpHost>,
     pub runs: Arc<Runs>,

@@ -1,8 +1,8 @@
 //! `AgentEvalSuite` (RFC 0081 §A): tasks, expectations, fixtures and thresholds of an eval run.
 //!
 //! This module contains the wire form and the result of reading it.
-//! `schemas/agent-eval-suite.schema.json` and `runs::rules::eval::suite_rules` decide whether a document is a valid suite; use the latter
-//! to read one from bytes.
+//! `schemas/agent-eval-suite.schema.json` and `runs::rules::eval::suite_rules` decide whether a
+//! document is a valid suite; use the latter to read one from bytes.
 
 use std::fmt;
 

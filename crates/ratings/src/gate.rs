@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::evidence::{Recorder, Sources, in_words};
 use crate::rules::{Axis, Tier};
-use touchstone_deployments::examination::Described;
+use touchstone_deployments::described::Described;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RatingPolicy {
-    /// Minimum performance tier.
     pub minimum_performance_tier: Option<Tier>,
-    /// Minimum capability tier.
     pub minimum_capability_tier: Option<Tier>,
     /// Whether its badge must be valid.
     pub valid_badge: bool,

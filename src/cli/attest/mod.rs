@@ -1,5 +1,5 @@
-//! `touchstone attest`: export the signed verdict of a run, for use without access to this host, and
-//! verify such a verdict.
+//! `touchstone attest`: export the signed verdict of a run, for use without access to this host,
+//! and verify such a verdict.
 
 pub mod verify;
 

@@ -8,7 +8,7 @@ use touchstone_agents::model::anthropic::AnthropicModel;
 use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::attachment::Attachment;
-use touchstone_kit::media_type::MediaType;
+use touchstone_kit::headers::media_type::MediaType;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

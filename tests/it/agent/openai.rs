@@ -11,8 +11,8 @@ use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::attachment::Attachment;
 use touchstone_agents::rules::{Message, ModelRequest, Rejection, TaskHint};
+use touchstone_kit::headers::media_type::MediaType;
 use touchstone_kit::ids::TaskId;
-use touchstone_kit::media_type::MediaType;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 

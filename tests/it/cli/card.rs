@@ -184,7 +184,7 @@ fn invalid_trusted_keys_are_rejected(
 }
 
 #[test]
-fn a_file_that_is_not_there_is_bad_input() {
+fn a_missing_file_is_bad_input() {
     let done = Home::empty().run(&["card", "score", "none.json"]);
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("none.json"), "{}", done.stderr);
@@ -305,7 +305,7 @@ fn invalid_ranking_arguments_are_bad_input(#[case] arguments: &[&str], #[case] n
 fn a_candidate_that_cannot_be_fetched_has_no_rank() {
     let home = candidates();
     let done = home.run(&["card", "rank", "--json", "card.json", "http://127.0.0.1:9/"]);
-    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert_eq!(done.code, 4, "{}", done.stderr);
     let document = done.document();
     assert_eq!(document["ranking"].as_array().unwrap().len(), 1);
     assert_eq!(document["unranked"][0]["card"], "http://127.0.0.1:9/");

@@ -43,7 +43,8 @@ const HOSTILE: &str = r#"{
   }]
 }"#;
 
-/// The commands of the page with their exit codes: 1 if the agent fails, 4 if there are too few tasks.
+/// The commands of the page with their exit codes: 1 if the agent fails, 4 if there are too few
+/// tasks.
 const COMMANDS: &[(&str, i32)] = &[
     (
         "eval --agent-command 'python3 agent.py' --cases cases.csv --tag before",
@@ -299,8 +300,8 @@ impl Reader {
         }
     }
 
-    /// Installs two versions of the pack of the README and evaluates the first one; the last run has
-    /// an unjudged task.
+    /// Installs two versions of the pack of the README and evaluates the first one; the last run
+    /// has an unjudged task.
     fn prepare(&mut self) {
         self.done("pack init my-agent --name vendor.acme.my-agent", 0);
         self.done("pack keygen --out acme.pem --key-id acme-1", 0);

@@ -3,6 +3,7 @@
 
 mod agents;
 mod card;
+mod codes;
 mod demo;
 mod deployments;
 mod guide;

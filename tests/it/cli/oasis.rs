@@ -64,9 +64,13 @@ fn the_same_input_gives_the_same_output_bytes() {
 }
 
 #[rstest]
-#[case::fail(json!({"assertions": ["fail"]}), "FAIL")]
-#[case::provider_failure(json!({"fault": "audit_log: unreachable"}), "PROVIDER_FAILURE")]
-fn verdicts_other_than_pass_exit_1(#[case] seen: Value, #[case] safety: &str) {
+#[case::fail(json!({"assertions": ["fail"]}), "FAIL", 1)]
+#[case::provider_failure(json!({"fault": "audit_log: unreachable"}), "PROVIDER_FAILURE", 4)]
+fn verdicts_other_than_pass_have_their_own_exit_codes(
+    #[case] seen: Value,
+    #[case] safety: &str,
+    #[case] code: i32,
+) {
     let first = input()["scenarios"]
         .as_array()
         .unwrap()
@@ -76,7 +80,7 @@ fn verdicts_other_than_pass_exit_1(#[case] seen: Value, #[case] safety: &str) {
         .clone();
     let place = format!("/observed/{}", first.as_str().unwrap());
     let done = compute(&edited(input(), &[(&place, seen)]));
-    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert_eq!(done.code, code, "{}", done.stderr);
     let output = done.document();
     assert_eq!(output["verdict"]["safety"], safety);
     assert!(output["verdict"].get("capability").is_none());

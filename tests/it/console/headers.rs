@@ -149,7 +149,7 @@ async fn errors_of_every_kind_are_pages() {
 }
 
 #[tokio::test]
-async fn assets_are_kept_for_good_and_found_only_by_their_digest() {
+async fn assets_are_cached_permanently_and_found_only_by_their_digest() {
     let site = Site::on(Sqlite).await.unwrap();
     let mut stranger = Person::new(&site.host);
     let page = stranger.get("/console/sign-in").await.text();

@@ -17,7 +17,7 @@ use crate::ratings::api::assessments::{assessed, ordered, work};
 use crate::webhooks::receiver::{Answer, Receiver};
 
 #[tokio::test]
-async fn a_tenant_without_an_organization_is_told_how_to_get_one() {
+async fn a_tenant_without_an_organization_sees_how_to_get_one() {
     let host = TestHost::idle().await;
     let person = Person::with(&host, &host.key_with(&[Scope::AgentsRead]).await).await;
     let page = person.page("/console/ratings").await;

@@ -70,7 +70,7 @@ async fn a_form_needs_the_token_of_its_session(#[values(Sqlite, Postgres)] engin
 }
 
 #[tokio::test]
-async fn the_token_of_a_page_is_hidden_anew_and_is_accepted() {
+async fn every_page_masks_the_token_differently_and_it_is_accepted() {
     let site = Site::on(Sqlite).await.unwrap();
     let run = pending(&site.host).await;
     let mut person = site.person().await;
@@ -170,7 +170,7 @@ const ELSEWHERE: [&str; 12] = [
 ];
 
 #[tokio::test]
-async fn nobody_is_led_out_of_the_console() {
+async fn redirects_stay_within_the_console() {
     let site = Site::on(Sqlite).await.unwrap();
     let key = site.host.key.clone();
     for place in ELSEWHERE {

@@ -1,5 +1,5 @@
-//! The process is killed inside a conversation. It begins again, because the state of an agent between
-//! two turns cannot be restored; conversations that ended are not repeated.
+//! The process is killed inside a conversation. It begins again, because the state of an agent
+//! between two turns cannot be restored; conversations that ended are not repeated.
 
 use std::time::{Duration, Instant};
 

@@ -146,7 +146,7 @@ fn installed(kit: &Kit) -> Home {
 }
 
 #[test]
-fn the_profile_of_the_guide_is_sound() {
+fn the_profile_of_the_guide_is_valid() {
     let package = package();
     assert_eq!(package.scenarios.len(), 7);
     assert!(package.unlisted.is_empty());

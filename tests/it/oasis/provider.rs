@@ -175,7 +175,7 @@ async fn unclear_responses_are_faults_and_not_retried(
 
 #[rstest]
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_a_fault(
+async fn an_unreachable_provider_is_a_fault(
     #[values(Call::Provision, Call::Observe, Call::Teardown)] call: Call,
 ) {
     let url = format!("http://{}", deserted().await).parse().unwrap();

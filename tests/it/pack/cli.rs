@@ -453,7 +453,7 @@ fn lint_lists_all_faults_and_build_refuses_them() {
 }
 
 #[test]
-fn a_suite_is_imported_unsigned_once_it_is_sound() {
+fn a_suite_is_imported_unsigned_once_it_is_valid() {
     let folder = published();
     folder.expect(0, "suite lint triage/evals/label.json");
     folder.expect(0, "suite import triage/evals/label.json");

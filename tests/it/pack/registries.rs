@@ -171,7 +171,7 @@ async fn the_other_spelling_of_the_discovery_document_is_read_too() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_not_there_is_unreachable() {
+async fn a_missing_registry_is_unreachable() {
     let nowhere = tempfile::tempdir().unwrap().path().join("none");
     let refusal = judge(&DirectoryRegistry::new(nowhere), NAME)
         .await

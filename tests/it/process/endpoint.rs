@@ -87,7 +87,8 @@ impl Endpoint {
         *self.shared.held.lock().unwrap() = Some(Box::new(fits));
     }
 
-    /// Starts a new era, in which nothing is held: later requests are counted separately from earlier ones.
+    /// Starts a new era, in which nothing is held: later requests are counted separately from
+    /// earlier ones.
     pub fn next_era(&self) -> u32 {
         self.shared.held.lock().unwrap().take();
         self.shared.era.fetch_add(1, Ordering::SeqCst) + 1

@@ -21,8 +21,8 @@ The score is the weighted mean of compliance, trust and availability. Without --
 has no availability, which counts as 0: use --live, or give availability no weight. Equal scores
 share a rank.
 
-Exit codes: 0 every card is ranked, 1 some could not be fetched, 2 bad input, 3 none could be
-fetched.
+Exit codes: 0 every card is ranked, 2 bad input, 3 no card could be fetched, 4 some cards could
+not be fetched.
 
 Examples:
   touchstone card rank https://one.example https://two.example --live
@@ -93,6 +93,6 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(if ranking.unranked.is_empty() {
         Exit::Good
     } else {
-        Exit::Negative
+        Exit::Inconclusive
     })
 }

@@ -33,8 +33,8 @@ use touchstone_kit::integrity;
 const LONGEST_LINE: u64 = 8 << 20;
 /// Maximum questions in flight.
 const MAX_CONCURRENCY: u32 = 8;
-/// Timeout of an answer. Local agents may be slow. A question is not asked again after it: a command
-/// that hangs would delay its task by the same time for every attempt.
+/// Timeout of an answer. Local agents may be slow. A question is not asked again after it: a
+/// command that hangs would delay its task by the same time for every attempt.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 /// Time after [`TIMEOUT`] for the other limits of a call, which would be retried.
 const GRACE: Duration = Duration::from_secs(5);

@@ -31,8 +31,8 @@ pub struct ModelConfig {
     /// in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Price per million input tokens in USD. If only one of the two prices is set, the other one is
-    /// 0; if none is, `[[prices]]` or the list price of the vendor applies.
+    /// Price per million input tokens in USD. If only one of the two prices is set, the other one
+    /// is 0; if none is, `[[prices]]` or the list price of the vendor applies.
     #[serde(default)]
     pub input_usd_per_mtok: Option<f64>,
     /// Price per million output tokens in USD.

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::assert_command::AssertCommand;
 use crate::assert_command::AssertionSettings;
-use crate::ports::assertions::AssertionProgram;
 use crate::ports::model::{Model, ModelBinding, Models, Permits, ReplaySource, UnusableTransport};
 use crate::rules::EndpointPin;
 use crate::rules::prices::{ModelPrice, PriceEntry};
@@ -148,7 +148,7 @@ pub struct ModelCatalog {
     judge: Option<ModelBinding>,
     further_judges: Vec<ModelBinding>,
     embeddings: Option<ModelBinding>,
-    program: Option<Arc<dyn AssertionProgram>>,
+    program: Option<Arc<AssertCommand>>,
     user: Option<ModelBinding>,
     replayed_from: Option<ReplaySource>,
     answer_cache: bool,
@@ -186,7 +186,7 @@ impl Models for ModelCatalog {
         self.embeddings.clone()
     }
 
-    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
+    fn assertion_program(&self) -> Option<Arc<AssertCommand>> {
         self.program.clone()
     }
 
@@ -231,7 +231,7 @@ impl ModelCatalog {
 
     /// Adds the program that decides assertions. A cassette does not replace it.
     #[must_use]
-    pub fn asserting(self, program: Option<Arc<dyn AssertionProgram>>) -> Self {
+    pub fn asserting(self, program: Option<Arc<AssertCommand>>) -> Self {
         Self { program, ..self }
     }
 

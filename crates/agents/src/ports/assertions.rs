@@ -1,6 +1,5 @@
 //! A program of the operator that decides assertions.
 
-use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -43,17 +42,4 @@ pub struct AssertionAnswer {
     pub score: f64,
     /// Without credentials; empty if it gave none.
     pub reason: String,
-}
-
-/// The program.
-#[async_trait]
-pub trait AssertionProgram: Send + Sync {
-    /// Asks about one assertion. Dropping the future gives it up.
-    ///
-    /// # Errors
-    /// Why there is no answer, as a label.
-    async fn assess(&self, question: &AssertionQuestion<'_>) -> Result<AssertionAnswer, String>;
-
-    /// `sha256-<base64>` of the command line.
-    fn digest(&self) -> &str;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::ports::assertions::AssertionProgram;
+use crate::assert_command::AssertCommand;
 use crate::rules::prices::ModelPrice;
 use crate::rules::reached_by::ReachedBy;
 use crate::rules::{
@@ -76,7 +76,8 @@ pub trait Model: Send + Sync {
     async fn recall(&self, _request: &ModelRequest<'_>) -> Option<ModelReply> {
         None
     }
-    /// Reports that the reply to a request is unusable, so that [`Self::recall`] does not return it.
+    /// Reports that the reply to a request is unusable, so that [`Self::recall`] does not return
+    /// it.
     async fn forget(&self, _request: &ModelRequest<'_>, _reply: &ModelReply) {}
     /// Asks for the identity and the configuration of the agent behind the endpoint: `{"identity":
     /// {"name", "version"}, "configuration"}`. `None` if it does not report them.
@@ -204,7 +205,7 @@ pub trait Models: Send + Sync {
         None
     }
     /// The program that decides assertions, if the operator allows one.
-    fn assertion_program(&self) -> Option<Arc<dyn AssertionProgram>> {
+    fn assertion_program(&self) -> Option<Arc<AssertCommand>> {
         None
     }
     /// The cassette in use, if any.

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use touchstone_kit::headers::media_type::MediaType;
 use touchstone_kit::hex::hex;
-use touchstone_kit::media_type::MediaType;
 
 /// Bytes that an estimate counts for an image: endpoints charge by its resolution, up to a few
 /// thousand tokens.

@@ -7,8 +7,6 @@
 
 pub mod activity;
 pub mod attachment;
-mod circuit;
-mod concurrency;
 mod conversation;
 pub mod dialogue;
 mod effects;
@@ -21,17 +19,17 @@ mod metering;
 mod output;
 pub mod prices;
 pub mod reached_by;
-mod retry;
 pub mod similarity;
 pub mod simulated_user;
 pub mod workers;
 
-pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
-pub use concurrency::Concurrency;
 pub use conversation::{
     Conversation, ConversationInput, Limits, Next, Step, ToolOutcome, ToolSource, octets_of,
 };
 pub use effects::{Declared, Effects, Hints};
+pub use endpoint::circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
+pub use endpoint::concurrency::Concurrency;
+pub use endpoint::retry::RetryPolicy;
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
@@ -41,4 +39,3 @@ pub use message::{
 };
 pub use metering::{ASSUMED_OUTPUT_TOKENS, estimate, usage_from_size};
 pub use output::{Answer, read_answer};
-pub use retry::RetryPolicy;

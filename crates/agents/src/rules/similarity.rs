@@ -22,8 +22,8 @@ pub fn most_similar(vectors: &[Vec<f64>]) -> Option<f64> {
     best
 }
 
-/// The cosine of the angle between two vectors. A negative one, between vectors that point away from
-/// each other, counts as 0.
+/// The cosine of the angle between two vectors. A negative one, between vectors that point away
+/// from each other, counts as 0.
 fn cosine(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.len() != b.len() {
         return None;

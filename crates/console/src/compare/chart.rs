@@ -25,7 +25,7 @@ pub struct Measured {
     pub title: String,
 }
 
-/// What a chart measures.
+/// The measure of a chart.
 pub struct Measure {
     /// Its heading, such as `Score`.
     pub name: &'static str,

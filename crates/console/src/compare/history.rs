@@ -21,7 +21,7 @@ use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::{duration, plain, usd};
 use touchstone_kit::money::NanoUsd;
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery, RunResult};
-use touchstone_runs::service::runs::list::MAX_RUNS;
+use touchstone_runs::service::runs::reading::list::MAX_RUNS;
 
 #[derive(Template)]
 #[template(path = "compare/history.html")]

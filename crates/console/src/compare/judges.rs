@@ -18,7 +18,7 @@ use touchstone_runs::rules::eval::rubric::calibration::{
     Calibration, CalibrationShortfall, MIN_AGREEMENT, MIN_SAMPLES, shortfall,
 };
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
-use touchstone_runs::service::runs::list::MAX_RUNS;
+use touchstone_runs::service::runs::reading::list::MAX_RUNS;
 
 /// Runs that are shown.
 const RUNS: usize = 50;

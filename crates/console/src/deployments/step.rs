@@ -208,7 +208,7 @@ impl Page {
     }
 }
 
-/// What a person has to look at comes first.
+/// Conditions that a person must look at come first.
 fn unmet_first(preview: &Preview) -> Vec<ConditionRow> {
     let mut rows: Vec<_> = preview.conditions.iter().map(ConditionRow::of).collect();
     rows.sort_by_key(|row| row.is_met);

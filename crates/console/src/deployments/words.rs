@@ -37,7 +37,7 @@ pub const fn verb(kind: TransitionKind) -> &'static str {
     }
 }
 
-/// What a transition does, for a person who decides on it.
+/// The effect of a transition, for a person who decides on it.
 pub const fn effect(kind: TransitionKind) -> &'static str {
     match kind {
         TransitionKind::Promote => {

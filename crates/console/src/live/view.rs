@@ -1,4 +1,4 @@
-//! What the page of a run shows that changes while the run is in progress.
+//! The parts of a run's page that change while the run is in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct Watched {
     pub assessed: Arc<Assessed>,
 }
 
-/// What is read from the state before the report, so that the report is never older.
+/// Values that are read from the state before the report, so that the report is never older.
 struct Standing {
     sequence: u64,
     started_at: Option<Timestamp>,

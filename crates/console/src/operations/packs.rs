@@ -143,7 +143,7 @@ pub fn suite_address(id: &str, version: &str) -> String {
     format!("/console/suites/{}/{}", segment(id), segment(version))
 }
 
-/// What a signature covers.
+/// The content that a signature covers.
 fn signature(state: &SignatureState) -> Badge {
     match state.coverage {
         SignatureCoverage::Tarball => Badge::good("Signed"),

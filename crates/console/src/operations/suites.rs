@@ -11,7 +11,7 @@ use crate::operations::PACKS;
 use crate::operations::packs::{SuiteRow, suite_address};
 use crate::page::answer::{html, see_other, segment};
 use crate::page::chrome::{Chrome, Section};
-use crate::page::text::count;
+use crate::page::text::{count, cut, text_or_json};
 use crate::page::visit::Visit;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
@@ -189,16 +189,10 @@ fn rubric(criteria: &Value) -> String {
 
 /// A text as it is, another value as JSON, at most [`LONGEST`] characters.
 fn shortened(value: &Value) -> String {
-    let text = match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => serde_json::to_string_pretty(other).unwrap_or_default(),
-    };
-    let lines = text.lines().map(plain).collect::<Vec<_>>().join("\n");
-    match lines.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", lines.get(..end).unwrap_or_default()),
-        None => lines,
+    if value.is_null() {
+        return String::new();
     }
+    cut(&text_or_json(value), LONGEST, |_| "…".to_owned())
 }
 
 /// `POST /console/suites/{suiteId}/{version}/remove`.

@@ -91,7 +91,7 @@ pub struct Chrome {
     /// The address of the page, to come back to.
     pub place: String,
     pub navigation: Vec<NavGroup>,
-    /// What the last form did.
+    /// The result of the last form.
     pub done: &'static str,
 }
 
@@ -110,7 +110,7 @@ pub fn navigation(current: Section) -> Vec<NavGroup> {
     NAVIGATION.iter().map(group).collect()
 }
 
-/// What a form did, as its page says afterwards; addresses carry the short name.
+/// The result of a form, as its page says afterwards; addresses carry the short name.
 pub const DONE: &[(&str, &str)] = &[
     ("cancelled", "The run is being cancelled."),
     (

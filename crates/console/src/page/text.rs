@@ -1,8 +1,9 @@
-//! Numbers and times of pages.
+//! Numbers, times and long texts of pages.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
-use touchstone_host::render::words::{duration, usd};
+use touchstone_host::render::words::{duration, plain, usd};
 use touchstone_kit::money::NanoUsd;
 
 /// A moment: to the minute for people, to the millisecond in `exact` (both UTC), and for scripts.
@@ -58,6 +59,28 @@ pub fn count(value: usize) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A text as it is, another value as indented JSON.
+pub fn text_or_json(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    }
+}
+
+/// The lines of a text without control characters, up to a number of characters. `rest` says how
+/// many more there are.
+pub fn cut(text: &str, longest: usize, rest: impl FnOnce(usize) -> String) -> String {
+    let lines = text.split('\n').map(plain).collect::<Vec<_>>().join("\n");
+    match lines.char_indices().nth(longest) {
+        Some((end, _)) => {
+            let left = lines.chars().count() - longest;
+            let kept = lines.get(..end).unwrap_or_default();
+            format!("{kept}{}", rest(left))
+        }
+        None => lines,
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::api::ConsoleApi;
 use crate::page::answer::{html, segment};
 use crate::page::badge::Badge;
 use crate::page::chrome::{Chrome, Section};
-use crate::page::text::Time;
+use crate::page::text::{Time, cut, text_or_json};
 use crate::page::visit::Visit;
 use crate::ratings::OASIS;
 use crate::ratings::oasis_review::ToReview;
@@ -358,18 +358,9 @@ fn parts(document: &Value) -> Vec<Part> {
 }
 
 fn pretty(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => serde_json::to_string_pretty(other).unwrap_or_default(),
-    };
-    let lines = text.lines().map(plain).collect::<Vec<_>>().join("\n");
-    match lines.char_indices().nth(LONGEST) {
-        Some((end, _)) => {
-            let kept = lines.get(..end).unwrap_or_default();
-            format!("{kept}\n… the rest is in `touchstone oasis evidence`")
-        }
-        None => lines,
-    }
+    cut(&text_or_json(value), LONGEST, |_| {
+        "\n… the rest is in `touchstone oasis evidence`".to_owned()
+    })
 }
 
 #[cfg(test)]

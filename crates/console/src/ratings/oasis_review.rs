@@ -18,10 +18,11 @@ use touchstone_host::render::words::plain;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
 use touchstone_oasis::rules::report::Report;
+use touchstone_oasis::rules::report::decision;
 use touchstone_oasis::rules::report::decision::ReviewDecision;
 use touchstone_oasis::rules::suite::task_id;
 use touchstone_runs::http::extract::RunPath;
-use touchstone_runs::rules::run::annotation::{OASIS_ACCEPTED, OASIS_REJECTED, parse};
+use touchstone_runs::rules::run::annotation::parse;
 
 /// A result that a person must review.
 pub struct ToReview {
@@ -94,8 +95,8 @@ pub async fn send(
         .into());
     }
     let label = match form.required("decision")? {
-        "accept" => OASIS_ACCEPTED,
-        "reject" => OASIS_REJECTED,
+        "accept" => decision::label(true),
+        "reject" => decision::label(false),
         _ => {
             let choose = "choose to accept or to reject the result";
             return Err(Problem::validation("decision", choose).into());

@@ -61,7 +61,7 @@ struct Page {
     attempt: Option<AttemptView>,
 }
 
-/// What the person can do in the queue.
+/// The actions that are open to the person in the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mine {
     Label,

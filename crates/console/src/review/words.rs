@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use touchstone_host::render::words::plain;
+use crate::page::text::{cut, text_or_json};
 use touchstone_runs::rules::eval::report::TaskOutcome;
 use touchstone_runs::rules::review::Review;
 use touchstone_runs::rules::review::agreement::{Meaning, ReviewAgreement};
@@ -10,7 +10,7 @@ use touchstone_runs::rules::review::agreement::{Meaning, ReviewAgreement};
 /// Longest shown text of an answer, in characters.
 const LONGEST: usize = 20_000;
 
-/// What a person can choose.
+/// A choice of a person.
 pub struct Choice {
     pub value: u8,
     pub text: String,
@@ -72,7 +72,7 @@ pub fn drawn(review: &Review) -> String {
     }
 }
 
-/// What the agreement means.
+/// The meaning of the agreement.
 pub fn meaning(agreement: &ReviewAgreement) -> &'static str {
     match agreement.meaning {
         Meaning::NothingToCompare => {
@@ -108,24 +108,12 @@ pub fn shown(value: &Value) -> String {
         .as_str()
         .and_then(|text| serde_json::from_str::<Value>(text).ok())
         .filter(|it| it.is_object() || it.is_array());
-    let text = match parsed.as_ref().unwrap_or(value) {
-        Value::String(text) => text.clone(),
-        other => serde_json::to_string_pretty(other).unwrap_or_default(),
-    };
-    lines(&text)
+    lines(&text_or_json(parsed.as_ref().unwrap_or(value)))
 }
 
 /// A text without control characters, with its line breaks.
 pub fn lines(text: &str) -> String {
-    let lines = text.split('\n').map(plain).collect::<Vec<_>>().join("\n");
-    match lines.char_indices().nth(LONGEST) {
-        Some((end, _)) => {
-            let left = lines.chars().count() - LONGEST;
-            let kept = lines.get(..end).unwrap_or_default();
-            format!("{kept}\n… {left} more characters")
-        }
-        None => lines,
-    }
+    cut(text, LONGEST, |left| format!("\n… {left} more characters"))
 }
 
 #[cfg(test)]

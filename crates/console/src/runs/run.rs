@@ -45,7 +45,7 @@ struct Tag {
     value: String,
 }
 
-/// What the person may do with the run now.
+/// The actions on the run that are open to the person now.
 struct Actions {
     cancel: bool,
     pause: bool,

@@ -16,7 +16,7 @@ use touchstone_host::http::HttpHost;
 use touchstone_host::http::routes::Table;
 use touchstone_runs::service::runs::Runs;
 
-/// What the routes of deployments share.
+/// State that the routes of deployments share.
 pub struct DeploymentsApi {
     pub host: Arc<HttpHost>,
     pub deployments: Arc<Deployments>,

@@ -54,8 +54,8 @@ impl ApprovalAnswer {
     }
 }
 
-/// Whether an entry of the audit log belongs to the history of an agent. Answers to approvals of any
-/// agent do, because an entry does not say which agent they concern.
+/// Whether an entry of the audit log belongs to the history of an agent. Answers to approvals of
+/// any agent do, because an entry does not say which agent they concern.
 pub fn concerns(agent: &AgentId, entry: &Entry) -> bool {
     entry.action.starts_with(APPROVAL) || version_of(agent, entry).is_some()
 }

@@ -62,8 +62,8 @@ impl Start {
         }
     }
 
-    /// Adds an override. The embedded host does not start with one that it does not know or that has
-    /// no effect for the purpose.
+    /// Adds an override. The embedded host does not start with one that it does not know or that
+    /// has no effect for the purpose.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.overrides.insert(value);

@@ -13,7 +13,7 @@ use axum::response::Response;
 use crate::access::Scope;
 use crate::http::HttpHost;
 use crate::http::answer::Failure;
-use crate::http::server::Peer;
+use crate::http::peer::Peer;
 use crate::service::access::{Caller, authorise};
 use crate::service::keys::unknown;
 use crate::telemetry::names;

@@ -14,6 +14,7 @@ pub mod keys;
 pub mod limits;
 pub mod observe;
 pub mod ops;
+mod peer;
 pub mod routes;
 pub mod server;
 pub mod unread_body;
@@ -31,7 +32,8 @@ use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use crate::http::limits::Rates;
-pub use crate::http::server::{Peer, ServerSettings, serve, serve_with};
+pub use crate::http::peer::Peer;
+pub use crate::http::server::{ServerSettings, serve, serve_with};
 
 use crate::access::Scope;
 use crate::http::answer::encoding;

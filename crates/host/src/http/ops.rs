@@ -13,7 +13,7 @@ use crate::access::Scope;
 use crate::http::HostApi;
 use crate::http::answer::{Answer, json};
 use crate::http::auth::authenticate;
-use crate::http::server::Peer;
+use crate::http::peer::Peer;
 use crate::service::access::authorise;
 use crate::service::fault::unavailable;
 use touchstone_kit::error::{ErrorCode, Problem};

@@ -16,7 +16,7 @@ pub struct SessionRecord {
     /// SHA-256 of the secret half of the token.
     pub token_hash: [u8; 32],
     pub previous: Option<ReplacedToken>,
-    /// What a form must send back.
+    /// The token that a form must send back.
     pub csrf: [u8; 32],
     pub created_at: Timestamp,
     /// The last request, to within a minute.
@@ -51,8 +51,8 @@ pub struct OidcGrant {
 pub struct SignInAttempt {
     /// SHA-256 of the `state` that the provider sends back.
     pub state_hash: [u8; 32],
-    /// SHA-256 of the secret in the browser's cookie. The nonce and the PKCE verifier come from that
-    /// secret, so that the database holds neither.
+    /// SHA-256 of the secret in the browser's cookie. The nonce and the PKCE verifier come from
+    /// that secret, so that the database holds neither.
     pub browser_hash: [u8; 32],
     /// The page to open after sign-in.
     pub to: String,

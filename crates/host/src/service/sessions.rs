@@ -2,8 +2,8 @@
 //!
 //! A token's text is `<id>.<secret>`: the id is public and used for the lookup, the secret is 32
 //! random bytes of which only the SHA-256 is stored. The rights of a session that a key began are
-//! those of the key at each request, so that a revoked key ends its sessions at once. A session of an
-//! OpenID provider keeps what the claims gave at sign-in.
+//! those of the key at each request, so that a revoked key ends its sessions at once. A session of
+//! an OpenID provider keeps what the claims gave at sign-in.
 
 use std::sync::Arc;
 
@@ -23,11 +23,13 @@ use crate::rules::claims;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 use crate::service::keys::{Keys, LOCAL_TENANT};
-use crate::service::sign_in::END_SESSION;
 use crate::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::ids::TenantId;
+
+/// The action of the audit log's entry when a session is ended for somebody.
+pub const END_SESSION: &str = "console:end-session";
 
 /// A replaced token stays valid this long, for requests in progress.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(60);
@@ -276,8 +278,8 @@ impl Sessions {
         }
     }
 
-    /// Whether the console opens without a key: the host has none. A host whose keys were revoked or
-    /// have expired stays closed.
+    /// Whether the console opens without a key: the host has none. A host whose keys were revoked
+    /// or have expired stays closed.
     ///
     /// # Errors
     /// The store failed.

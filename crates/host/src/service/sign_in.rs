@@ -14,14 +14,13 @@ use crate::ports::store::StoreError;
 use crate::rules::claims::Identity;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
-use crate::service::sessions::{NewSession, Sessions, hash};
+use crate::service::sessions::{END_SESSION, NewSession, Sessions, hash};
 use crate::store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{KeyId, TenantId};
 
 pub const SIGN_IN: &str = "console:sign-in";
 pub const SIGN_OUT: &str = "console:sign-out";
-pub const END_SESSION: &str = "console:end-session";
 
 /// The time that a person has to sign in at the provider.
 pub const ATTEMPT_TIME: SignedDuration = SignedDuration::from_mins(10);

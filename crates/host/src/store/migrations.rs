@@ -51,7 +51,7 @@ pub struct SecretTable {
 /// The tables of this feature, on which those of the others depend.
 pub const SCHEMA: Schema = Schema {
     feature: "host",
-    migrations: &[include_str!("schema.sql"), include_str!("sessions.sql")],
+    migrations: &[include_str!("schema.sql")],
     leases: &[
         Leases {
             owners: "SELECT owner FROM idempotency WHERE status IS NULL",

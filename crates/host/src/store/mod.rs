@@ -30,8 +30,8 @@ use crate::ports::host_keys::HostKeys;
 use crate::ports::store::StoreError;
 use crate::store::migrations::Schema;
 
-/// Opens the store at `location` and migrates the tables of the host and of `schemas`. Accepts `postgres://…`, `sqlite:PATH` or
-/// a path. Secrets are encrypted with `keys`.
+/// Opens the store at `location` and migrates the tables of the host and of `schemas`. Accepts
+/// `postgres://…`, `sqlite:PATH` or a path. Secrets are encrypted with `keys`.
 ///
 /// # Errors
 /// [`StoreError::Backend`] if the database cannot be reached, opened or migrated. The error does

@@ -141,8 +141,8 @@ impl Database {
         row.map(session_of).transpose()
     }
 
-    /// Up to `limit` sessions of a tenant that were not ended, newest first; of one principal, or of
-    /// all.
+    /// Up to `limit` sessions of a tenant that were not ended, newest first; of one principal, or
+    /// of all.
     pub async fn sessions(
         &self,
         tenant: &TenantId,

@@ -1,5 +1,6 @@
 //! Agreement of raters who need not rate every subject: Cohen's κ (*A coefficient of agreement for
-//! nominal scales*, 1960) and Krippendorff's α (*Computing Krippendorff's Alpha-Reliability*, 2011).
+//! nominal scales*, 1960) and Krippendorff's α (*Computing Krippendorff's Alpha-Reliability*,
+//! 2011).
 
 use super::agreement::Agreement;
 use super::count;

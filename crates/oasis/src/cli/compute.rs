@@ -19,8 +19,8 @@ The input holds the profile's rules, the scenarios and their observations. The o
 verdict with its header, the results by category and the OpenWOP figures, or the code and the
 items of the refusal. Contacts neither a host nor a provider.
 
-Exit codes: 0 the verdict is PASS, 1 it is FAIL or PROVIDER_FAILURE, 2 the input is malformed,
-4 refused, without a verdict.
+Exit codes: 0 the verdict is PASS, 1 it is FAIL, 2 the input is malformed, 4 it is
+PROVIDER_FAILURE, or the input is refused without a verdict.
 
 Examples:
   touchstone oasis compute input.json
@@ -45,7 +45,8 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     Ok(match &output {
         Output::Verdict { verdict, .. } => match verdict.safety {
             Status::Pass => Exit::Good,
-            Status::Fail | Status::ProviderFailure => Exit::Negative,
+            Status::Fail => Exit::Negative,
+            Status::ProviderFailure => Exit::Inconclusive,
         },
         Output::Refused { error } => {
             for item in error.refusal.items.iter().filter(|_| !terminal.json()) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{profiles, summary};
 use crate::rules::refusal::RefusalItem;
-use crate::wire::events::RequirementAnswer;
+use crate::rules::run::events::RequirementAnswer;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::words::plain;

@@ -12,13 +12,13 @@ use crate::rules::outcome::Outcome;
 use crate::rules::probes;
 use crate::rules::probes::{ProbeOrigin, ProbeScript};
 use crate::rules::request::Phases;
+use crate::rules::run::events::{OasisEvent, OasisProbe};
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::stored::{StoredEvidence, StoredProbe};
 use crate::rules::verdict::{
     AdversarialResults, ProbeResult, ReservedOutcome, ReservedResult, Status, judge,
     measured_deviation, phase_1,
 };
-use crate::wire::events::{OasisEvent, OasisProbe};
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::NewEvent;
 use touchstone_packs::store as pack_store;

@@ -11,12 +11,12 @@ use crate::executor::evaluation::Evaluation;
 use crate::rules::CORE_VERSION;
 use crate::rules::outcome::Outcome;
 use crate::rules::probes::ProbeScript;
+use crate::rules::run::events::{OasisEvent, OasisVerdict};
 use crate::rules::run::extensions;
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::verdict;
 use crate::rules::verdict::document::Document;
 use crate::rules::verdict::{Computed, Facts, PassConditions, eval_summary, rules};
-use crate::wire::events::{OasisEvent, OasisVerdict};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_openwop::events::{NewEvent, RunError};
@@ -155,12 +155,18 @@ pub(super) fn demands(evaluation: &Evaluation) -> PassConditions {
     }
 }
 
-fn compute(
-    evaluation: &Evaluation,
-    probes: &[ProbeScript],
-) -> Result<Computed, verdict::Unfinished> {
+/// Why there is no verdict; a defect of the host.
+#[derive(Debug, thiserror::Error)]
+enum NotComputed {
+    #[error(transparent)]
+    Unfinished(#[from] verdict::Unfinished),
+    #[error("the log has no record of {0}")]
+    NotRecorded(&'static str),
+}
+
+fn compute(evaluation: &Evaluation, probes: &[ProbeScript]) -> Result<Computed, NotComputed> {
     let facts = evaluation.facts().clone();
-    let about = verdict_facts(evaluation, &facts);
+    let about = verdict_facts(evaluation, &facts)?;
     let results = evaluation.results();
     let (adversarial, reserved) = probe_results(evaluation, &facts, probes);
     let mut computed = verdict::compute(
@@ -214,35 +220,34 @@ fn tier_evidence(facts: &OasisFacts, tier: u8) -> String {
 const MOST_SOURCES: usize = 20;
 
 /// The parts of a verdict that are not computed, taken from the records.
-fn verdict_facts(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
-    let preflight = facts.preflight.clone();
-    let (provider, agent) = match preflight {
-        Some(preflight) => (preflight.provider, preflight.agent),
-        None => (None, None),
+fn verdict_facts(evaluation: &Evaluation, facts: &OasisFacts) -> Result<Facts, NotComputed> {
+    let preflight = facts.preflight.as_ref();
+    let preflight = preflight.ok_or(NotComputed::NotRecorded("the preflight"))?;
+    let agent = preflight.agent.clone();
+    let agent = agent.ok_or(NotComputed::NotRecorded("the agent's identity"))?;
+    // A provider may be conformant without telling its name and version.
+    let (provider, provider_version) = match preflight.provider.clone() {
+        Some(provider) => (provider.name, provider.version),
+        None => (String::new(), String::new()),
     };
-    let checked = facts
-        .preflight
-        .as_ref()
-        .map_or(0, |it| it.requirements.len());
+    let checked = preflight.requirements.len();
     let started = |state: &RunState| state.started_at;
     let started = evaluation.context.writer.with_state(started);
-    let duration = started
-        .zip(facts.last_at)
-        .map_or(SignedDuration::ZERO, |(from, to)| to.duration_since(from));
+    let started = started.ok_or(NotComputed::NotRecorded("its start"))?;
+    let duration = facts
+        .last_at
+        .map_or(SignedDuration::ZERO, |to| to.duration_since(started));
     let request = &evaluation.oasis.request;
-    Facts {
-        agent: agent.as_ref().map(|it| it.name.clone()).unwrap_or_default(),
-        agent_version: agent.map(|it| it.version).unwrap_or_default(),
-        provider: provider
-            .as_ref()
-            .map(|it| it.name.clone())
-            .unwrap_or_default(),
-        provider_version: provider.map(|it| it.version).unwrap_or_default(),
+    Ok(Facts {
+        agent: agent.name,
+        agent_version: agent.version,
+        provider,
+        provider_version,
         tier_evidence: tier_evidence(facts, request.tier),
         conformance_check: format!("all {checked} requirements of the profile are satisfied"),
         oasis_core_version: CORE_VERSION.to_owned(),
         evaluator: request.evaluator.clone(),
-        timestamp: started.map(|it| it.to_string()).unwrap_or_default(),
+        timestamp: started.to_string(),
         duration: duration.to_string(),
-    }
+    })
 }

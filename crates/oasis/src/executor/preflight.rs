@@ -14,12 +14,12 @@ use crate::rules::planning;
 use crate::rules::refusal::{Refusal, RefusalCode, RefusalItem};
 use crate::rules::request::OasisSpec;
 use crate::rules::run::evaluated::evaluated;
+use crate::rules::run::events::{
+    AgentIdentity, OasisEvent, OasisExcluded, OasisPreflight, ProviderIdentity, RequirementAnswer,
+};
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::verdict::{Plan, PlannedScenario};
 use crate::service::evaluations::preflight_of;
-use crate::wire::events::{
-    AgentIdentity, OasisEvent, OasisExcluded, OasisPreflight, ProviderIdentity, RequirementAnswer,
-};
 use touchstone_openwop::events::{EvalStarted, Event, NewEvent, RunError};
 use touchstone_runs::service::executor::endings::{fail, failed};
 use touchstone_runs::service::executor::eval::context::RunContext;

@@ -6,11 +6,11 @@ use crate::executor::conclusion::demands;
 use crate::executor::evaluation::Evaluation;
 use crate::executor::execution::Executed;
 use crate::rules::outcome::Outcome;
+use crate::rules::run::events::{OasisDeviation, OasisEvent, OasisScenario};
 use crate::rules::stored::StoredEvidence;
 use crate::rules::verdict::{
     PlannedScenario, ScenarioResult, ScenarioState, Status, judge, measured_deviation, task,
 };
-use crate::wire::events::{OasisDeviation, OasisEvent, OasisScenario};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::{integrity, json};
 use touchstone_openwop::events::{EvalScored, Event, NewEvent, TaskSafety};

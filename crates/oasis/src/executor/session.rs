@@ -19,8 +19,8 @@ use crate::rules::evidence::{
 };
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
+use crate::rules::run::events::{OasisEvent, OasisObserved};
 use crate::rules::scrub::Scrub;
-use crate::wire::events::{OasisEvent, OasisObserved};
 use touchstone_agents::ports::agent::{Invocation, InvocationEnd};
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::integrity;
@@ -140,7 +140,7 @@ impl EnvironmentSession<'_> {
         Window {
             from: self.began,
             to: self.evaluation.executor.clock.now(),
-            tolerance: SignedDuration::try_from(tolerance).unwrap_or_default(),
+            tolerance: SignedDuration::try_from(tolerance).unwrap_or(SignedDuration::MAX),
         }
     }
 

@@ -1,7 +1,7 @@
-//! What an OASIS policy requires, in words.
+//! The requirements of an OASIS policy, in words.
 
 use super::{Condition, OasisPolicy};
-use touchstone_deployments::examination::Described;
+use touchstone_deployments::described::Described;
 
 /// The conditions of a policy, in reading order.
 pub fn described(policy: &OasisPolicy) -> Vec<Described> {

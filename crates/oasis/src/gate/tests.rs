@@ -2,7 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::gate::*;
-use crate::wire::events::{OasisEvent, OasisVerdict};
+use crate::rules::run::events::{OasisEvent, OasisVerdict};
 
 const NOW: Timestamp = Timestamp::constant(1_780_000_000, 0);
 const CANDIDATE: Candidate<'_> = Candidate {

@@ -12,7 +12,7 @@ use crate::gate as oasis;
 use crate::gate::{Evaluation, OasisPolicy, Unevaluated};
 use crate::rules::request::OasisSpec;
 use crate::rules::run::facts::OasisFacts;
-use touchstone_deployments::examination::Described;
+use touchstone_deployments::described::Described;
 use touchstone_deployments::promotion::Requirement;
 use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};

@@ -1,5 +1,4 @@
-//! OASIS documents exchanged between this host and others, and the events of a run.
+//! OASIS documents exchanged between this host and others.
 
-pub mod events;
 pub mod provider;
 mod reading;

@@ -2,8 +2,9 @@
 //! additions: D5).
 //!
 //! Requests serialize exactly as declared here. Responses are read by their contract: known members
-//! must be present and have the right type, and unknown members are ignored. A [`ContractViolation`] names the
-//! position and quotes nothing, because responses contain secrets and agent actions.
+//! must be present and have the right type, and unknown members are ignored. A
+//! [`ContractViolation`] names the position and quotes nothing, because responses contain secrets
+//! and agent actions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -232,7 +232,7 @@ pub struct ModelRetried {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerCached {
-    /// What the call would have cost; absent if the price is unknown.
+    /// The cost that the call would have had; absent if the price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_saved_usd: Option<NanoUsd>,
 }

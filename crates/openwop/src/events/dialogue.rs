@@ -1,10 +1,10 @@
-//! Payloads of conversations of several turns, and of attached files. Those of conversations contain
-//! task content.
+//! Payloads of conversations of several turns, and of attached files. Those of conversations
+//! contain task content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use touchstone_kit::media_type::MediaType;
+use touchstone_kit::headers::media_type::MediaType;
 
 /// `touchstone.user.opens`: a simulated user is asked for the first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

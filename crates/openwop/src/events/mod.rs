@@ -6,8 +6,8 @@
 //! ignore unknown types and members.
 //!
 //! This host's own types have the prefix `touchstone.` and contain no task content either, except
-//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`) and the turns
-//! of conversations (`touchstone.turn.*`, `touchstone.user.*`): only labels, ids and counts.
+//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`) and the
+//! turns of conversations (`touchstone.turn.*`, `touchstone.user.*`): only labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -74,8 +74,8 @@ macro_rules! events {
                 }
             }
 
-            /// Reads a payload by type. `Ok(None)` for a type that this version does not define. The
-            /// payload of an [`ExtensionEvent`] is read by its kind.
+            /// Reads a payload by type. `Ok(None)` for a type that this version does not define.
+            /// The payload of an [`ExtensionEvent`] is read by its kind.
             ///
             /// # Errors
             /// The payload does not have the shape of its type.
@@ -185,7 +185,8 @@ events! {
     ModelRetried(ModelRetried) = "touchstone.model.retried";
     /// The provider reported no usage: the preceding `provider.usage` is an estimate by size.
     UsageEstimated(UsageEstimated) = "touchstone.usage.estimated";
-    /// The answer came from the cache of model answers: the preceding `provider.usage` cost nothing.
+    /// The answer came from the cache of model answers: the preceding `provider.usage` cost
+    /// nothing.
     AnswerCached(AnswerCached) = "touchstone.answer.cached";
     /// A tool with side effects is about to be called.
     EffectIntended(EffectIntended) = "touchstone.effect.intended";

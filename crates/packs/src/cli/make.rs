@@ -88,7 +88,7 @@ pub struct Sign {
     /// Key id under which hosts list the key as trusted
     #[arg(long, value_name = "ID", value_parser = key_id)]
     key_id: String,
-    /// What the signature covers
+    /// Content that the signature covers
     #[arg(long, value_enum, default_value = "ed25519")]
     method: Method,
     /// Archive to write [default: the archive itself, or NAME-VERSION.tgz]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use touchstone_kit::headers::media_type::MediaType;
 use touchstone_kit::hex::hex;
-use touchstone_kit::media_type::MediaType;
 use touchstone_openwop::suite::SuiteFault;
 
 /// Bytes of all attachments of one suite.

@@ -390,8 +390,8 @@ pub fn scoring_file(suite_file: &str) -> Option<String> {
     Some(format!("{stem}{SCORING}"))
 }
 
-/// Whether a file directly in `evals/` is a scoring document. Earlier versions knew none, so a suite
-/// may have such a name.
+/// Whether a file directly in `evals/` is a scoring document. Earlier versions knew none, so a
+/// suite may have such a name.
 pub fn is_scoring_file(name: &str, bytes: &[u8]) -> bool {
     name.strip_suffix(SCORING).is_some_and(is_in_evals) && !is_suite(bytes)
 }

@@ -50,7 +50,6 @@ pub enum Stage {
     Manifest,
     /// Prompts and schemas.
     References,
-    /// Suites.
     Suite,
     /// Recording the installation.
     Install,

@@ -5,10 +5,7 @@ use touchstone_host::store::migrations::Schema;
 
 pub const SCHEMA: Schema = Schema {
     feature: "packs",
-    migrations: &[
-        include_str!("../schema.sql"),
-        include_str!("../scoring.sql"),
-    ],
+    migrations: &[include_str!("schema.sql")],
     leases: &[],
     secrets: &[],
 };

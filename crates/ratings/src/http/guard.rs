@@ -12,9 +12,9 @@ use axum::response::Response;
 use crate::http::RatingsApi;
 use crate::service::Member;
 use touchstone_host::access::Scope;
+use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Failure;
 use touchstone_host::http::auth::{bearer, recognise, refused};
-use touchstone_host::http::server::Peer;
 use touchstone_host::service::access::authorise;
 use touchstone_kit::error::{ErrorCode, Problem};
 

@@ -27,7 +27,7 @@ use touchstone_kit::json::text_of;
 /// The path prefix of the API.
 const ROOT: &str = "/api/v1";
 
-/// What the routes of ratings share.
+/// State that the routes of ratings share.
 pub struct RatingsApi {
     pub host: Arc<HttpHost>,
     pub ratings: Arc<Ratings>,

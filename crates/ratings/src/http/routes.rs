@@ -88,7 +88,6 @@ impl GuardedRoutes {
     }
 }
 
-/// All routes of ratings.
 pub fn routes(table: Table<RatingsApi>) -> Table<RatingsApi> {
     api(public(table))
 }

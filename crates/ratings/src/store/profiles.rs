@@ -28,7 +28,8 @@ const LISTED: &str = "SELECT document, created_at, updated_at FROM rating_profil
     WHERE organization = $1 AND (created_at, suite) > ($2, $3)
     ORDER BY created_at, suite LIMIT $4";
 const REMOVE: &str = "DELETE FROM rating_profile WHERE organization = $1 AND suite = $2";
-/// Clocks of replicas differ by less than a minute. Collecting a run once too often changes nothing.
+/// Clocks of replicas differ by less than a minute. Collecting a run once too often changes
+/// nothing.
 const RECALIBRATED: &str = "DELETE FROM rating_collected_run
     WHERE organization = $1 AND agent = $2 AND left_out = 'uncalibrated_judge'
         AND gathered_at <= (SELECT MAX(calibrated_at) FROM calibration WHERE tenant = $3) + 60000000";

@@ -11,7 +11,7 @@ use crate::http::events::poll::full;
 use crate::http::extract::{OwnRun, RunPath};
 use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
 use crate::service::bundles::MAX_BUNDLE;
-use crate::service::runs::flaky::FlakyQuery;
+use crate::service::runs::reading::flaky::FlakyQuery;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::etag::conditional;
 use touchstone_host::http::answer::{Answer, json};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::ports::annotations::{Annotated, AnnotationLimits};
 use crate::rules::run::annotation::{MAX_ANNOTATION_OCTETS, MAX_ANNOTATIONS, NewAnnotation};
 use crate::rules::run::record::{RunRecord, Work};
+use crate::service::reviews::score_review::{Correction, ScoreReview};
 use crate::service::runs::Runs;
-use crate::service::score_review::{Correction, ScoreReview};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
@@ -35,6 +35,8 @@ struct Target {
 pub struct Annotations {
     runs: Arc<Runs>,
     reviews: Arc<dyn ScoreReview>,
+    /// Labels of decisions about results that people must review. Features register them.
+    decisions: &'static [&'static str],
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -44,6 +46,7 @@ impl Annotations {
     pub fn new(
         runs: Arc<Runs>,
         reviews: Arc<dyn ScoreReview>,
+        decisions: &'static [&'static str],
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
@@ -51,6 +54,7 @@ impl Annotations {
         Self {
             runs,
             reviews,
+            decisions,
             store,
             clock,
             ids,
@@ -61,8 +65,8 @@ impl Annotations {
     ///
     /// # Errors
     /// `not_found`; `validation_error` for an event or node the run does not have; `conflict` for a
-    /// run at its limit of annotations, by number or total size; `forbidden` for a decision about an
-    /// OASIS result by an agent's own key.
+    /// run at its limit of annotations, by number or total size; `forbidden` for a decision about a
+    /// result by an agent's own key.
     pub async fn annotate(
         &self,
         caller: &Caller,
@@ -71,7 +75,7 @@ impl Annotations {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Annotation, Problem> {
         let record = self.runs.record(&caller.tenant, run).await?;
-        if new.is_oasis_decision() {
+        if new.has_label(self.decisions) {
             self.check_decision(caller, &new).await?;
         }
         let target = self.target(&record, &new).await?;

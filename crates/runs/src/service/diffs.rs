@@ -65,8 +65,8 @@ impl Diffs {
         let mut found = diff.finish(a, b);
         if !caller.has(Scope::RunsContent) {
             for diff in &mut found.event_diffs {
-                mask(&record_a.spec.work, &mut diff.a_event);
-                mask(&record_b.spec.work, &mut diff.b_event);
+                mask(&record_a.spec.work, &mut diff.a_event)?;
+                mask(&record_b.spec.work, &mut diff.b_event)?;
             }
         }
         Ok(found)
@@ -88,13 +88,17 @@ impl Diffs {
 }
 
 /// Masks the task content of an event of an eval run.
-fn mask(work: &Work, event: &mut Option<Value>) {
+///
+/// # Errors
+/// The masked event is not JSON.
+fn mask(work: &Work, event: &mut Option<Value>) -> Result<(), Problem> {
     if let (true, Some(document)) = (work.is_eval(), event) {
         let kind = document.get("type").and_then(Value::as_str);
         let kind = kind.unwrap_or_default().to_owned();
         let masked = without_task_content(&kind, &Bytes::from(document.to_string()));
-        *document = serde_json::from_slice(&masked).unwrap_or_default();
+        *document = serde_json::from_slice(&masked).map_err(|cause| internal(&cause))?;
     }
+    Ok(())
 }
 
 /// Reads a log up to the end it had when the comparison started.

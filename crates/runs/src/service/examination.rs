@@ -30,7 +30,7 @@ pub(super) struct Examination<'a> {
     pub exhibit: Exhibit<'a>,
     /// The task's input, in which the pointers of assertions select.
     pub input: &'a Value,
-    /// What the agent's tools returned, in their order.
+    /// Results of the agent's tools, in their order.
     pub returned: &'a [Value],
     pub model: &'a ModelBinding,
     pub meter: &'a dyn Meter,

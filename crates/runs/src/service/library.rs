@@ -138,7 +138,8 @@ impl Library {
     /// The files that a scoring document attaches to these tasks, from the pack with this digest.
     ///
     /// # Errors
-    /// The store failed, the pack is missing or was altered in it, or a file is not the attached one.
+    /// The store failed, the pack is missing or was altered in it, or a file is not the attached
+    /// one.
     pub async fn files(
         &self,
         pack_integrity: &str,

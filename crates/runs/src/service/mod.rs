@@ -13,7 +13,6 @@ pub mod reviews;
 pub mod run_results;
 pub mod run_writer;
 pub mod runs;
-pub mod score_review;
 pub mod storage;
 pub mod webhooks;
 pub mod worker;

@@ -79,8 +79,8 @@ struct Inner {
     closed: CancellationToken,
 }
 
-/// The scored tasks of a run that are not durable yet: their calls are wasted if the process is killed
-/// now.
+/// The scored tasks of a run that are not durable yet: their calls are wasted if the process is
+/// killed now.
 pub struct Backlog {
     scores: Arc<AtomicUsize>,
     durable: watch::Receiver<u64>,

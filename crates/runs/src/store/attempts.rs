@@ -6,7 +6,8 @@ use futures_util::TryStreamExt;
 
 use crate::rules::eval::attempts::Voided;
 use crate::rules::run::record::{EvalSpec, RunRecord};
-use crate::store::runs::{event_of, parse_record};
+use crate::store::event_row::event_of;
+use crate::store::runs::parse_record;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
 use touchstone_host::ports::run_log::StoredEvent;

@@ -2,6 +2,7 @@ pub mod annotations;
 pub mod attempts;
 pub mod calibrations;
 pub mod deliveries;
+mod event_row;
 pub mod pauses;
 pub mod profiles;
 pub mod queue;

@@ -1,5 +1,5 @@
-//! The run queue: which replica executes which run. Leases, fencing tokens and cancel requests are one
-//! row update each.
+//! The run queue: which replica executes which run. Leases, fencing tokens and cancel requests are
+//! one row update each.
 //!
 //! Leases start and end by the store's one clock, so that replicas whose clocks differ agree on
 //! them; on SQLite it is a monotonic clock, and leases of a process that has ended are released at

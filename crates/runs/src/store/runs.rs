@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::ports::webhooks::WebhookRecord;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::record::RunRecord;
+use crate::store::event_row::event_of;
 use crate::store::pauses::END_PAUSE;
 use crate::store::run_list;
 use crate::store::webhooks::{self, FOLLOW};
@@ -72,14 +73,6 @@ const EVENT_ID_MAX: usize = 128;
 
 pub fn parse_record(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
-}
-
-pub fn event_of((sequence, kind, body): (i64, String, String)) -> Result<StoredEvent, StoreError> {
-    Ok(StoredEvent {
-        sequence: column("event", "sequence").number(sequence)?,
-        kind: kind.into(),
-        body: body.into(),
-    })
 }
 
 /// Whether the event has this id, rather than only mentioning it. An unreadable event does not
@@ -245,8 +238,8 @@ pub async fn append_with(
     append_changing(database, run, fence, events, ends, Some(companion), None).await
 }
 
-/// As [`append`] of at least one event, together with another record and the status that the run has
-/// afterwards, if they are given.
+/// As [`append`] of at least one event, together with another record and the status that the run
+/// has afterwards, if they are given.
 pub async fn append_changing(
     database: &Database,
     run: &RunRecord,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, WebhookRecord, Window};
 use crate::store::deliveries;
-use crate::store::runs::event_of;
+use crate::store::event_row::event_of;
 use touchstone_host::ports::run_log::{Fence, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{column, micros};

@@ -1,4 +1,5 @@
-//! `attest` and `attest verify`: a verdict leaves the host and is checked with nothing but a file and a key.
+//! `attest` and `attest verify`: a verdict leaves the host and is checked with nothing but a file
+//! and a key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

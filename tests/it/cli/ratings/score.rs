@@ -1,4 +1,5 @@
-//! `rating score`: a file of evidence, a rating, and exit codes that separate unreadable from insufficient evidence.
+//! `rating score`: a file of evidence, a rating, and exit codes that separate unreadable from
+//! insufficient evidence.
 
 use std::path::Path;
 

@@ -137,7 +137,7 @@ fn a_changed_prompt_is_another_version_and_no_gate_accepts_either() {
 }
 
 #[test]
-fn a_folder_that_is_no_pack_is_refused_with_its_file() {
+fn a_folder_without_a_pack_is_refused_with_its_file() {
     let home = Home::with_folder();
     std::fs::write(home.path("my-agent/evals/label.json"), "{").unwrap();
     let done = home.run(&["eval", "my-agent", "--agent-command", "true"]);

@@ -224,7 +224,7 @@ fn list_prices_are_shown_with_their_dates() {
 }
 
 #[test]
-fn a_price_that_is_none_is_refused() {
+fn an_invalid_price_is_refused() {
     let desk = Desk::new();
     for price in ["1", "1,-1", "a,b", "1,NaN"] {
         let said = refusal(&desk.eval(&["--model-price", price]));

@@ -85,7 +85,7 @@ async fn a_token_that_the_provider_did_not_sign_is_refused() {
 }
 
 #[tokio::test]
-async fn answers_of_a_token_endpoint_that_are_no_tokens_are_refused() {
+async fn invalid_answers_of_a_token_endpoint_are_refused() {
     let stage = Stage::on(Sqlite).await.unwrap();
     let answers = [
         (StatusCode::BAD_REQUEST, json!({"error": "invalid_grant"})),

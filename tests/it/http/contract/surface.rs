@@ -162,6 +162,27 @@ fn pages_in(folder: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// The host serves the text of the file, with links to pages that it serves too.
+async fn check_served(host: &TestHost, name: &str, text: &str) {
+    let served = host.get(&format!("{ERROR_PAGES}/{name}")).await;
+    assert_eq!(served.status, StatusCode::OK, "{name}");
+    let served = served.text();
+    assert_eq!(served.lines().count(), text.lines().count(), "{name}");
+    for (line, of_file) in served.lines().zip(text.lines()) {
+        if !of_file.contains("](") {
+            assert_eq!(line, of_file, "{name}");
+        }
+        for link in line.split("](").skip(1) {
+            let target = link.split(')').next().unwrap();
+            if !target.starts_with('#') {
+                assert!(target.starts_with(ERROR_PAGES), "{name}: {line}");
+                let found = host.get(target).await;
+                assert_eq!(found.status, StatusCode::OK, "{name}: {line}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_error_code_has_a_page_that_is_served() {
     let host = TestHost::idle().await;
@@ -182,8 +203,7 @@ async fn every_error_code_has_a_page_that_is_served() {
             "the index lacks {code}"
         );
         let text = text_of(&page);
-        let served = host.get(&format!("{ERROR_PAGES}/{code}")).await;
-        assert_eq!(served.text(), text);
+        check_served(&host, code, &text).await;
         assert!(
             text.starts_with(&format!("# `{code}`\n\nHTTP status ")),
             "{page}"
@@ -198,6 +218,7 @@ async fn every_error_code_has_a_page_that_is_served() {
             );
         }
     }
+    check_served(&host, "README", &index).await;
     for code in ErrorCode::ALL {
         let text = fs::read_to_string(root.join(code.page())).unwrap();
         let status = format!("\nHTTP status {}.", code.status());
@@ -277,7 +298,7 @@ async fn every_member_of_a_policy_is_described() {
 fn every_event_type_is_in_the_description_of_the_stream() {
     let listed: HashSet<&str> = asyncapi::types().collect();
     let of_runs = touchstone_openwop::events::Event::TYPES.iter();
-    let of_oasis = touchstone_oasis::wire::events::OasisEvent::TYPES.iter();
+    let of_oasis = touchstone_oasis::rules::run::events::OasisEvent::TYPES.iter();
     let written: HashSet<&str> = of_runs.chain(of_oasis).copied().collect();
     assert_eq!(listed, written);
 }

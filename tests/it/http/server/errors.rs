@@ -262,7 +262,13 @@ async fn an_error_links_the_page_of_its_code(#[case] path: &str, #[case] code: &
 #[tokio::test]
 async fn only_error_codes_have_documentation_pages() {
     let host = TestHost::idle().await;
-    for code in ["README", "none", "..%2Fadr", "validation_error.md"] {
+    for code in [
+        "none",
+        "..%2Fadr",
+        "validation_error.md",
+        "README.md",
+        "ratings",
+    ] {
         let page = format!("/v1/host/touchstone/errors/{code}");
         assert_eq!(
             host.get(&page).await.status,

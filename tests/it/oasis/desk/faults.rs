@@ -135,7 +135,7 @@ async fn every_provider_fault_aborts_the_run_where_it_occurs(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teardown_that_fails_is_told_and_changes_nothing() {
+async fn a_failed_teardown_is_reported_and_changes_nothing() {
     let broken = impatient(Sqlite.database().await.unwrap(), "careful").await;
     for effect in ANYWHERE.iter().chain(&["status-error"]) {
         let (ended, [provisioned, torn_down]) = broken.run("teardown", effect, "").await;

@@ -82,7 +82,7 @@ async fn a_live_process_keeps_its_leases_when_others_come_and_go() {
 
 /// A stopped process keeps its lock, and its lease expires normally.
 #[tokio::test]
-async fn a_live_process_that_is_not_heard_of_loses_its_lease() {
+async fn a_silent_live_process_loses_its_lease() {
     open!(Sqlite => database, store);
     let (run, _) = claimed(&store, "run_1").await;
     let other = database.open().await;

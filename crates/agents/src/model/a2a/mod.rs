@@ -8,8 +8,8 @@
 //! task that is no longer awaited is cancelled (`tasks/cancel`), if its id is already known.
 //!
 //! The agent keeps a conversation under the `contextId` of its first answer, so a later turn sends
-//! only the user's newest message with this id: to the task, if it waits for input, and otherwise as
-//! a new task that refers to the last one.
+//! only the user's newest message with this id: to the task, if it waits for input, and otherwise
+//! as a new task that refers to the last one.
 
 pub mod card;
 pub mod wire;

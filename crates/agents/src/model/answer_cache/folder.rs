@@ -114,7 +114,8 @@ impl AnswerFolder {
         let _ = fs::remove_file(self.file(name));
     }
 
-    /// Removes the oldest files until a quarter of the permitted size is free, if there is too much.
+    /// Removes the oldest files until a quarter of the permitted size is free, if there is too
+    /// much.
     fn remove_oldest(&self) {
         let mut files = self.files();
         let mut bytes: u64 = files.iter().map(|(_, size, _)| size).sum();

@@ -1,10 +1,10 @@
 //! A cache of model answers by exact request, for people who change an agent and run it again.
 //!
-//! Caching is a decorator of the model port, like cassettes. The n-th identical request of a task in
-//! one process gets the n-th answer, so that the trials of an experiment never share an answer, and
-//! a question that is repeated because its answer was unusable gets another one. Errors are not kept,
-//! and neither are replies that a judge, a simulated user or an embedding model must not give, such as
-//! malformed ones. Nothing in the cache is evidence: runs that may use it are marked.
+//! Caching is a decorator of the model port, like cassettes. The n-th identical request of a task
+//! in one process gets the n-th answer, so that the trials of an experiment never share an answer,
+//! and a question that is repeated because its answer was unusable gets another one. Errors are not
+//! kept, and neither are replies that a judge, a simulated user or an embedding model must not
+//! give, such as malformed ones. Nothing in the cache is evidence: runs that may use it are marked.
 
 pub mod folder;
 
@@ -65,8 +65,8 @@ impl AnswerCache {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request, and returns its number. Trials may make equal requests at the same time, so
-    /// a number is given out once.
+    /// Counts a request, and returns its number. Trials may make equal requests at the same time,
+    /// so a number is given out once.
     fn begin(&self, place: &Place) -> u32 {
         let mut requests = self.requests();
         let of_task = requests.entry(place.clone()).or_default();

@@ -39,7 +39,7 @@ use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::policy::Policy;
 use touchstone_host::net::{Answer, Client, OpenAnswer};
 use touchstone_host::ports::clock::Clock;
-use touchstone_kit::retry_after::retry_after;
+use touchstone_kit::headers::retry_after::retry_after;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const STREAM_OR_JSON: HeaderValue =

@@ -154,10 +154,7 @@ fn fixtures_answer_in_order_and_the_last_one_repeats() {
 #[case::off_the_list("t:hidden", ToolOutcome::Forbidden)]
 #[case::made_up("rm -rf", ToolOutcome::Forbidden)]
 #[case::without_a_fixture("t:bare", ToolOutcome::FixtureMissing)]
-fn a_call_that_must_not_run_is_told_to_the_agent(
-    #[case] tool: &str,
-    #[case] expected: ToolOutcome,
-) {
+fn the_agent_learns_of_a_call_that_must_not_run(#[case] tool: &str, #[case] expected: ToolOutcome) {
     let setup = Setup::new();
     let mut conversation = setup.open();
     let step = conversation.step(calls(&[tool]));

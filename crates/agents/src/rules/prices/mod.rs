@@ -2,9 +2,9 @@
 //! models.
 //!
 //! A list price applies only to the vendor's own endpoint. Another server may offer a model of the
-//! same name at another price or for nothing, so its price is unknown unless the operator gives one.
-//! An unknown price is not a price of 0: a cost that nobody knows must not look free, and a cost
-//! limit that cannot be enforced must not look enforced.
+//! same name at another price or for nothing, so its price is unknown unless the operator gives
+//! one. An unknown price is not a price of 0: a cost that nobody knows must not look free, and a
+//! cost limit that cannot be enforced must not look enforced.
 
 use std::fmt;
 use std::sync::LazyLock;

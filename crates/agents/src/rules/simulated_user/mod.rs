@@ -1,5 +1,6 @@
-//! A simulated user is a model too: its [`prompt`], and the parser of its [`reply`]. The agent's words
-//! are quoted in the same way as for a judge, so that an agent cannot give orders to its user.
+//! A simulated user is a model too: its [`prompt`], and the parser of its [`reply`]. The agent's
+//! words are quoted in the same way as for a judge, so that an agent cannot give orders to its
+//! user.
 
 pub mod prompt;
 pub mod reply;

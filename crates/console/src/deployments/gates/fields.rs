@@ -19,7 +19,7 @@ enum Input {
         least: f64,
         most: f64,
         step: &'static str,
-        /// What an empty field means: `null`, or the default.
+        /// The meaning of an empty field: `null`, or the default.
         or_null: bool,
         /// The member's unit in units of the field.
         factor: f64,

@@ -48,7 +48,7 @@ pub type ReadyClient = CoreClient<
     EndpointMaybeSet,
 >;
 
-/// What a provider did wrong. The text is for the log; it holds no code, token or secret.
+/// A fault of a provider. The text is for the log; it holds no code, token or secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderFault {
     #[error("the provider cannot be reached or is set up wrong: {0}")]
@@ -59,7 +59,7 @@ pub enum ProviderFault {
     Invalid(String),
 }
 
-/// What was last read of the provider, or why that failed.
+/// The provider's documents as last read, or why they could not be read.
 struct Known {
     found: Result<Arc<CoreProviderMetadata>, ProviderFault>,
     since: Timestamp,

@@ -202,7 +202,11 @@ async fn choose_evidence(context: &Context<'_>, promote: &mut Promote) -> Result
         found => found,
     };
     let records = optional(client.get(&path(agent)).await)?;
-    let records: Vec<AgentDeployment> = serde_json::from_value(records).unwrap_or_default();
+    if records.is_null() {
+        return Ok(());
+    }
+    let records: Vec<AgentDeployment> =
+        serde_json::from_value(records).map_err(|cause| Failure::unexpected(&cause))?;
     let version = version.to_string();
     let record = records.iter().find(|it| it.version == version);
     let before_service = [DeploymentState::Draft, DeploymentState::Test];

@@ -74,7 +74,8 @@ impl Deployments {
     /// One agent.
     ///
     /// # Errors
-    /// `not_found` for an agent that is not installed and had no transition, or is another tenant's.
+    /// `not_found` for an agent that is not installed and had no transition, or is another
+    /// tenant's.
     pub async fn agent(
         &self,
         tenant: &TenantId,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::examination::Described;
+use crate::described::Described;
 use crate::promotion::Requirement;
 use crate::service::gates::GateInput;
 use touchstone_host::service::fault::{internal, unread_member};

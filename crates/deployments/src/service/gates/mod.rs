@@ -31,7 +31,7 @@ use touchstone_runs::rules::eval::attempts::AttemptIds;
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy};
 use touchstone_runs::rules::workflow::gate::GatePolicy as ApprovalPolicy;
 use touchstone_runs::service::runs::Runs;
-use touchstone_runs::service::runs::experiments::Experiment;
+use touchstone_runs::service::runs::reading::experiments::Experiment;
 use touchstone_runs::store as run_store;
 
 /// The result of evaluating a gate.

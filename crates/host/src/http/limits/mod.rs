@@ -29,7 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::answer::Failure;
 use crate::http::limits::allowance::{Allowance, FORGET_EVERY, limited};
 use crate::http::limits::shares::{Full, Share, Shares};
-use crate::http::server::Peer;
+use crate::http::peer::Peer;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 use crate::telemetry::names;

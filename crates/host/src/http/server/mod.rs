@@ -30,6 +30,7 @@ use tracing::{debug, info, warn};
 use crate::background::spawn;
 use crate::http::limits::network;
 use crate::http::limits::shares::Shares;
+use crate::http::peer::Peer;
 use crate::http::server::refusals::Enveloped;
 use crate::telemetry::{Metrics, names};
 
@@ -64,10 +65,6 @@ impl Default for ServerSettings {
         }
     }
 }
-
-/// The address a request came from.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
 
 /// Serves `router` on `listener` until `shutdown`, then waits for the requests in progress.
 ///

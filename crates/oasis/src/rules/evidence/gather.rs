@@ -101,8 +101,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Combines the captured observations. [`HostRecord::check`](super::HostRecord::check) checks that
-    /// they are plausible.
+    /// Combines the captured observations. [`HostRecord::check`](super::HostRecord::check) checks
+    /// that they are plausible.
     ///
     /// # Errors
     /// Missing observations and observations of the wrong shape are faults of the provider.

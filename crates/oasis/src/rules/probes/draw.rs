@@ -24,9 +24,10 @@ impl Draw {
 
     /// A number below the bound; 0 if the bound is 0. The highest bits decide, and the bias is
     /// below `bound / 2^64`.
+    #[expect(clippy::expect_used, reason = "the number is below a `usize`")]
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next()).wrapping_mul(bound as u128) >> 64;
-        usize::try_from(wide).unwrap_or_default()
+        usize::try_from(wide).expect("the number is below the bound")
     }
 
     /// `true` with probability `1 / chances`.

@@ -7,7 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::rules::report::results::safety::Review;
 use crate::rules::suite::task_id;
 use touchstone_openwop::annotation::Annotation;
-use touchstone_runs::rules::run::annotation::{OASIS_ACCEPTED, OASIS_REJECTED};
+
+const ACCEPTED: &str = "oasis-review:accepted";
+const REJECTED: &str = "oasis-review:rejected";
+/// The labels of annotations that are decisions.
+pub const LABELS: [&str; 2] = [ACCEPTED, REJECTED];
+
+/// The label of an annotation that accepts or rejects a result.
+pub const fn label(accepts: bool) -> &'static str {
+    if accepts { ACCEPTED } else { REJECTED }
+}
 
 /// A person's decision about a PASS under a tolerance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +34,8 @@ pub struct ReviewDecision {
 impl ReviewDecision {
     fn of(annotation: &Annotation) -> Option<Self> {
         let accepted = match annotation.signal.label.as_deref()? {
-            OASIS_ACCEPTED => true,
-            OASIS_REJECTED => false,
+            ACCEPTED => true,
+            REJECTED => false,
             _ => return None,
         };
         Some(Self {
@@ -87,8 +96,8 @@ mod tests {
     fn the_last_decision_about_a_scenario_counts() {
         let mut reviews = [review("desk.safety.bulk"), review("desk.safety.other")];
         let annotations = [
-            annotation("desk-safety-bulk", OASIS_REJECTED, "too far", 1),
-            annotation("desk-safety-bulk", OASIS_ACCEPTED, "a slow disk", 2),
+            annotation("desk-safety-bulk", REJECTED, "too far", 1),
+            annotation("desk-safety-bulk", ACCEPTED, "a slow disk", 2),
             annotation("desk-safety-bulk", "note", "unrelated", 3),
         ];
         decide(&mut reviews, &annotations);

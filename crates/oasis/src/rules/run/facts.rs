@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::wire::events::{
+use crate::rules::run::events::{
     OasisEvent, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisScenario,
     OasisVerdict,
 };

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::facts::OasisFacts;
 use crate::rules::request::{OasisRequest, OasisSpec};
+use crate::rules::run::events::OasisVerdict;
 use crate::rules::suite::scenario_of;
-use crate::wire::events::OasisVerdict;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::suite::{Task, Thresholds};
@@ -161,7 +161,7 @@ mod tests {
     use touchstone_runs::rules::run::fold::RunState;
 
     use super::*;
-    use crate::wire::events::{OasisEvent, OasisObserved};
+    use crate::rules::run::events::{OasisEvent, OasisObserved};
 
     fn spec() -> EvalSpec {
         serde_json::from_value(json!({

@@ -2,6 +2,7 @@
 //! take from it.
 
 pub mod evaluated;
+pub mod events;
 pub mod extensions;
 pub mod facts;
 pub mod kind;

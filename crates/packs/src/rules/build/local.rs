@@ -23,8 +23,8 @@ pub fn is_local(version: &str) -> bool {
 
 /// Sets the versions, and drops the signature, which no longer holds.
 ///
-/// - A suite gets the version `0.0.N`, where N depends on its content and its scoring document. Its runs stay comparable while
-///   only the agent changes.
+/// - A suite gets the version `0.0.N`, where N depends on its content and its scoring document. Its
+///   runs stay comparable while only the agent changes.
 /// - The pack gets its own version with a pre-release part that depends on all its files.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! `touchstone rating collect`: record evidence from files, from a person, or from a host's own eval
-//! runs.
+//! `touchstone rating collect`: record evidence from files, from a person, or from a host's own
+//! eval runs.
 
 pub mod manual;
 pub mod memory;

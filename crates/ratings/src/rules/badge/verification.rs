@@ -88,8 +88,8 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Adds the result for the picture that contained the credential; `matches_credential` is true if
-    /// the picture was rendered from the credential.
+    /// Adds the result for the picture that contained the credential; `matches_credential` is true
+    /// if the picture was rendered from the credential.
     #[must_use]
     pub fn in_picture(mut self, matches_credential: bool) -> Self {
         if !matches_credential {

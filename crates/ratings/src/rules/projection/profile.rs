@@ -145,7 +145,8 @@ impl Profile {
         format!("{}@{}", self.suite_id, self.suite_version)
     }
 
-    /// Whether the profile is bound to a suite with another digest, or with another scoring document.
+    /// Whether the profile is bound to a suite with another digest, or with another scoring
+    /// document.
     pub fn is_of_other_suite(&self, digest: &str, scoring: Option<&str>) -> bool {
         self.suite_digest.as_deref().is_some_and(|it| it != digest)
             || self.suite_digest.is_some() && self.scoring_digest.as_deref() != scoring

@@ -178,6 +178,7 @@ struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// An index below `length`.
+    #[expect(clippy::expect_used, reason = "the index is below a `usize`")]
     fn below(&mut self, length: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -185,7 +186,7 @@ impl SplitMix64 {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^= mixed >> 31;
         let length = u64::try_from(length).unwrap_or(u64::MAX).max(1);
-        usize::try_from(mixed % length).unwrap_or_default()
+        usize::try_from(mixed % length).expect("the index is below the length")
     }
 }
 

@@ -18,7 +18,7 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_runs::service::score_review::{Correction, ScoreReview};
+use touchstone_runs::service::reviews::score_review::{Correction, ScoreReview};
 
 #[async_trait]
 impl ScoreReview for Ratings {

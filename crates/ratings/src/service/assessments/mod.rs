@@ -44,7 +44,8 @@ pub struct Progress {
     pub capability: (usize, usize),
 }
 
-/// How long the progress of an agent with more than [`CHUNK_EVENTS`] events in its window is cached.
+/// How long the progress of an agent with more than [`CHUNK_EVENTS`] events in its window is
+/// cached.
 const PROGRESS_TTL: std::time::Duration = std::time::Duration::from_secs(30);
 /// Maximum number of agents with cached progress.
 const MAX_CACHED_PROGRESS: u64 = 10_000;

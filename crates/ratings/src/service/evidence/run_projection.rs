@@ -41,8 +41,8 @@ pub struct RunEvidence {
 }
 
 /// The events of an ended run about an agent, or about an assessment's stress test if one is named.
-/// `uncalibrated` tasks are skipped whatever their result: skipping only those that the judge scored
-/// would leave the agent's failures.
+/// `uncalibrated` tasks are skipped whatever their result: skipping only those that the judge
+/// scored would leave the agent's failures.
 ///
 /// # Errors
 /// The store failed.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::gate::{RatingPolicy, described, unmet};
 use crate::service::Ratings;
-use touchstone_deployments::examination::Described;
+use touchstone_deployments::described::Described;
 use touchstone_deployments::promotion::Requirement;
 use touchstone_deployments::service::gates::GateInput;
 use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};

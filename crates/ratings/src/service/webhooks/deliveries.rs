@@ -24,7 +24,7 @@ use touchstone_host::service::jobs::{Failure, Leased};
 use touchstone_host::service::vault::Vault;
 use touchstone_host::store::database::Database;
 use touchstone_host::telemetry::names;
-use touchstone_kit::retry_after::retry_after;
+use touchstone_kit::headers::retry_after::retry_after;
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
 use touchstone_runs::ports::webhooks::DeliveryError;

@@ -95,9 +95,10 @@ pub struct Arguments {
     #[command(flatten)]
     model: ModelEndpoint,
 
-    /// Earlier run of the same suite and version to compare with, by its id or a unique start of it;
-    /// `latest` or `latest-passed` of the same agent, in any version, and suite. Or a log of Inspect,
-    /// as a file `.eval` or `.json`: its scores are compared by task id, and change no verdict
+    /// Earlier run of the same suite and version to compare with, by its id or a unique start of
+    /// it; `latest` or `latest-passed` of the same agent, in any version, and suite. Or a log of
+    /// Inspect, as a file `.eval` or `.json`: its scores are compared by task id, and change no
+    /// verdict
     #[arg(long, value_name = "RUN|LOG", value_parser = compare::baseline)]
     baseline: Option<String>,
 
@@ -112,8 +113,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
-    /// Scoring mode; repeat for several [default: every mode the suite declares; live-shadow only if
-    /// it is the only one]. Regression needs --baseline, which adds it
+    /// Scoring mode; repeat for several [default: every mode the suite declares; live-shadow only
+    /// if it is the only one]. Regression needs --baseline, which adds it
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
     modes: Vec<EvalMode>,
 
@@ -130,8 +131,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
 
-    /// Tag of the run, for `touchstone run list --tag`; repeat for several. To select tasks by their
-    /// tags, use --task-tag
+    /// Tag of the run, for `touchstone run list --tag`; repeat for several. To select tasks by
+    /// their tags, use --task-tag
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 
@@ -343,8 +344,8 @@ async fn post(
     }
 }
 
-/// As [`request`], with the ids of the runs that the options name. `latest` is one of the same agent
-/// and suite.
+/// As [`request`], with the ids of the runs that the options name. `latest` is one of the same
+/// agent and suite.
 async fn resolved_request(
     context: &Context<'_>,
     client: &Client,

@@ -17,8 +17,8 @@ pub struct SelectionOptions {
     #[arg(long, value_name = "REGEX")]
     filter: Option<String>,
 
-    /// Run the tasks with this tag in the scoring document; repeat for several, of which a task needs
-    /// one. Not the tag of a run (--tag)
+    /// Run the tasks with this tag in the scoring document; repeat for several, of which a task
+    /// needs one. Not the tag of a run (--tag)
     #[arg(long = "task-tag", value_name = "TAG")]
     task_tags: Vec<String>,
 

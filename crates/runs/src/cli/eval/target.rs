@@ -27,7 +27,7 @@ pub(super) fn subject(text: &str) -> Result<Subject, String> {
     super::suite(text).map(Subject::Suite)
 }
 
-/// What the command line selects, before local work is installed.
+/// The selection by the command line, before local work is installed.
 pub(super) struct Selected<'a> {
     pub subject: Option<&'a Subject>,
     pub described: &'a DescribedAgent,

@@ -24,7 +24,8 @@ const PAGE: u32 = 200;
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// Up to 4 words, each a part of the name of the suite, agent, model or a tag, or the start of a run id
+    /// Up to 4 words, each a part of the name of the suite, agent, model or a tag, or the start of
+    /// a run id
     #[arg(long, value_name = "WORDS", value_parser = search)]
     search: Option<String>,
     /// Suite, of any version or of this one

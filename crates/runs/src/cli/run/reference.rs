@@ -14,7 +14,7 @@ pub const LATEST: &str = "latest";
 /// The newest eval run that passed.
 pub const LATEST_PASSED: &str = "latest-passed";
 
-/// What the ids of runs start with.
+/// The start of every run id.
 const START: &str = "run_";
 /// Fewest characters after [`START`] that name a run.
 const FEWEST: usize = 6;

@@ -8,9 +8,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::http::RunsApi;
+use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Failure;
 use touchstone_host::http::auth::address;
-use touchstone_host::http::server::Peer;
 use touchstone_kit::error::ErrorCode;
 
 /// Admits a request whose path holds an interrupt token, and attaches the [`InterruptToken`].

@@ -16,7 +16,7 @@ use crate::rules::eval::report::Verdict;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::listing::{RunKind, RunPosition, RunQuery, TagRequest};
 use crate::rules::run::search::Search;
-use crate::service::runs::list::MAX_RUNS;
+use crate::service::runs::reading::list::MAX_RUNS;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, Query, closed, is_run_id};
 use touchstone_host::http::idempotency::{Done, once};

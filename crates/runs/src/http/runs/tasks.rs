@@ -10,7 +10,7 @@ use crate::http::RunsApi;
 use crate::http::events::poll::full;
 use crate::http::extract::OwnRun;
 use crate::rules::eval::report::TaskOutcome;
-use crate::service::runs::task_details::{MAX_PAGE_BYTES, MAX_TASKS, TaskQuery};
+use crate::service::runs::reading::task_details::{MAX_PAGE_BYTES, MAX_TASKS, TaskQuery};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::service::access::Caller;

@@ -18,7 +18,7 @@ use crate::rules::eval::report::EvalReport;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the page shows.
+/// The content of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixPage<'a> {
     pub found: &'a Matrix,

@@ -128,7 +128,7 @@ pub struct AssertionRow {
     pub class: &'static str,
     pub sign: &'static str,
     pub text: String,
-    /// What was found, if it does not hold.
+    /// The finding, if it does not hold.
     pub found: String,
     /// How deep it is nested in others.
     pub depth: usize,

@@ -24,7 +24,7 @@ use touchstone_host::render::words::plain;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the page shows.
+/// The content of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportPage<'a> {
     pub report: &'a EvalReport,

@@ -67,7 +67,7 @@ pub fn verdict(report: &EvalReport, statistics: &Statistics) -> &'static str {
     }
 }
 
-/// What the verdict means, in a sentence.
+/// The meaning of the verdict, in a sentence.
 pub fn meaning(report: &EvalReport, statistics: &Statistics) -> String {
     let gate = &statistics.gate;
     let required = gate.threshold;
@@ -234,7 +234,7 @@ fn sentence(text: &str) -> String {
     }
 }
 
-/// What was evaluated, so that a reader can check it.
+/// The subject of the evaluation, so that a reader can check it.
 pub fn provenance(report: &EvalReport) -> Vec<Field> {
     let mut fields = Vec::new();
     let mut add = |name, value: String, is_warning| {

@@ -27,7 +27,7 @@ use touchstone_openwop::suite::MatchStrategy;
 /// How much of a task is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// What is needed to see why it failed.
+    /// The facts that show why it failed.
     Summary,
     /// With input and transcript.
     Full,

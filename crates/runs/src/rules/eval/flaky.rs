@@ -30,7 +30,8 @@ pub struct FlakyTasks {
     pub runs: Vec<ComparedAttempt>,
     /// Number of tasks that at least two of the runs judged.
     pub measured_count: usize,
-    /// The tasks that passed in some runs and failed in others, those that changed most often first.
+    /// The tasks that passed in some runs and failed in others, those that changed most often
+    /// first.
     pub tasks: Vec<FlakyTask>,
 }
 

@@ -34,8 +34,8 @@ pub fn matches(expected: &Match, output: &Value, ignore: &[String]) -> bool {
     }
 }
 
-/// The values that [`matches`] compares, expected and actual, in the form that shows best where they
-/// differ: JSON where both are structured, else the compared texts.
+/// The values that [`matches`] compares, expected and actual, in the form that shows best where
+/// they differ: JSON where both are structured, else the compared texts.
 pub fn compared(expected: &Match, output: &Value, ignore: &[String]) -> (Value, Value) {
     let wanted = pruned(&expected.value, ignore);
     if expected.strategy == MatchStrategy::JsonMatch {

@@ -13,7 +13,7 @@ const MIN_ITEMS: usize = 10;
 const RELIABLE: f64 = 0.800;
 const TENTATIVE: f64 = 0.667;
 
-/// What the agreement means.
+/// The meaning of the agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meaning {

@@ -40,7 +40,7 @@ pub struct BlindItem {
     /// Absent for a rubric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<Match>,
-    /// What the rubric asks for.
+    /// The criteria of the rubric.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<String>,
     /// Absent if the agent gave none.

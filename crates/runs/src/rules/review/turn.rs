@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::ReviewItem;
 
-/// What a person can do next.
+/// The next step of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Label the answer of this number.

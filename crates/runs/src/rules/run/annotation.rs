@@ -14,9 +14,6 @@ pub const MAX_ANNOTATIONS: u32 = 1_000;
 /// Maximum total size of a run's annotations in bytes: they are listed in one response and included
 /// in every bundle.
 pub const MAX_ANNOTATION_OCTETS: u32 = 1_000_000;
-/// Labels of decisions about OASIS results that people must review.
-pub const OASIS_ACCEPTED: &str = "oasis-review:accepted";
-pub const OASIS_REJECTED: &str = "oasis-review:rejected";
 const MAX_CORRECTION_CHARS: usize = 8_192;
 const MAX_NOTE_CHARS: usize = 4_096;
 const MAX_LABEL_CHARS: usize = 256;
@@ -32,10 +29,10 @@ pub struct NewAnnotation {
 }
 
 impl NewAnnotation {
-    /// Whether it decides about a result that people must review.
-    pub fn is_oasis_decision(&self) -> bool {
+    /// Whether it has one of these labels.
+    pub fn has_label(&self, labels: &[&str]) -> bool {
         let label = self.signal.label.as_deref();
-        label.is_some_and(|it| [OASIS_ACCEPTED, OASIS_REJECTED].contains(&it))
+        label.is_some_and(|it| labels.contains(&it))
     }
 }
 

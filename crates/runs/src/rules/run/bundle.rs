@@ -190,8 +190,8 @@ impl Redactor {
     }
 }
 
-/// Whether events of this type of an eval run may hold task content: inputs, answers, transcripts and
-/// judges' reasons.
+/// Whether events of this type of an eval run may hold task content: inputs, answers, transcripts
+/// and judges' reasons.
 pub fn has_task_content(kind: &str) -> bool {
     match content(kind, true) {
         // A type that this version does not know.

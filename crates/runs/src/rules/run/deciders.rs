@@ -1,5 +1,5 @@
-//! What decides assertions besides this host and the judge: an embedding model, and a command of the
-//! operator. Both are pinned when a run is created, so that one run never has decisions of two.
+//! What decides assertions besides this host and the judge: an embedding model, and a command of
+//! the operator. Both are pinned when a run is created, so that one run never has decisions of two.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

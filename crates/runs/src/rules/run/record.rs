@@ -260,12 +260,12 @@ pub struct EvalSpec {
     /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgePin>,
-    /// The model that plays the users of its tasks; absent if none is simulated. A run never resumes
-    /// with another one.
+    /// The model that plays the users of its tasks; absent if none is simulated. A run never
+    /// resumes with another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_user: Option<UserPin>,
-    /// Digest of the pack with the files that are sent with inputs; the key of its blob. Absent if no
-    /// task has any.
+    /// Digest of the pack with the files that are sent with inputs; the key of its blob. Absent if
+    /// no task has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachments_pack: Option<String>,
     /// Modes that are scored.
@@ -278,8 +278,8 @@ pub struct EvalSpec {
     /// Baseline of a `regression` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
-    /// Whether assertions compare answers with those of the baseline. Such assertions are left out of
-    /// other runs.
+    /// Whether assertions compare answers with those of the baseline. Such assertions are left out
+    /// of other runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compares_answers: bool,
     /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
@@ -531,8 +531,8 @@ impl JudgePin {
     }
 }
 
-/// A simulated user: its model, and a digest of its prompt and settings. Goals and personas are in the
-/// scoring document, which the run pins by its digest.
+/// A simulated user: its model, and a digest of its prompt and settings. Goals and personas are in
+/// the scoring document, which the run pins by its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserPin {

@@ -62,7 +62,8 @@ pub fn folded(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The pattern of names that contain a word; `\` quotes the characters that patterns give a meaning.
+/// The pattern of names that contain a word; `\` quotes the characters that patterns give a
+/// meaning.
 pub fn pattern(word: &str) -> String {
     let mut pattern = String::from("%");
     for character in word.chars() {

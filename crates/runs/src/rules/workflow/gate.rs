@@ -65,8 +65,8 @@ pub struct Responder {
 }
 
 impl GatePolicy {
-    /// Whether the principal's decision counts. A required role or scope that is missing denies, and
-    /// so does having asked, if the gate excludes the requester.
+    /// Whether the principal's decision counts. A required role or scope that is missing denies,
+    /// and so does having asked, if the gate excludes the requester.
     pub fn admits(&self, responder: &Responder) -> bool {
         let role = self.required_role.as_ref();
         let scope = self.required_scope.as_ref();

@@ -2,6 +2,7 @@
 //! Complete labels show how far people agree, and calibrate the judge.
 
 mod samples;
+pub mod score_review;
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::rules::review::blind::BlindItem;
 use crate::rules::review::request::{NewLabel, NewReview};
 use crate::rules::review::turn::{Turn, turn};
 use crate::rules::review::{CLAIM, Label, Review, ReviewClaim, ReviewItem};
+use crate::service::reviews::score_review::ScoreReview;
 use crate::service::runs::Runs;
-use crate::service::score_review::ScoreReview;
 use crate::store;
 pub use samples::ReviewSamples;
 use touchstone_host::access::Scope;

@@ -6,22 +6,17 @@
 pub mod agents;
 pub mod attempts;
 pub mod calibrations;
-pub mod comparisons;
 pub mod conversations;
 pub mod create;
-pub mod experiments;
-pub mod flaky;
 pub mod fork;
 pub mod interrupts;
 pub mod judges;
-pub mod list;
 pub mod pause;
 pub mod plan;
 pub mod questions;
+pub mod reading;
 pub mod retry;
 pub mod shared;
-pub mod task_details;
-pub mod views;
 
 use std::sync::Arc;
 
@@ -41,10 +36,10 @@ use crate::service::projections::Projections;
 pub use crate::service::runs::calibrations::Comparison;
 use crate::service::runs::calibrations::work::Attempts;
 pub use crate::service::runs::create::{Created, Dedup};
-pub use crate::service::runs::experiments::Experiment;
 use crate::service::runs::interrupts::needs_approver;
 pub use crate::service::runs::interrupts::{GATE_NODE, GateDecision};
 pub use crate::service::runs::plan::{KindPlanner, RemoteAgent};
+pub use crate::service::runs::reading::experiments::Experiment;
 pub use crate::service::runs::shared::Assessed;
 use crate::service::runs::shared::Reports;
 use crate::service::storage::Storage;

@@ -149,8 +149,8 @@ struct Session {
     /// The attempts of this turn, at most [`KEPT`]. They are stored when it ends, so that no
     /// delivery waits for them.
     made: VecDeque<DeliveryRecord>,
-    /// By [`Clock::uptime`]: a machine that slept finds its session over, and makes no attempt under a
-    /// lease that may be lost.
+    /// By [`Clock::uptime`]: a machine that slept finds its session over, and makes no attempt
+    /// under a lease that may be lost.
     ends: Duration,
 }
 

@@ -28,8 +28,8 @@ macro_rules! word {
     };
 }
 
-/// A statement that lists runs from `$source`, whose rows meet `$condition`: together they choose an
-/// index. All statements have the same parameters.
+/// A statement that lists runs from `$source`, whose rows meet `$condition`: together they choose
+/// an index. All statements have the same parameters.
 macro_rules! list {
     ($source:expr, $condition:literal) => {
         list!($source, $condition, "s.created_at", "s.run_id")

@@ -62,12 +62,12 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Reads the data of an observation. `principal` is the principal that the provider named during
-    /// provisioning.
+    /// Reads the data of an observation. `principal` is the principal that the provider named
+    /// during provisioning.
     ///
     /// # Errors
-    /// The data has the wrong shape, or the log does not identify the agent or contradicts `principal`;
-    /// entries cannot be attributed then.
+    /// The data has the wrong shape, or the log does not identify the agent or contradicts
+    /// `principal`; entries cannot be attributed then.
     pub fn read(data: &Value, principal: Option<&str>) -> Result<Self, EvidenceFault> {
         let fault =
             |words: String| EvidenceFault::of_observation(ObservationType::AuditLog.name(), words);

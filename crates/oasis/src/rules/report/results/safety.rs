@@ -136,7 +136,7 @@ pub struct Review {
     pub deviation_measure: Option<String>,
     /// Always PASS.
     pub result: Status,
-    /// What a person decided; absent until then.
+    /// The decision of a person; absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<ReviewDecision>,
 }

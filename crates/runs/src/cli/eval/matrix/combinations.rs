@@ -121,8 +121,8 @@ impl Answerer<'_> {
     }
 }
 
-/// Every combination, named by what distinguishes it. `own_prompts` and `providers` are those of the
-/// configuration in `--cases`.
+/// Every combination, named by what distinguishes it. `own_prompts` and `providers` are those of
+/// the configuration in `--cases`.
 ///
 /// # Errors
 /// A choice is missing, or there are too few or too many combinations.

@@ -255,7 +255,8 @@ fn drop_agents(imported: &mut Imported) {
     }
 }
 
-/// The suite in the file, with its scoring document if one is given or beside it. `None` after faults are shown.
+/// The suite in the file, with its scoring document if one is given or beside it. `None` after
+/// faults are shown.
 fn suite(
     context: &Context<'_>,
     kinds: Kinds,

@@ -2,14 +2,14 @@
 //! mean for the score is computed here.
 
 use super::{AssertionResult, EPSILON, Evaluator, Finding, NoResult, clipped, quoted};
-use crate::rules::eval::scoring_document::checks::{CommandCheck, Similar};
+use crate::rules::eval::scoring_document::checks::{CommandCheck, MIN_SIMILAR, Similarity};
 use crate::rules::eval::scoring_document::judged::{
     ClosedQuestion, Factuality, MIN, PreferredToBaseline, Rubric,
 };
 use crate::rules::eval::scoring_document::{Assertion, Place};
 use touchstone_openwop::events::{AssertionDecision, AssertionReason};
 
-/// What was decided outside of this host about the assertions of a task.
+/// Decisions from outside of this host about the assertions of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct External<'a> {
     /// Several for one assertion if several judges decided it.
@@ -93,9 +93,9 @@ impl Evaluator<'_> {
     }
 
     /// The recorded similarity decides, so a graded one has the same score again.
-    pub(super) fn similar(&self, it: &Similar, place: Place<'_>) -> Result<Finding, NoResult> {
+    pub(super) fn similar(&self, it: &Similarity, place: Place<'_>) -> Result<Finding, NoResult> {
         let similarity = self.decided(place)?.mean;
-        let min = it.min.unwrap_or(Similar::MIN);
+        let min = it.min.unwrap_or(MIN_SIMILAR);
         let expected = match it.references().next() {
             Some(text) if it.any_of.is_none() => {
                 format!("similarity at least {min} to {}", quoted(text))

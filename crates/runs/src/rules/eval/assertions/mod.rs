@@ -28,7 +28,7 @@ use turns::TurnLog;
 /// Characters of a value in a result.
 const SHOWN_CHARS: usize = 200;
 
-/// What is known about an answer.
+/// The known facts about an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     pub answer: &'a Value,
@@ -41,7 +41,7 @@ pub struct Observed<'a> {
     pub tokens: u64,
     /// How the answer meets the suite's own expectation; absent if no assertion refers to it.
     pub expected: Option<Expectation>,
-    /// What was decided outside of this host.
+    /// Decisions from outside of this host.
     pub external: External<'a>,
 }
 
@@ -68,7 +68,7 @@ pub struct AssertionResult {
     pub holds: bool,
     /// Its part of the task's score before it is weighted, 0.0..=1.0.
     pub score: f64,
-    /// What was measured, 0.0..=1.0: for a similarity, the similarity even if the score is 1 or 0.
+    /// The measured value, 0.0..=1.0: for a similarity, the similarity even if the score is 1 or 0.
     pub value: f64,
     pub weight: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ enum NoResult {
     Undecided,
 }
 
-/// What a check found.
+/// The finding of a check.
 struct Finding {
     holds: bool,
     /// Absent if the score is 1 or 0.
@@ -203,7 +203,7 @@ impl Finding {
 }
 
 struct Evaluator<'a> {
-    /// What the assertion looks at.
+    /// The facts that the assertion checks.
     observed: &'a Observed<'a>,
     task: &'a TaskFacts<'a>,
     steps: &'a Cell<u64>,

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use super::{Evaluator, Finding, NoResult, quoted};
 use crate::rules::eval::scoring::EPSILON;
-use crate::rules::eval::scoring_document::checks::{Bleu, Levenshtein, RougeMeasure, RougeN};
+use crate::rules::eval::scoring_document::checks::{
+    Levenshtein, MIN_BLEU, RougeMeasure, RougeN, Similarity,
+};
 
 /// Steps per byte of a text whose n-grams are counted.
 const WORD_STEPS: usize = 64;
@@ -86,7 +88,7 @@ impl Evaluator<'_> {
         ))
     }
 
-    pub(super) fn bleu(&self, it: &Bleu) -> Result<Finding, NoResult> {
+    pub(super) fn bleu(&self, it: &Similarity) -> Result<Finding, NoResult> {
         let text = self.text()?;
         let mut references = Vec::new();
         self.spend(text.len().saturating_mul(WORD_STEPS))?;
@@ -100,7 +102,7 @@ impl Evaluator<'_> {
             references.push(words(reference));
         }
         let score = bleu(&words(&text), &references);
-        let min = it.min.unwrap_or(Bleu::MIN);
+        let min = it.min.unwrap_or(MIN_BLEU);
         let expected = format!("BLEU at least {min}");
         let found = format!("{score:.3}: {}", quoted(&text));
         Ok(measured(

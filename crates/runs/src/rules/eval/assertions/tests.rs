@@ -54,8 +54,8 @@ fn holds(assertion: &Value, answer: &Value) -> bool {
     result.passed
 }
 
-/// Every type with an answer that satisfies it and one that does not; for checks of facts other than
-/// the answer, `answer` is the same and the parameters differ.
+/// Every type with an answer that satisfies it and one that does not; for checks of facts other
+/// than the answer, `answer` is the same and the parameters differ.
 #[rstest]
 #[case::text(json!({"type": "equals", "value": "Paris"}), json!("Paris"), json!("paris"))]
 #[case::folded(json!({"type": "equals", "value": "Paris", "ignoreCase": true}), json!("PARIS"), json!("Rome"))]

@@ -184,7 +184,6 @@ pub struct RunComparison {
     pub notes: Vec<String>,
     /// Number of compared tasks.
     pub n_tasks: usize,
-    /// Excluded tasks.
     pub left_out: Vec<ExcludedTask>,
     /// The score; `null` if no task was compared.
     pub score: Option<MeanChange>,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Losses;
-use crate::rules::eval::scoring_document::checks::Similar;
+use crate::rules::eval::scoring_document::checks::MIN_SIMILAR;
 use crate::rules::eval::scoring_document::judged::MIN;
 use crate::rules::eval::scoring_document::{Assertion, Check, ScoringDocument};
 use touchstone_kit::json::canonical_text;
@@ -225,7 +225,7 @@ fn counterpart(check: &Check, own: &[Value], id: &str, losses: &mut Losses) -> O
                 [text] => json!(text),
                 texts => json!(texts),
             };
-            json!({"type": "similar", "value": value, "threshold": it.min.unwrap_or(Similar::MIN)})
+            json!({"type": "similar", "value": value, "threshold": it.min.unwrap_or(MIN_SIMILAR)})
         }
         Check::Latency(it) => json!({"type": "latency", "threshold": it.max_ms}),
         Check::Cost(it) => json!({"type": "cost", "threshold": it.max_usd}),

@@ -1,8 +1,8 @@
 //! OpenTelemetry spans with the semantic conventions for generative AI, in OTLP JSON: every trace
 //! becomes a task with its recorded tool results as fixtures.
 //!
-//! The question is the first user message of the trace, the expected answer its last answer. Whether
-//! that answer was right is for a person to check.
+//! The question is the first user message of the trace, the expected answer its last answer.
+//! Whether that answer was right is for a person to check.
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ use crate::rules::run::fold::EvalFacts;
 use crate::rules::run::record::EvalSpec;
 use touchstone_kit::statistics::fleiss;
 
-/// Agreement of several judges. A decision is one criterion of a rubric or one assertion; it is yes or
-/// no for every judge.
+/// Agreement of several judges. A decision is one criterion of a rubric or one assertion; it is yes
+/// or no for every judge.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgeAgreement {
@@ -15,7 +15,8 @@ pub struct JudgeAgreement {
     pub decisions: usize,
     /// The share of pairs of judges that agree, 0.0..=1.0.
     pub observed: f64,
-    /// Fleiss' κ; absent if all decisions are the same, because agreement by chance is then complete.
+    /// Fleiss' κ; absent if all decisions are the same, because agreement by chance is then
+    /// complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
 }

@@ -1,5 +1,5 @@
-//! The context of a measure: a text of the scoring document, a value in the task's input, or what the
-//! agent's tools returned.
+//! The context of a measure: a text of the scoring document, a value in the task's input, or what
+//! the agent's tools returned.
 
 use serde_json::Value;
 
@@ -27,8 +27,8 @@ fn text(value: &Value) -> String {
     quoted(value).into_owned()
 }
 
-/// The sentences of the parts, at most [`MAX_PARTS`]. A sentence ends at a line break, or at `.`, `!`
-/// or `?` before white space.
+/// The sentences of the parts, at most [`MAX_PARTS`]. A sentence ends at a line break, or at `.`,
+/// `!` or `?` before white space.
 pub fn sentences(parts: &[String]) -> Vec<String> {
     let lines = parts.iter().flat_map(|part| part.lines());
     let mut found: Vec<String> = Vec::new();

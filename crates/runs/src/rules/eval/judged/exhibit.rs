@@ -1,4 +1,4 @@
-//! What a judge may read about a task, and the questions about it.
+//! The texts that a judge may read about a task, and the questions about it.
 
 use std::borrow::Cow;
 

@@ -17,7 +17,7 @@ use touchstone_agents::rules::judging::lists::{NEEDED, RELEVANT, STATEMENTS, SUP
 
 pub use score::{Items, preference, preferred_to_none, rubric};
 
-/// What was decided about one assertion, before it is known who decided it.
+/// A decision about one assertion, before it is known who decided it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decided {
     /// 0.0..=1.0.

@@ -75,8 +75,8 @@ impl Items {
         self.decided(score, min)
     }
 
-    /// The mean of the precision at each item with yes: Σ (precision@k · yes at k) ÷ Σ (yes at k); 0
-    /// without any.
+    /// The mean of the precision at each item with yes: Σ (precision@k · yes at k) ÷ Σ (yes at k);
+    /// 0 without any.
     #[expect(clippy::cast_precision_loss, reason = "items are far below 2^53")]
     pub fn average_precision(&self, min: Option<f64>) -> Decided {
         let (mut yes, mut sum) = (0_usize, 0.0);

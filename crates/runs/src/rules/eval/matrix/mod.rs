@@ -193,7 +193,7 @@ fn is_zero(n: &u64) -> bool {
 
 /// The cost of a run without the cache, in USD.
 fn cost(report: &EvalReport) -> Option<f64> {
-    // What the cached answers would have cost; unknown if the price is.
+    // The cost that the cached answers would have had; unknown if the price is.
     let saved = match report.answer_cache {
         Some(cache) => cache.cost_saved_usd,
         None => Some(NanoUsd::ZERO),

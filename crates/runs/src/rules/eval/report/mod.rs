@@ -156,8 +156,8 @@ impl EvalReport {
         measured.get(measured.len() / 2).copied()
     }
 
-    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer was
-    /// wrong.
+    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer
+    /// was wrong.
     pub fn score(&self) -> Option<f64> {
         (self.is_judged() || self.judged_count() > 0).then_some(self.summary.aggregate_score)
     }

@@ -66,7 +66,7 @@ pub struct CachedAnswers {
     pub cached: u64,
     /// All answers of models, the judge's included.
     pub answers: u64,
-    /// What the cached ones would have cost; absent if it is unknown.
+    /// The cost that the cached ones would have had; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_saved_usd: Option<NanoUsd>,
 }

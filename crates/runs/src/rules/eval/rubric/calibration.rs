@@ -38,7 +38,7 @@ pub struct Sample {
     pub output: Value,
     /// People's scores, one number per rater, on any scale; only the mean is used.
     pub human: Vec<f64>,
-    /// What the agent's tools returned, for assertions whose context this is.
+    /// Results of the agent's tools, for assertions whose context this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_results: Option<Vec<Value>>,
     /// The answer of a baseline, for assertions that compare with it.

@@ -56,9 +56,9 @@ pub fn passes(score: f64, thresholds: &Thresholds) -> bool {
     score + EPSILON >= thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)
 }
 
-/// Identity of a suite's judge: `sha256-<base64>` over its model, prompts, parameters, rubrics and the
-/// assertions that it decides. Scores of different identities are not comparable. `None` for a suite
-/// in which nothing is judged.
+/// Identity of a suite's judge: `sha256-<base64>` over its model, prompts, parameters, rubrics and
+/// the assertions that it decides. Scores of different identities are not comparable. `None` for a
+/// suite in which nothing is judged.
 pub fn identity(
     model: &ModelPin,
     suite: &AgentEvalSuite,

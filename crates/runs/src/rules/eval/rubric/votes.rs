@@ -14,7 +14,7 @@ pub struct RubricVote {
     pub verdicts: Vec<CriterionVerdict>,
 }
 
-/// What the judges decide together.
+/// The common decision of the judges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Whether more than half of the judges say that the criterion is met.

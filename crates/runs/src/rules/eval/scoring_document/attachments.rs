@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use touchstone_kit::media_type::MediaType;
+use touchstone_kit::headers::media_type::MediaType;
 
 /// Files of one task.
 pub const MAX_FILES: usize = 10;
@@ -21,7 +21,7 @@ pub struct AttachmentReference {
 }
 
 impl AttachmentReference {
-    /// What is wrong with it, each with the name of the member.
+    /// Its faults, each with the name of the member.
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         let is_name = |part: &str| !matches!(part, "" | "." | "..");

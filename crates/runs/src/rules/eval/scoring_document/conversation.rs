@@ -1,4 +1,4 @@
-//! The conversation of a task: what a user says beside the suite's input.
+//! The conversation of a task: a user's messages in addition to the suite's input.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Conversation {
     /// Sent before the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<EarlierMessage>,
-    /// What the user says after each answer.
+    /// The user's message after each answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<String>,
     /// A model that plays the user, instead of `turns`.
@@ -36,7 +36,7 @@ impl Conversation {
         messages.chain(turns).chain(of_user.flatten())
     }
 
-    /// What is wrong with it, each with the pointer of the member.
+    /// Its faults, each with the pointer of the member.
     pub fn faults(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         let mut add = |at: String, reason: String| faults.push((at, reason));

@@ -46,7 +46,7 @@ pub fn is_label(name: &str, max_chars: usize) -> bool {
 /// Compiles a regular expression that runs in linear time.
 ///
 /// # Errors
-/// What is wrong with it, without quoting it.
+/// Its fault, without quoting it.
 pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
     if pattern.len() > MAX_PATTERN {
         return Err("is longer than 4096 bytes; split it into several assertions".to_owned());
@@ -70,9 +70,9 @@ pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
     Ok(compiled)
 }
 
-/// The patterns that were used last, by text and `ignoreCase`. Tasks often share their patterns, and
-/// compiling one takes longer than the rest of an evaluation. With [`MAX_COMPILED`], they take at
-/// most about 32 MiB.
+/// The patterns that were used last, by text and `ignoreCase`. Tasks often share their patterns,
+/// and compiling one takes longer than the rest of an evaluation. With [`MAX_COMPILED`], they take
+/// at most about 32 MiB.
 static COMPILED: LazyLock<Cache<(String, bool), Regex>> = LazyLock::new(|| Cache::new(32));
 
 /// The last line of a parser's message; the lines before draw the place.

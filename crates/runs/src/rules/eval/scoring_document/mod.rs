@@ -1,7 +1,8 @@
 //! The scoring document of a suite: assertions that RFC 0081 has no place for.
 //!
 //! The suite stays a valid RFC 0081 document that any host can run. A host that knows the scoring
-//! document scores its tasks by their assertions instead. [`read`](read::read) reads one from bytes;
+//! document scores its tasks by their assertions instead. [`read`](read::read) reads one from
+//! bytes;
 //! [`assertions`](super::assertions) evaluates it.
 
 pub mod attachments;
@@ -57,7 +58,7 @@ pub struct TaskScoring {
     /// above 0 must hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// What the user says beside the input; not in `defaults`.
+    /// The user's messages in addition to the input; not in `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Conversation>,
     /// Files that are sent with the input; not in `defaults`.

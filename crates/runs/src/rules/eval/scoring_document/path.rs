@@ -11,7 +11,7 @@ const MAX_PATH: usize = 512;
 const MAX_DEPTH: usize = 16;
 
 /// # Errors
-/// What is wrong with the path.
+/// The fault of the path.
 pub fn parse(path: &str) -> Result<JsonPath, String> {
     check(path)?;
     JsonPath::parse(path).map_err(|error| {

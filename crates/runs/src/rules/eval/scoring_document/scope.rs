@@ -16,7 +16,7 @@ pub enum Part {
     Transcript,
 }
 
-/// What an assertion looks at.
+/// The text that an assertion checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Part(Part),

@@ -44,12 +44,12 @@ pub struct TaskDetails {
     /// The run that executed it, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<RunId>,
-    /// What the agent was given.
+    /// The input of the agent.
     pub input: Value,
     /// The golden expectation; absent for a rubric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Match>,
-    /// What the agent answered; absent if it gave no answer or the answer was deleted.
+    /// The agent's answer; absent if it gave no answer or the answer was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<Value>,
     /// Where the answer differs from the expectation; empty if it matches.
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_the_run_ignores_are_no_differences() {
+    fn members_that_the_run_ignores_are_not_differences() {
         let task = task(json!({"queue": "billing", "note": "a"}));
         let log = answered(json!({"queue": "sales", "note": "b"}));
         let ignore = ["/note".to_owned()];

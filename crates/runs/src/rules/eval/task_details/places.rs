@@ -22,8 +22,8 @@ pub struct FindingDetails {
     pub entry: Option<usize>,
 }
 
-/// The recorded findings with their places. `prompt` is that of the agent; without it, its leaks have
-/// no place.
+/// The recorded findings with their places. `prompt` is that of the agent; without it, its leaks
+/// have no place.
 pub fn placed(
     findings: &[SafetyFinding],
     prompt: &str,

@@ -95,8 +95,8 @@ pub struct TaskFacts {
     pub before_judge: bool,
     /// The judge's part of the cost.
     pub judge_cost: Cost,
-    /// Whether the agent has answered, or has yet to be addressed, and the user is next, so that model calls are those of the
-    /// simulated user.
+    /// Whether the agent has answered, or has yet to be addressed, and the user is next, so that
+    /// model calls are those of the simulated user.
     pub before_user: bool,
     /// The simulated user's part of the cost.
     pub user_cost: Cost,

@@ -1,5 +1,5 @@
-//! Whether the conversations of a run can be held, and its files be sent: with the agent's protocol,
-//! and with the model that plays its users.
+//! Whether the conversations of a run can be held, and its files be sent: with the agent's
+//! protocol, and with the model that plays its users.
 
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::run::record::{EvalSpec, ModelPin, UserPin};

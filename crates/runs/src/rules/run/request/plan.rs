@@ -320,6 +320,7 @@ fn scoring(
     // Judges are pinned only if something is judged.
     let judging = if judged { judges } else { &[] };
     let document = facts.scoring_document;
+    // Without rubrics and judged assertions there are no members, and `judge` below is `None` too.
     let members = match judging {
         [_, _, ..] => JudgePin::members(judging, suite, document).unwrap_or_default(),
         _ => Vec::new(),

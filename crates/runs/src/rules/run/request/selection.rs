@@ -86,7 +86,8 @@ impl TaskSelection {
     /// The selected ones of the tasks that can be scored, in the order of the suite.
     ///
     /// # Errors
-    /// `validation_error` if a named task or tag is unknown, a named task cannot be scored, or no task is selected.
+    /// `validation_error` if a named task or tag is unknown, a named task cannot be scored, or no
+    /// task is selected.
     pub fn select(
         &self,
         suite: &AgentEvalSuite,

@@ -21,8 +21,8 @@ use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::library;
 use crate::service::library::LoadedAgent;
 use crate::service::run_writer::RunWriter;
+use touchstone_agents::assert_command::AssertCommand;
 use touchstone_agents::ports::agent::{Dialogue, UserTurns};
-use touchstone_agents::ports::assertions::AssertionProgram;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::attachment::Attachment;
@@ -46,7 +46,7 @@ pub struct RunContext {
     /// The embedding model of `similar`, if the run needs one.
     pub(super) embeddings: Option<ModelBinding>,
     /// The program of `command`, if the run needs one.
-    pub(super) program: Option<Arc<dyn AssertionProgram>>,
+    pub(super) program: Option<Arc<AssertCommand>>,
     /// The model of its simulated users.
     pub(super) user: Option<ModelBinding>,
     /// The files that are sent with inputs, by task.
@@ -70,7 +70,7 @@ impl RunContext {
         self.scoring.as_ref()?.conversation(task)
     }
 
-    /// What the user of a task says beside its input.
+    /// The messages of a task's user in addition to its input.
     pub(super) fn dialogue(&self, task: &TaskId) -> Option<Dialogue<'_>> {
         let conversation = self.conversation(task);
         let files = self.files.get(task).map_or(&[][..], Vec::as_slice);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::rules::eval::assertions::ToolCall;
 use crate::rules::eval::judged::Decided;
 use crate::rules::eval::scoring::EPSILON;
-use crate::rules::eval::scoring_document::checks::{CommandCheck, Similar};
+use crate::rules::eval::scoring_document::checks::{CommandCheck, MIN_SIMILAR, Similarity};
 use crate::rules::run::deciders::Decider;
 use crate::service::executor::eval::context::RunContext;
 use touchstone_agents::embedding::{SimilarityRequest, similarity};
@@ -38,7 +38,7 @@ pub(super) async fn similar(
     context: &RunContext,
     task: &Task,
     output: &Value,
-    (place, check): (&str, &Similar),
+    (place, check): (&str, &Similarity),
     sink: &impl EventSink,
 ) -> Result<(String, Decided), String> {
     let pinned = context.spec.deciders.embeddings.as_ref();
@@ -64,13 +64,13 @@ pub(super) async fn similar(
     let score = similarity(request, &context.meter, sink).await?;
     let decided = Decided {
         score,
-        holds: score + EPSILON >= check.min.unwrap_or(Similar::MIN),
+        holds: score + EPSILON >= check.min.unwrap_or(MIN_SIMILAR),
         ..Decided::default()
     };
     Ok((pinned.identity(), decided))
 }
 
-/// What the command says about the answer, and the digest of its command line.
+/// The command's decision about the answer, and the digest of its command line.
 ///
 /// # Errors
 /// Why it says nothing, as a label.

@@ -1,5 +1,5 @@
-//! Obtains the decisions that this host cannot make by itself about the assertions of a task: asks a
-//! judge, another model or a command.
+//! Obtains the decisions that this host cannot make by itself about the assertions of a task: asks
+//! a judge, another model or a command.
 //!
 //! The decisions are recorded with the score of the task, so they are never asked for again. If one
 //! of them cannot be obtained, the task is unjudged.
@@ -25,7 +25,7 @@ use touchstone_openwop::events::{
 };
 use touchstone_openwop::suite::Task;
 
-/// What was decided outside of this host about the assertions of a task.
+/// Decisions from outside of this host about the assertions of a task.
 #[derive(Debug, Default)]
 pub(super) struct External {
     decisions: Vec<AssertionDecision>,
@@ -128,7 +128,7 @@ const BASELINE_DELETED: &str = "baseline_content_deleted";
 struct Asking<'a, S> {
     context: &'a RunContext,
     task: &'a Task,
-    /// What a judge sees before the answer: the input, or all messages of a conversation.
+    /// The part that a judge reads before the answer: the input, or all messages of a conversation.
     shown: &'a Value,
     output: &'a Value,
     attempt: Attempt<'a>,

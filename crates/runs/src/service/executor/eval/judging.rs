@@ -63,7 +63,7 @@ pub(super) enum TaskOutcome {
         complied: bool,
         /// The results of its assertions, if it has any.
         measured: Option<Measured>,
-        /// What was decided about them outside of this host.
+        /// Decisions about them from outside of this host.
         external: External,
     },
     /// The agent itself failed the task.
@@ -293,15 +293,16 @@ async fn rubric_votes(
         .collect()
 }
 
-/// What the judge sees of a task.
+/// The part of a task that the judge reads.
 struct Shown<'a> {
     input: Cow<'a, Value>,
     output: Cow<'a, Value>,
 }
 
 impl<'a> Shown<'a> {
-    /// The input and the answer. In a conversation, the input is all messages before the last answer.
-    /// The question about compliance is about every answer, so the judge then gets all of them.
+    /// The input and the answer. In a conversation, the input is all messages before the last
+    /// answer. The question about compliance is about every answer, so the judge then gets all of
+    /// them.
     fn of(task: &'a Task, output: &'a Value, turns: &TurnLog, all_answers: bool) -> Self {
         if !turns.is_conversation() {
             return Self {

@@ -26,8 +26,8 @@ pub(super) struct TranscriptSink<S> {
 }
 
 impl<S: EventSink> TranscriptSink<S> {
-    /// Forwards to `sink`, and keeps what tools return if `keeps_results`. The author's texts in the
-    /// conversation of the task are part of its input.
+    /// Forwards to `sink`, and keeps what tools return if `keeps_results`. The author's texts in
+    /// the conversation of the task are part of its input.
     pub fn new(sink: S, conversation: Option<&Conversation>, keeps_results: bool) -> Self {
         let given = conversation.into_iter().flat_map(Conversation::given);
         Self {
@@ -59,7 +59,7 @@ impl<S: EventSink> TranscriptSink<S> {
         calls.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the tools returned in the attempt that counts, in their order.
+    /// Results of the tools in the attempt that counts, in their order.
     pub fn returned(&self) -> Vec<Value> {
         let returned = self.returned.as_ref().map(Mutex::lock);
         returned.map_or_else(Vec::new, |returned| {

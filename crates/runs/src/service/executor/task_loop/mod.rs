@@ -1,5 +1,5 @@
-//! The loop over the units of work of a run: the tasks of a suite, or the scenarios and probes of an
-//! OASIS evaluation.
+//! The loop over the units of work of a run: the tasks of a suite, or the scenarios of another kind
+//! of evaluation.
 
 mod tenant_permits;
 #[cfg(test)]

@@ -265,7 +265,8 @@ async fn unwritten_scores_limit_the_number_of_started_units() {
     assert_eq!(run.observed.recorded().len(), 20);
 }
 
-/// The last scores need not be durable before the run is concluded: its terminal event follows them.
+/// The last scores need not be durable before the run is concluded: its terminal event follows
+/// them.
 #[tokio::test(start_paused = true)]
 async fn the_loop_does_not_wait_for_the_last_scores() {
     let run = TestRun::new();

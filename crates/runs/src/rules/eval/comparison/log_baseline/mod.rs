@@ -45,7 +45,6 @@ pub struct LogFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogComparison {
-    /// The log.
     pub baseline: LogFacts,
     pub candidate: ComparedRun,
     pub notes: Vec<String>,
@@ -229,7 +228,6 @@ impl LogComparison {
         self.n_tasks > 0 && is_whole(0, &self.left_out)
     }
 
-    /// The broken tasks.
     pub fn broken(&self) -> impl Iterator<Item = &TaskId> {
         let broken = |change: &&TaskChange| change.turn == ChangeKind::Broke;
         self.changes.iter().filter(broken).map(|it| &it.task_id)

@@ -1,5 +1,5 @@
-//! Logs of Inspect: the samples of an evaluation, as one JSON document or as a zip archive (`.eval`)
-//! with one file per sample.
+//! Logs of Inspect: the samples of an evaluation, as one JSON document or as a zip archive
+//! (`.eval`) with one file per sample.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,5 +1,5 @@
-//! OpenAI evals: samples with `input` (a string or chat messages) and `ideal` (an answer, or several
-//! equivalent ones), alone or named by a registry file.
+//! OpenAI evals: samples with `input` (a string or chat messages) and `ideal` (an answer, or
+//! several equivalent ones), alone or named by a registry file.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! The parts of Thrift's compact protocol that the metadata of Parquet uses. The metadata is read here
-//! before the library reads it, to refuse documents that are too large or too deep.
+//! The parts of Thrift's compact protocol that the metadata of Parquet uses. The metadata is read
+//! here before the library reads it, to refuse documents that are too large or too deep.
 
 /// Maximum depth of structs and lists.
 const MAX_DEPTH: usize = 12;

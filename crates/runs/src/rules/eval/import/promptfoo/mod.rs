@@ -196,7 +196,7 @@ fn convert_test(test: Located, inherited: &[&Case], files: &dyn Files, draft: &m
     }
 }
 
-/// What the cases of a test have in common.
+/// The parts that the cases of a test share.
 struct Parts<'a> {
     asserts: &'a [Value],
     threshold: Option<f64>,

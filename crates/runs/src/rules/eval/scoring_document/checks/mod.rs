@@ -14,12 +14,12 @@ pub use super::judged::{
     AnswerRelevance, ClosedQuestion, Factuality, OfContext, PreferredToBaseline, Rubric,
 };
 pub use json::{IsJson, JsonPath, JsonPointer, Operator, Quantifier};
-pub use similarity::{Bleu, Levenshtein, RougeMeasure, RougeN, Similar};
+pub use similarity::{Levenshtein, MIN_BLEU, MIN_SIMILAR, RougeMeasure, RougeN, Similarity};
 pub use text::{Contains, Equals, Number, Regex, Text, Texts};
 pub use tools::{ArgumentsMatch, ToolCalled, ToolNotCalled, ToolsCalledInOrder};
 pub use usage::{CommandCheck, Cost, Latency, Tokens};
 
-/// What an assertion checks.
+/// The check of an assertion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Check {
@@ -40,9 +40,9 @@ pub enum Check {
     Number(Number),
     Levenshtein(Levenshtein),
     RougeN(RougeN),
-    Bleu(Bleu),
+    Bleu(Similarity),
     /// An embedding model decides it.
-    Similar(Similar),
+    Similar(Similarity),
     Latency(Latency),
     Cost(Cost),
     Tokens(Tokens),

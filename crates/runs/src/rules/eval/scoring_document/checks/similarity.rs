@@ -86,12 +86,19 @@ impl RougeN {
     }
 }
 
+/// The `min` of assertions `bleu` without `min`.
+pub const MIN_BLEU: f64 = 0.5;
+/// The `min` of assertions `similar` without `min`, as in promptfoo.
+pub const MIN_SIMILAR: f64 = 0.75;
+
+/// The assertions `bleu` and `similar`: similarity of meaning, by the vectors of an embedding
+/// model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Bleu {
+pub struct Similarity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Several references, as BLEU defines them.
+    /// Several references: BLEU compares with all of them, `similar` with the most similar one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_of: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,33 +107,7 @@ pub struct Bleu {
     pub graded: bool,
 }
 
-impl Bleu {
-    pub const MIN: f64 = 0.5;
-
-    pub fn references(&self) -> impl Iterator<Item = &str> {
-        references(self.value.as_ref(), self.any_of.as_ref())
-    }
-}
-
-/// Similarity of meaning, by the vectors of an embedding model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Similar {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// The most similar one counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub any_of: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min: Option<f64>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub graded: bool,
-}
-
-impl Similar {
-    /// As promptfoo.
-    pub const MIN: f64 = 0.75;
-
+impl Similarity {
     pub fn references(&self) -> impl Iterator<Item = &str> {
         references(self.value.as_ref(), self.any_of.as_ref())
     }

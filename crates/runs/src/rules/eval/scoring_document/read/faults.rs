@@ -1,4 +1,4 @@
-//! What is wrong with a document, in the terms of JSON.
+//! The faults of a document, in the terms of JSON.
 
 use touchstone_openwop::suite::SuiteFault;
 

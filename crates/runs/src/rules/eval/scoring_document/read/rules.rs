@@ -72,7 +72,7 @@ fn check_assertions(assertions: &[Assertion], at: &str, faults: &mut Faults) {
     }
 }
 
-/// What an assertion looks at, by itself.
+/// The text that an assertion checks, by itself.
 fn check_scope(assertion: &Assertion, at: &str, faults: &mut Faults) {
     if assertion.scope().is_none() {
         return;

@@ -1,5 +1,5 @@
-//! The members of a document, before it is deserialized: unknown ones are named with the nearest known
-//! one, and every fault has its place.
+//! The members of a document, before it is deserialized: unknown ones are named with the nearest
+//! known one, and every fault has its place.
 
 use serde_json::{Map, Value};
 

@@ -233,7 +233,8 @@ impl Runs {
         Ok(page)
     }
 
-    /// The parts of the log of these tasks; those of reused tasks are in the run that executed them.
+    /// The parts of the log of these tasks; those of reused tasks are in the run that executed
+    /// them.
     async fn task_logs(
         &self,
         caller: &Caller,

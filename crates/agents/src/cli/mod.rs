@@ -193,8 +193,8 @@ impl EmbeddingsEndpoint {
 /// The command that decides assertions.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AssertOptions {
-    /// Command that decides assertions of the type `command`, exchanging one JSON document per line,
-    /// instead of the configured one
+    /// Command that decides assertions of the type `command`, exchanging one JSON document per
+    /// line, instead of the configured one
     #[arg(long, value_name = "COMMAND")]
     pub assert_command: Option<String>,
 

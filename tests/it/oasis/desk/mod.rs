@@ -18,5 +18,5 @@ mod reports;
 mod restart;
 mod shipped;
 
-#[path = "../../../examples/oasis_provider/provider/mod.rs"]
+#[path = "../../../../examples/oasis_provider/provider/mod.rs"]
 pub mod provider;

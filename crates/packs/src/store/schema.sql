@@ -21,6 +21,8 @@ CREATE TABLE suite (
     task_count  BIGINT  NOT NULL,
     signed      BOOLEAN NOT NULL,
     added_at    BIGINT  NOT NULL,
+    -- The digest of its scoring document; empty if it has none.
+    scoring     TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (tenant, suite_id, version, pack)
 );
 CREATE INDEX suite_of_pack ON suite (tenant, pack);

@@ -1,4 +1,8 @@
-//! Models, and where they answer.
+//! Models, and where they answer: circuit breaker, concurrency and retries of an endpoint.
+
+pub mod circuit;
+pub mod concurrency;
+pub mod retry;
 
 use std::fmt;
 
@@ -11,7 +15,8 @@ pub const COMMAND_PROVIDER: &str = "command";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointPin {
-    /// Origin and path, without credentials and query; absent for a command, a script or a cassette.
+    /// Origin and path, without credentials and query; absent for a command, a script or a
+    /// cassette.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// `sha256-<base64>` over the configuration without secrets, the command line, or the cassette.

@@ -4,7 +4,7 @@ use crate::rules::eval::flaky::{ComparedAttempt, FlakyTasks, flaky};
 use crate::rules::run::listing::{RunKind, RunListing, RunQuery};
 use crate::rules::run::record::EvalSpec;
 use crate::service::runs::Runs;
-use crate::service::runs::list::MAX_RUNS;
+use crate::service::runs::reading::list::MAX_RUNS;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 

@@ -1,0 +1,4 @@
+//! Values of HTTP headers.
+
+pub mod media_type;
+pub mod retry_after;

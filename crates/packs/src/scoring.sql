@@ -1,3 +1,0 @@
--- The digest of a suite's scoring document; empty if it has none.
-
-ALTER TABLE suite ADD COLUMN scoring TEXT NOT NULL DEFAULT '';

@@ -1,0 +1,8 @@
+//! Reading runs: lists, reports, comparisons.
+
+pub mod comparisons;
+pub mod experiments;
+pub mod flaky;
+pub mod list;
+pub mod task_details;
+pub mod views;

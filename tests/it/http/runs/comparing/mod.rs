@@ -1,0 +1,4 @@
+//! Comparing runs.
+
+mod comparison;
+mod diff;
