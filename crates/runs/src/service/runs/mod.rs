@@ -22,6 +22,7 @@ pub mod retry;
 pub mod shared;
 pub mod task_details;
 pub mod views;
+pub mod work;
 
 use std::sync::Arc;
 
