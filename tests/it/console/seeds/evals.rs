@@ -2,7 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use touchstone_console::operations;
 use touchstone_console::routes::Kind;
 use touchstone_host::access::Scope;
@@ -14,7 +14,7 @@ use super::{Shown, with_content, without_content};
 use crate::console::review::judged;
 use crate::console::support::{MARKUP, Names, example, inputs, review};
 use crate::console::visitor::Visitor;
-use crate::http::deployments::promotion::{eval, into_service, moved, take_small_evidence};
+use crate::http::deployments::promotion::{eval, moved};
 use crate::http::runs::calibrations;
 use crate::http::runs::workflows::start;
 use crate::http::support::host::{AGENT, SUITE, TestHost, create_body, suite};
@@ -102,16 +102,24 @@ async fn webhook(host: &TestHost, run: &RunId) -> String {
 
 /// A version that serves, and one that a promotion with an approval takes into service.
 async fn deploy(host: &TestHost) {
-    take_small_evidence(host).await;
+    let set = |policy: Value| async move {
+        let set = host.post("/v1/host/touchstone/gates", &policy).await;
+        assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    };
     host.install("1.1.0").await;
-    into_service(host, "1.0.0", json!({"reason": "weekly release"})).await;
-    for _ in 0..2 {
-        moved(host, json!({"version": "1.1.0", "transition": "promote"})).await;
+    // Some of the tasks fail on purpose.
+    set(json!({"policy": {"eval": null}})).await;
+    for version in ["1.0.0", "1.1.0"] {
+        for _ in 0..2 {
+            moved(host, json!({"version": version, "transition": "promote"})).await;
+        }
+        eval(host, version).await;
     }
-    eval(host, "1.1.0").await;
+    let promote = json!({"version": "1.0.0", "transition": "promote", "channel": "stable",
+        "reason": "weekly release"});
+    moved(host, promote).await;
     let approval = json!({"requiredScope": "approvals:respond"});
-    let policy = json!({"agentId": AGENT, "channel": "stable", "policy": {"approval": approval}});
-    host.post("/v1/host/touchstone/gates", &policy).await;
+    set(json!({"agentId": AGENT, "channel": "stable", "policy": {"approval": approval}})).await;
 }
 
 pub async fn runs(host: &TestHost) -> Runs {
@@ -154,7 +162,7 @@ pub async fn pages(host: &TestHost, runs: &Runs, names: &Names) -> Vec<Shown> {
     let content = with_content([
         "/console".to_owned(),
         "/console/runs".to_owned(),
-        "/console/runs?tag=nightly&verdict=fail".to_owned(),
+        "/console/runs?tag=nightly".to_owned(),
         format!("/console/runs/{first}"),
         format!("/console/runs/{first}?outcome=failed&done=tagged"),
         format!("/console/runs/{second}?baseline={first}"),
