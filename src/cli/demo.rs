@@ -33,6 +33,7 @@ use touchstone_host::cli::client::remote::Remote;
 use touchstone_host::cli::context::{Context, program};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::options::address;
+use touchstone_host::cli::shell::quoted;
 use touchstone_host::http;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::render::table::Style;
@@ -517,13 +518,25 @@ fn next_steps(
 ) -> String {
     let colors = context.terminal().colors();
     let program = program();
+    let program = quoted(&program);
     let mut text = format!("\n{}\n", colors.strong("What to try next"));
-    let mut step = |what: &str, command: &str| {
-        let _ = writeln!(text, "   {what}\n     {}", colors.command(command));
+    let mut step = |what: &str, commands: &str| {
+        let _ = writeln!(text, "   {what}");
+        for command in commands.lines() {
+            let _ = writeln!(text, "     {}", colors.command(command));
+        }
     };
     match kept {
         Some(folder) => {
-            let program = format!("{program} --data {}", folder.display());
+            let folder = folder.display().to_string();
+            let program = format!("{program} --data {}", quoted(&folder));
+            step(
+                "open both runs in a browser: create a key, start the console at http://127.0.0.1:7800/, \
+                 and sign in with the key:",
+                &format!(
+                    "{program} key create --tenant {LOCAL_TENANT} --scope all\n{program} serve"
+                ),
+            );
             step(
                 "show every recorded event of the second run:",
                 &format!("{program} run events {}", story.candidate.run_id),

@@ -362,6 +362,19 @@ pub fn in_force<'a>(
         .max_by_key(|set| (set.scope.agent_id.is_some(), set.scope.channel.is_some()))
 }
 
+/// The policies that are in force for an agent on their channel and require a run of this suite.
+pub fn naming_suite<'a>(
+    policies: &'a [ScopedPolicy],
+    agent: &str,
+    suite: &str,
+) -> impl Iterator<Item = &'a ScopedPolicy> {
+    policies.iter().filter(move |set| {
+        let eval = set.policy.eval.as_ref();
+        let names_suite = eval.is_some_and(|it| it.suite_id.as_deref() == Some(suite));
+        names_suite && in_force(policies, agent, set.scope.channel.as_deref()) == Some(*set)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -374,6 +387,38 @@ mod tests {
         version: "1.2.0",
         pack_integrity: "sha256-y",
     };
+
+    #[test]
+    fn a_policy_that_another_one_replaces_names_no_suite() {
+        let set = |agent: Option<&str>, channel: Option<&str>, suite: Option<&str>| ScopedPolicy {
+            scope: PolicyScope {
+                agent_id: agent.map(str::to_owned),
+                channel: channel.map(str::to_owned),
+            },
+            policy: PromotionPolicy {
+                eval: Some(GatePolicy {
+                    suite_id: suite.map(str::to_owned),
+                    ..GatePolicy::default()
+                }),
+                ..PromotionPolicy::default()
+            },
+        };
+        let policies = [
+            set(None, None, Some("smoke")),
+            set(None, Some("stable"), Some("smoke")),
+            set(Some("a"), Some("stable"), None),
+            set(Some("b"), Some("canary"), Some("smoke")),
+        ];
+        let named = |agent: &str, suite: &str| {
+            let found = naming_suite(&policies, agent, suite);
+            found.map(|it| it.scope.channel.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(named("a", "smoke"), [None]);
+        let other = [None, Some("stable".to_owned())];
+        assert_eq!(named("c", "smoke"), other);
+        assert_eq!(named("b", "smoke").len(), 3);
+        assert_eq!(named("a", "other"), []);
+    }
 
     fn names(policy: &PromotionPolicy, offered: bool) -> Vec<String> {
         policy

@@ -1,7 +1,10 @@
 //! The demo, end to end.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use regex::Regex;
 use tokio_util::sync::CancellationToken;
@@ -119,6 +122,85 @@ fn the_printed_command_shows_the_kept_run() {
         .unwrap();
     assert!(data.contains("touchstone-demo-"));
     std::fs::remove_dir_all(data).unwrap();
+}
+
+/// Runs a printed command in a shell.
+fn shell(command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("exec {command}"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TOUCHSTONE_") {
+            shell.env_remove(name);
+        }
+    }
+    shell
+}
+
+/// The status line of an answer.
+fn status_of(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn the_printed_commands_open_the_console_with_the_kept_runs() {
+    let folder = tempfile::Builder::new()
+        .prefix("it's here ")
+        .tempdir()
+        .unwrap();
+    let done = Done::of(
+        touchstone()
+            .args(["demo", "--keep"])
+            .env("TMPDIR", folder.path()),
+    );
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let printed = |part: &str| {
+        let mut lines = done.stdout.lines().map(str::trim);
+        let found = lines.find(|line| line.contains("--data ") && line.contains(part));
+        found.unwrap_or_else(|| panic!("no {part}: {}", done.stdout))
+    };
+    let key = shell(printed(" key create ")).output().unwrap();
+    assert!(key.status.success(), "{key:?}");
+    let key = String::from_utf8(key.stdout).unwrap();
+    let serve = printed(" serve");
+    assert!(serve.ends_with(" serve"), "{serve}");
+    // Another host of this machine may have the usual port.
+    let mut host = shell(&format!("{serve} --listen 127.0.0.1:0"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let output = host.stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on http://").unwrap();
+    let run = done.stdout.split("run events ").nth(1).unwrap();
+    let run = run.lines().next().unwrap();
+    let body = format!("key={}", key.trim());
+    let signed_in = status_of(
+        address,
+        &format!(
+            "POST /console/sign-in HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ),
+    );
+    let shown = status_of(
+        address,
+        &format!(
+            "GET /v1/runs/{} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             authorization: Bearer {}\r\n\r\n",
+            run.trim(),
+            key.trim()
+        ),
+    );
+    host.kill().unwrap();
+    host.wait().unwrap();
+    assert!(signed_in.contains(" 303 "), "{signed_in}");
+    assert!(shown.contains(" 200 "), "{shown}");
 }
 
 #[test]

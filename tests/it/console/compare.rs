@@ -204,3 +204,22 @@ async fn differences_of_runs_are_named_for_people() {
         assert!(!page.contains(name), "{name}");
     }
 }
+
+#[tokio::test]
+async fn the_report_of_a_run_contains_the_comparison_with_its_baseline() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let (first, second) = (ended(&host).await, ended(&host).await);
+    let report = format!("/console/runs/{second}/download/report.html");
+    let plain = ada.page(&report).await;
+    assert!(!plain.contains(first.as_str()), "{plain}");
+    let page = ada
+        .page(&format!("/console/runs/{second}?baseline={first}"))
+        .await;
+    let link = format!("{report}?baseline={first}");
+    assert!(page.contains(&format!("href=\"{link}\"")), "{page}");
+    let compared = ada.page(&link).await;
+    assert!(compared.contains(first.as_str()), "{compared}");
+    let unknown = ada.get(&format!("{report}?baseline=run_0")).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}

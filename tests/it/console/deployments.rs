@@ -10,7 +10,7 @@ use touchstone_kit::ids::RunId;
 use tower::ServiceExt as _;
 
 use crate::http::deployments::promotion::{audit, eval, host, into_service};
-use crate::http::support::host::{AGENT, TestHost, agent_pack};
+use crate::http::support::host::{AGENT, SUITE, TestHost, agent_pack};
 
 const ROLE: &str = "release-manager";
 
@@ -446,4 +446,38 @@ async fn the_agents_are_shown_in_pages() {
     assert!(next.contains("many50") && !next.contains(">community.bench.many49.default<"));
     let none = person.page("/console/deployments?after=zzz").await;
     assert!(none.contains("No further agent"));
+}
+
+#[tokio::test]
+async fn a_run_shows_the_strictest_gate_that_requires_its_suite() {
+    let host = host().await;
+    let person = Person::sign_in(&host, &host.key).await;
+    let run = format!("/console/runs/{}", eval(&host, "1.0.0").await);
+    let without = person.page(&run).await;
+    assert!(without.contains("of the default policy") && !without.contains("Gate of channel"));
+    for (channel, tasks) in [("canary", 1), ("stable", 500)] {
+        let eval = json!({"suiteId": SUITE, "requireSignedSuite": false,
+            "confidence": "lenient", "minTasks": tasks});
+        let policy = json!({"channel": channel, "policy": {"eval": eval}});
+        let set = host.post("/v1/host/touchstone/gates", &policy).await;
+        assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    }
+    let page = person.page(&run).await;
+    assert!(page.contains("<h3>Gate of channel stable</h3>"), "{page}");
+    assert!(
+        page.contains("One condition of the gate is not met."),
+        "{page}"
+    );
+    assert!(page.contains("<h3>Default policy</h3>") && !page.contains("channel canary"));
+    let link = page.split("href=\"").find(|it| it.contains("/promote?"));
+    let link = link
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .replace("&#38;", "&");
+    assert!(person.page(&link).await.contains("stable"), "{link}");
+    let reader = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Person::sign_in(&host, &reader).await;
+    assert!(!reader.page(&run).await.contains("Gate of channel"));
 }

@@ -68,7 +68,7 @@ async fn links_and_forms_lead_to_pages_that_exist() {
 }
 
 /// Whether an address belongs to a route.
-fn matches(route: &str, path: &str) -> bool {
+pub fn matches(route: &str, path: &str) -> bool {
     let (route, path): (Vec<&str>, Vec<&str>) =
         (route.split('/').collect(), path.split('/').collect());
     let mut pairs = route.iter().zip(&path);

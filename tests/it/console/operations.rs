@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use rstest::rstest;
 use serde_json::json;
 use touchstone_host::access::Scope;
 
 use super::person::Person;
+use super::support::Site;
 use crate::http::support::host::{TestHost, id_of, says, suite};
+use crate::store::{Engine, Engine::*};
 use crate::webhooks::receiver::{Answer, Receiver};
 
 /// Everything that a key of a tenant can do, and managing keys.
@@ -190,6 +193,70 @@ async fn the_host_shows_health_and_work_and_keeps_settings_to_operators() {
     let operator = Person::with(&host, &host.key_with(&[Scope::MetricsRead]).await).await;
     let page = operator.page("/console/host").await;
     assert!(!page.contains("The settings are not shown") && page.contains("runs:read"));
+}
+
+#[rstest]
+#[tokio::test]
+async fn operators_see_all_tenants_workers_and_the_queue(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(site) = Site::on(engine).await else {
+        return;
+    };
+    let host = &site.host;
+    let slow = json!({"say": "yes", "delayMs": 3_600_000});
+    host.equip(&[slow]).await;
+    let run = host.create().await;
+    let operator = host.key_with(&[Scope::MetricsRead]).await;
+    let operator = Person::with(host, &operator).await;
+    let waiting = operator.page("/console/host").await;
+    assert!(waiting.contains("No worker holds a run."), "{waiting}");
+    assert!(
+        !waiting.contains("worker</dt><dd>–"),
+        "a run waits: {waiting}"
+    );
+    let worker = host.work();
+    let shown = loop {
+        let shown = operator.page("/console/host").await;
+        if shown.contains("Lease ends") {
+            break shown;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    for part in [
+        "acme",
+        "globex",
+        run.as_str(),
+        "Free on",
+        "Size of the database",
+    ] {
+        let is_expected = part != "Free on" || engine == Sqlite;
+        assert_eq!(shown.contains(part), is_expected, "{part}: {shown}");
+    }
+    assert!(shown.contains("Same as the host"), "{shown}");
+    let reader = host.key_with(&[Scope::RunsRead]).await;
+    let reader = Person::with(host, &reader).await;
+    let shown = reader.page("/console/host").await;
+    assert!(shown.contains(&format!("/console/runs/{run}\"")), "{shown}");
+    assert!(!shown.contains("globex") && !shown.contains("Size of the database"));
+    let other = host.issue(|issue| {
+        issue.tenant = "globex".into();
+        issue.scopes = vec![Scope::RunsRead];
+    });
+    let other = Person::with(host, &other.await).await;
+    let shown = other.page("/console/host").await;
+    assert!(
+        !shown.contains(run.as_str()) && !shown.contains("acme"),
+        "{shown}"
+    );
+    let stranger = Person::with(host, &host.other_key).await;
+    let shown = stranger.page("/console/host").await;
+    assert!(shown.contains(run.as_str()), "an operator sees the run");
+    assert!(
+        !shown.contains(&format!("/console/runs/{run}\"")),
+        "{shown}"
+    );
+    worker.cancel();
 }
 
 #[tokio::test]

@@ -1,27 +1,24 @@
 //! Every page in a browser: WCAG 2.2 AA by axe-core, light and dark; no page is wider than its
 //! window.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use axum::http::{Method, StatusCode};
-use jiff::Timestamp;
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use touchstone_console::operations;
 use touchstone_console::routes::Kind;
-use touchstone_host::access::Scope;
-use touchstone_kit::ids::RunId;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
-use touchstone_runs::ports::webhooks::{DeliveryError, DeliveryRecord};
-use touchstone_runs::store::deliveries;
 
 use super::browser::{Browser, with_browser};
+use super::links::matches;
 use super::oidc;
-use super::support::{Names, Site, ended_run, example, review};
+use super::seeds::evals::documents;
+use super::seeds::{Shown, seeded};
+use super::support::{Site, ended_run, is_html};
+use super::visitor::Visitor;
 use crate::client::not_run;
-use crate::http::support::host::{AGENT, Lab, TestHost};
-use crate::ratings::api::Site as Organized;
-use crate::ratings::api::appeals::{filed, rated};
-use crate::ratings::api::assessments::ordered;
+use crate::http::support::host::{Lab, public_place};
 use crate::store::Engine::Sqlite;
 
 const MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
@@ -59,44 +56,6 @@ fn axe() -> Option<String> {
     };
     let file = modules.join("axe-core/axe.min.js");
     Some(std::fs::read_to_string(file).expect("axe-core is in tests/node/package.json"))
-}
-
-/// Every page that has an example, and the one for each kind of failure.
-fn pages(names: &Names) -> Vec<String> {
-    let listed = operations().into_iter();
-    let listed = listed.filter(|it| it.kind == Kind::Page);
-    let mut pages: Vec<String> = listed.filter_map(|it| example(it, names)).collect();
-    let run = &names.run;
-    pages.extend([
-        format!("/console/runs/{run}/tasks/task-3"),
-        format!("/console/runs/{run}?outcome=failed&done=tagged"),
-        format!("/console/review/new?run={run}"),
-        format!("/console/review/queues/{}/items/3", names.review),
-        "/console/runs?tag=none".to_owned(),
-        format!("/console/history?suiteId={}", names.suite),
-        "/console/runs/run_0".to_owned(),
-        "/console/none".to_owned(),
-        "/console/sign-in?failed=key_revoked".to_owned(),
-    ]);
-    pages
-}
-
-/// The page of a review that two people have completed.
-async fn labelled(host: &TestHost, run: &RunId) -> String {
-    let id = review(host, &json!({"runId": run, "steps": 4})).await;
-    for (key, choice) in [
-        (host.key_with(Scope::ALL).await, 4),
-        (host.key_with(Scope::ALL).await, 1),
-    ] {
-        for item in 1..=4 {
-            let path = format!("/v1/host/touchstone/reviews/{id}/items/{item}/label");
-            let body = json!({"choice": choice, "note": "n".repeat(300)});
-            let call = host.request(Method::POST, &path).key(&key).json(&body);
-            let reply = call.send().await;
-            assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
-        }
-    }
-    format!("/console/review/queues/{id}")
 }
 
 async fn violations(browser: &Browser, axe: &str) -> Value {
@@ -137,87 +96,75 @@ async fn fit(browser: &Browser, paths: &[String]) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// A gate policy and a webhook with deliveries; returns their pages.
-async fn operated(host: &TestHost, run: &RunId) -> Vec<String> {
-    let approval = json!({"requiredScope": "approvals:respond"});
-    let policy = json!({"agentId": AGENT, "channel": "stable", "policy": {"approval": approval}});
-    host.post("/v1/host/touchstone/gates", &policy).await;
-    let hook =
-        json!({"url": "http://127.0.0.1:9999/a-long-name-of-a-hook", "events": ["run.completed"]});
-    let made = host.post("/v1/webhooks", &hook).await.json();
-    let id = made["webhookId"].as_str().unwrap();
-    let failed = DeliveryError::Failed("timeout".to_owned());
-    for outcome in [Ok(204), Err(failed)] {
-        let (what, times) = ((1, "run.completed"), (Timestamp::now(), 1234));
-        let mut made = DeliveryRecord::first(run, what, &outcome, times);
-        let (tenant, id) = ("acme".into(), id.into());
-        deliveries::add_one(&host.store, &tenant, &id, &mut made)
-            .await
-            .unwrap();
+/// Runs a test in the browsers of people who see pages with content.
+async fn each_viewer(test: impl AsyncFn(&Browser, Vec<String>)) {
+    let place = HostUrl::listening("127.0.0.1:0");
+    let seeded = seeded(Sqlite, place).await.unwrap();
+    let address = seeded.host().listen().await;
+    for viewer in &seeded.viewers {
+        with_browser(address, async |browser| {
+            browser.sign_in(&viewer.key).await;
+            test(browser, viewer.paths()).await;
+        })
+        .await;
     }
-    vec![
-        format!("/console/webhooks/{id}"),
-        format!("/console/webhooks/{id}?before=1"),
-        format!("/console/gates/edit?agentId={AGENT}&channel=stable"),
-    ]
 }
 
-/// An organization with a rating, an appeal by another person, and a webhook for notices; returns
-/// its pages.
-async fn organized(site: &Organized) -> Vec<String> {
-    let assessment = rated(site).await;
-    filed(site, &assessment, &["speed"]).await;
-    let hook = json!({"url": "http://127.0.0.1:9999/notices"});
-    let hook = site.post("webhooks", &hook).await.json();
-    ordered(site, assessment["agent_id"].as_str().unwrap()).await;
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let agent = text(&assessment["agent_id"]);
-    vec![
-        format!("/console/ratings/{agent}"),
-        format!(
-            "/console/ratings/{agent}/assessments/{}",
-            text(&assessment["id"])
-        ),
-        "/console/notices".to_owned(),
-        format!("/console/notices/{}", text(&hook["id"])),
-    ]
+/// The page of an address, the one with the fewest parameters first.
+fn route_of(path: &str) -> Option<&'static str> {
+    let place = path.split('?').next().unwrap();
+    let routes = operations().into_iter().filter(|it| it.kind == Kind::Page);
+    let fits = routes.filter(|it| matches(it.path, place));
+    let found = fits.min_by_key(|it| it.path.matches('{').count());
+    found.map(|it| it.path)
 }
 
-#[tokio::test]
-async fn the_pages_of_an_organization_conform_and_fit() {
-    let Some(axe) = axe() else {
-        return;
-    };
-    let Site { host, database } = Site::plain(Sqlite).await.unwrap();
-    let site = Organized::of(host, None).await;
-    let paths = organized(&site).await;
-    let address = site.host.listen().await;
-    let key = site.host.issue(|issue| {
-        issue.tenant = site.ours.id.as_str().into();
-        issue.scopes = Scope::within_tenant().collect();
-        issue.principal = Some("kim".to_owned());
-    });
-    let key = key.await;
-    with_browser(address, async |browser| {
-        browser.sign_in(&key).await;
-        conform(browser, &axe, &paths).await;
-        fit(browser, &paths).await;
-    })
-    .await;
-    drop(database);
+/// Leads on to another page.
+const NEXT: &str = "/console/review/queues/{reviewId}/next";
+/// A document that a browser saves.
+const DOCUMENT: &str = "/console/runs/{runId}/download/{name}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_checked_with_its_content() {
+    let seeded = seeded(Sqlite, public_place()).await.unwrap();
+    let mut unseen: BTreeSet<&str> = operations()
+        .into_iter()
+        .filter(|it| it.kind == Kind::Page && ![NEXT, DOCUMENT].contains(&it.path))
+        .map(|it| it.path)
+        .collect();
+    let mut found = Vec::new();
+    for viewer in &seeded.viewers {
+        let person = Visitor::signed_in(seeded.host(), &viewer.key).await;
+        for Shown { path, has_content } in &viewer.pages {
+            let reply = person.get(path).await;
+            let is_shown = reply.status == StatusCode::OK && is_html(&reply);
+            let is_full = is_shown && !reply.text().contains("class=\"empty\"");
+            match (*has_content, is_full) {
+                (true, false) => found.push(format!("{path}: {} {}", reply.status, reply.text())),
+                (true, true) => drop(route_of(path).map(|route| unseen.remove(route))),
+                (false, _) => assert!(!reply.status.is_server_error(), "{path}: {reply:?}"),
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(unseen.is_empty(), "{unseen:?}");
+    let person = Visitor::ada(seeded.host()).await;
+    let names = &seeded.names;
+    let next = NEXT.replace("{reviewId}", &names.review);
+    assert_eq!(person.get(&next).await.status, StatusCode::SEE_OTHER);
+    for path in documents(&names.run) {
+        assert_eq!(person.get(&path).await.status, StatusCode::OK, "{path}");
+    }
 }
 
 /// Runs a test in a browser of a person who has signed in, on a host with an ended run.
-async fn signed_in(test: impl AsyncFnOnce(&Browser, Vec<String>)) {
+async fn signed_in(test: impl AsyncFnOnce(&Browser)) {
     let site = Site::plain(Sqlite).await.unwrap();
-    let run = ended_run(&site.host).await;
-    let more = operated(&site.host, &run).await;
+    ended_run(&site.host).await;
     let address = site.host.listen().await;
     with_browser(address, async |browser| {
         browser.sign_in(&site.host.key).await;
-        let names = Names::reviewed(&site.host, &run).await;
-        let labelled = vec![labelled(&site.host, &run).await];
-        test(browser, [pages(&names), labelled, more].concat()).await;
+        test(browser).await;
     })
     .await;
 }
@@ -226,12 +173,12 @@ async fn too_wide(browser: &Browser) -> Value {
     browser.client.execute(WIDE, Vec::new()).await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_page_conforms_to_wcag_in_light_and_dark() {
     let Some(axe) = axe() else {
         return;
     };
-    signed_in(async |browser, pages| {
+    each_viewer(async |browser, pages| {
         conform(browser, &axe, &pages).await;
     })
     .await;
@@ -242,7 +189,7 @@ async fn the_open_menu_and_filters_of_a_phone_conform_to_wcag() {
     let Some(axe) = axe() else {
         return;
     };
-    signed_in(async |browser, _| {
+    signed_in(async |browser| {
         browser.resize(390).await;
         browser.open("/console/runs").await;
         for (opener, content, word) in [
@@ -292,9 +239,9 @@ async fn pages_of_single_sign_on_conform_to_wcag_and_fit_their_window() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_page_fits_its_window() {
-    signed_in(async |browser, pages| {
+    each_viewer(async |browser, pages| {
         fit(browser, &pages).await;
     })
     .await;
@@ -305,7 +252,7 @@ async fn the_checks_find_what_they_look_for() {
     let Some(axe) = axe() else {
         return;
     };
-    signed_in(async |browser, _| {
+    signed_in(async |browser| {
         browser.resize(390).await;
         let add = "const it = document.createElement('p'); it.textContent = 'A text to read';
             it.style.cssText = 'width: 500px; color: #888; background: #999'; document.body.append(it);";

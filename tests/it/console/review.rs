@@ -15,9 +15,14 @@ use crate::store::{Engine, Engine::*};
 const TONE: &str = "community.bench.evals.tone";
 const LABELS: usize = 12;
 
-/// A run whose judge finds every other answer polite.
 async fn judged_run(host: &TestHost) -> RunId {
     host.equip(&[json!({"say": "a"})]).await;
+    let _worker = host.work();
+    judged(host).await
+}
+
+/// A run whose judge finds every other answer polite, on a host with the agent and a worker.
+pub async fn judged(host: &TestHost) -> RunId {
     let task = |n: usize| {
         let word = if n.is_multiple_of(2) { "Kindly" } else { "No" };
         json!({"taskId": format!("tone-{n}"), "input": {"say": format!("{word} {n} {MARKUP}")},
@@ -28,7 +33,6 @@ async fn judged_run(host: &TestHost) -> RunId {
         json!({"suiteId": TONE, "version": "1.0.0", "modes": ["golden", "rubric"], "tasks": tasks});
     let imported = host.post("/v1/host/touchstone/suites", &suite).await;
     assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
-    let _worker = host.work();
     let body = json!({"mode": "eval", "evalSuiteRef": format!("{TONE}@1.0.0"), "agentId": AGENT,
         "configurable": {"evalModes": ["golden", "rubric"]}});
     let created = host.post("/v1/runs", &body).await;

@@ -10,10 +10,12 @@ use touchstone_console::routes::Kind;
 use touchstone_kit::ids::RunId;
 
 use super::headers::assert_page;
+use super::seeds::seeded;
 use super::support::{
     MARKUP, Names, Person, Site, answer, ended_run, example, filled, form, hostile_suite, is_html,
 };
-use crate::http::support::host::{Reply, TestHost, create_body};
+use super::visitor::Visitor;
+use crate::http::support::host::{Reply, TestHost, create_body, public_place};
 use crate::store::{Engine, Engine::*};
 
 /// How a run ends once somebody works on it.
@@ -254,6 +256,39 @@ async fn stored_markup_is_shown_as_text(#[values(Sqlite, Postgres)] engine: Engi
         }
     }
     assert!(seen > 0, "a page shows the text");
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn markup_of_tools_cards_and_notes_is_shown_as_text(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(seeded) = seeded(engine, public_place()).await else {
+        return;
+    };
+    let mut with_markup = Vec::new();
+    for viewer in &seeded.viewers {
+        let person = Visitor::signed_in(seeded.host(), &viewer.key).await;
+        for path in viewer.paths() {
+            let reply = person.get(&path).await;
+            if is_html(&reply) {
+                assert_escaped(&reply, &path);
+            }
+            if reply.text().contains("onerror=window.ran") {
+                with_markup.push(path);
+            }
+        }
+    }
+    let names = &seeded.names;
+    for shown in [
+        format!(
+            "/console/oasis/{}/evidence/{}",
+            names.evaluation, names.scenario
+        ),
+        format!("/console/runs/{}/tasks/task-5", names.run),
+    ] {
+        assert!(with_markup.contains(&shown), "{shown}: {with_markup:?}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use flate2::read::GzDecoder;
+use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_kit::ids::RunId;
 use tracing::field::{Field, Visit};
@@ -20,7 +21,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use super::support::{Person, Site};
 use crate::http::support::host::{AGENT, SUITE, create_body, suite};
-use crate::store::Engine::{Postgres, Sqlite};
+use crate::store::Engine::{self, Postgres, Sqlite};
 use crate::store::TestStore;
 
 const RUNS: usize = 10_000;
@@ -65,11 +66,11 @@ async fn evaluated(site: &Site, version: &str, tasks: usize) -> RunId {
 
 /// Copies a run many times, over fifty versions of its agent.
 async fn copy(database: &TestStore, run: &RunId, copies: usize) {
-    const VERSION: &str = "'1.0.' || (i % 50)";
+    const VERSION: &str = "'1.0.' || CAST(i % 50 AS TEXT)";
     let numbers = format!(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {copies})"
+        "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {copies})"
     );
-    let id = "substr(run_id, 1, length(run_id) - 5) || printf('%05d', i)";
+    let id = "substr(run_id, 1, length(run_id) - 5) || substr(CAST(100000 + i AS TEXT), 2)";
     let copied = "FROM run r JOIN run o ON o.run_id = ";
     let replaced = format!("REPLACE($column, '{run}', r.run_id)");
     for sql in [
@@ -78,7 +79,7 @@ async fn copy(database: &TestStore, run: &RunId, copies: usize) {
                 eval_version, bytes)
             {numbers} SELECT {id}, tenant, created_at - i * 60000000, head, ended, fence, lease_until,
                 eval_agent, {VERSION}, bytes
-            FROM run JOIN n WHERE run_id = '{run}'"
+            FROM run CROSS JOIN n WHERE run_id = '{run}'"
         ),
         format!(
             "INSERT INTO run_record SELECT r.number, REPLACE({}, '\"agentVersion\":\"1.0.0\"',
@@ -121,9 +122,14 @@ async fn transferred(person: &mut Person<'_>, path: &str) -> (usize, String) {
     (reply.body.len(), text)
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_stay_small_and_fast_with_many_runs_and_tasks() {
-    let site = Site::on(Sqlite).await.unwrap();
+async fn pages_stay_small_and_fast_with_many_runs_and_tasks(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(site) = Site::on(engine).await else {
+        return;
+    };
     site.host.equip(&inputs(2)).await;
     let worker = site.host.work();
     let small = evaluated(&site, "2.0.0", 1).await;
@@ -146,7 +152,11 @@ async fn pages_stay_small_and_fast_with_many_runs_and_tasks() {
         format!("/console/runs/{large}?baseline={again}"),
         format!("/console/runs/{large}/tasks/{task}"),
         format!("/console/compare?runs={large}%2C{again}"),
-        format!("/console/history?suite={SUITE}"),
+        format!("/console/history?suiteId={SUITE}"),
+        "/console/history".to_owned(),
+        format!("/console/suites/{SUITE}/flaky"),
+        "/console/judges".to_owned(),
+        "/console/review".to_owned(),
         format!("/console/suites/{SUITE}/3.0.0"),
         format!("/console/deployments/{AGENT}"),
         "/console/deployments".to_owned(),
@@ -161,6 +171,8 @@ async fn pages_stay_small_and_fast_with_many_runs_and_tasks() {
         let first = started.elapsed();
         let started = Instant::now();
         let (bytes, text) = transferred(&mut person, &path).await;
+        let has_chart = text.contains("<figure class=\"history\">");
+        assert_eq!(has_chart, path.contains("history?suiteId="), "{path}");
         found.push((path, bytes, text.len(), first, started.elapsed()));
     }
     for (path, bytes, plain, first, then) in &found {

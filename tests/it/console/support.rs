@@ -136,6 +136,11 @@ impl<'h> Person<'h> {
         person
     }
 
+    /// The token of a new session of a person with this key.
+    pub async fn token(host: &'h TestHost, key: &str) -> String {
+        Self::signed_in(host, key).await.token.unwrap()
+    }
+
     /// The same person in another tab: cookies that one tab gets do not reach the other.
     pub fn copy(&self) -> Self {
         Self {
@@ -238,6 +243,21 @@ pub struct Names {
     pub suite: String,
     pub pack: String,
     pub review: String,
+    /// An OASIS evaluation, and one of its scenarios.
+    pub evaluation: String,
+    pub scenario: String,
+    /// A run with a question.
+    pub waiting: String,
+    pub webhook: String,
+    pub key: String,
+    pub session: String,
+    /// An agent of an organization.
+    pub rated: String,
+    pub assessment: String,
+    pub appeal: String,
+    /// A webhook of an organization, and one of its deliveries.
+    pub notice: String,
+    pub delivery: String,
 }
 
 impl Names {
@@ -249,6 +269,17 @@ impl Names {
             suite: SUITE.to_owned(),
             pack: "community.bench.echo".to_owned(),
             review: "review_none".to_owned(),
+            evaluation: run.to_string(),
+            scenario: "scenario-none".to_owned(),
+            waiting: run.to_string(),
+            webhook: "webhook-none".to_owned(),
+            key: "key-none".to_owned(),
+            session: "session-none".to_owned(),
+            rated: "agent-none".to_owned(),
+            assessment: "assessment-none".to_owned(),
+            appeal: "appeal-none".to_owned(),
+            notice: "notice-none".to_owned(),
+            delivery: "delivery-none".to_owned(),
         }
     }
 
@@ -260,13 +291,27 @@ impl Names {
         }
     }
 
-    /// Names of the same length that nothing has.
+    /// This text for each name.
+    pub fn all_of(text: &str) -> Self {
+        let mut names = Self::of(&text.into());
+        for name in names.each() {
+            text.clone_into(name);
+        }
+        names
+    }
+
+    /// Names of the same form and length that nothing has.
     pub fn unused(&self) -> Self {
         let none = |text: &str| {
             // The same form, so that it is looked up.
             let (kept, rest) = text.split_at(4);
             let other = rest.replace(|it: char| it.is_ascii_alphanumeric(), "z");
             format!("{kept}{other}")
+        };
+        // Ids that have to be hexadecimal numbers stay so.
+        let next = |text: &str| {
+            let (kept, last) = text.split_at(text.len() - 1);
+            format!("{kept}{}", if last == "0" { "1" } else { "0" })
         };
         Self {
             run: none(&self.run),
@@ -276,19 +321,47 @@ impl Names {
             // Only names in a known namespace are looked up.
             pack: format!("{}-unused", self.pack),
             review: none(&self.review),
+            evaluation: none(&self.evaluation),
+            scenario: none(&self.scenario),
+            waiting: none(&self.waiting),
+            webhook: next(&self.webhook),
+            key: next(&self.key),
+            session: next(&self.session),
+            rated: next(&self.rated),
+            assessment: next(&self.assessment),
+            appeal: next(&self.appeal),
+            notice: next(&self.notice),
+            delivery: next(&self.delivery),
         }
     }
 
-    /// All of them, to compare pages that differ in names alone.
-    pub fn all(&self) -> [&str; 6] {
+    /// All of them.
+    pub fn each(&mut self) -> [&mut String; 17] {
         [
-            &self.run,
-            &self.task,
-            &self.agent,
-            &self.suite,
-            &self.pack,
-            &self.review,
+            &mut self.run,
+            &mut self.task,
+            &mut self.agent,
+            &mut self.suite,
+            &mut self.pack,
+            &mut self.review,
+            &mut self.evaluation,
+            &mut self.scenario,
+            &mut self.waiting,
+            &mut self.webhook,
+            &mut self.key,
+            &mut self.session,
+            &mut self.rated,
+            &mut self.assessment,
+            &mut self.appeal,
+            &mut self.notice,
+            &mut self.delivery,
         ]
+    }
+
+    /// All of them, to compare pages that differ in names alone.
+    pub fn all(&self) -> Vec<String> {
+        let mut names = self.clone();
+        names.each().map(std::mem::take).into()
     }
 }
 
@@ -306,16 +379,41 @@ pub fn filled(route: PageRoute, names: &Names) -> String {
 }
 
 fn known(route: PageRoute, names: &Names) -> String {
+    let is_in = |folder: &str| route.path.starts_with(folder);
+    let run = match () {
+        () if is_in("/console/oasis/") => &names.evaluation,
+        () if is_in("/console/approvals/") => &names.waiting,
+        () => &names.run,
+    };
+    let agent = match is_in("/console/ratings/") {
+        true => &names.rated,
+        false => &names.agent,
+    };
+    let file = match is_in("/console/packs/") {
+        true => &names.pack,
+        false => "report.html",
+    };
     route
         .path
-        .replace("{runId}", &names.run)
+        .replace("{runId}", run)
         .replace("{taskId}", &names.task)
-        .replace("{agentId}", &names.agent)
+        .replace("{agentId}", agent)
         .replace("{suiteId}", &names.suite)
-        .replace("{name}", &names.pack)
+        .replace("{name}", file)
         .replace("{version}", "1.0.0")
         .replace("{channel}", "canary")
         .replace("{reviewId}", &names.review)
         .replace("{item}", "1")
+        .replace("{scenarioId}", &names.scenario)
+        .replace("{nodeId}", "gate")
+        .replace("{webhookId}", &names.webhook)
+        .replace("{number}", "1")
+        .replace("{keyId}", &names.key)
+        .replace("{sessionId}", &names.session)
+        .replace("{assessmentId}", &names.assessment)
+        .replace("{appealId}", &names.appeal)
+        .replace("{dimension}", "accuracy")
+        .replace("{noticeId}", &names.notice)
+        .replace("{deliveryId}", &names.delivery)
         .replace("{*rest}", "no-such-page")
 }

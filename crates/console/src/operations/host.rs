@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 
 use crate::api::ConsoleApi;
+use crate::operations::work::{self, HostWork};
 use crate::page::answer::html;
 use crate::page::badge::Badge;
 use crate::page::chrome::{Chrome, Section};
@@ -14,7 +15,7 @@ use crate::page::visit::Visit;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::render::words::plain;
-use touchstone_host::service::keys::LOCAL;
+use touchstone_host::service::health::DatabaseHealth;
 use touchstone_kit::error::Problem;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::listing::{RunListing, RunQuery};
@@ -29,6 +30,8 @@ struct Page {
     version: &'static str,
     now: Time,
     health: Vec<(&'static str, Badge)>,
+    /// `None` for people who may read no runs and do not operate the host.
+    host: Option<HostWork>,
     /// `None` without `runs:read`.
     work: Option<Work>,
     /// `None` for people who do not operate the host.
@@ -36,7 +39,6 @@ struct Page {
 }
 
 struct Work {
-    counts: [(&'static str, String); 3],
     running: Vec<Running>,
     usage: Vec<Usage>,
 }
@@ -64,44 +66,74 @@ struct Group {
 
 /// `GET /console/host`.
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
-    let writable = api.host.store.check_writable().await.is_ok();
-    let stopping = api.host.shutdown.is_cancelled();
-    let health = vec![
-        (
-            "Database",
-            match writable {
-                true => Badge::good("Writable"),
-                false => Badge::bad("Not writable"),
-            },
-        ),
-        (
-            "Requests",
-            match stopping {
-                false => Badge::good("Accepted"),
-                true => Badge::warn("Shutting down"),
-            },
-        ),
-    ];
-    let work = match visit.may(Scope::RunsRead) {
+    // Settings and the machine reach beyond the tenant.
+    let operates = visit.caller.is_operator();
+    let mut health = health(&api).await;
+    if operates {
+        health.extend(machine(&api).await);
+    }
+    let reads = visit.may(Scope::RunsRead);
+    let host = match reads || operates {
+        true => Some(work::work(&api, &visit).await?),
+        false => None,
+    };
+    let work = match reads {
         true => Some(work(&api, &visit).await?),
         false => None,
     };
-    // Settings reach beyond the tenant. On a host without keys, the person at the machine operates
-    // it.
-    let operates = visit.may(Scope::MetricsRead) || visit.caller.key_id.as_str() == LOCAL;
     html(&Page {
         version: env!("CARGO_PKG_VERSION"),
         now: api.host.clock.now().into(),
         health,
+        host,
         work,
         settings: operates.then(|| groups(&api)),
         chrome: visit.chrome(Section::Host),
     })
 }
 
+async fn health(api: &ConsoleApi) -> Vec<(&'static str, Badge)> {
+    let writable = api.host.store.check_writable().await.is_ok();
+    let database = match writable {
+        true => Badge::good("Writable"),
+        false => Badge::bad("Not writable"),
+    };
+    let requests = match api.host.shutdown.is_cancelled() {
+        false => Badge::good("Accepted"),
+        true => Badge::warn("Shutting down"),
+    };
+    vec![("Database", database), ("Requests", requests)]
+}
+
+/// The size of the database, the space on its disk, and its clock.
+async fn machine(api: &ConsoleApi) -> Vec<(&'static str, Badge)> {
+    let found = DatabaseHealth::of(&api.host.store, &*api.host.clock).await;
+    let size = found.size.map(|size| {
+        let text = format!("{}, {}", found.engine, bytes(size));
+        ("Size of the database", Badge::good(text))
+    });
+    let disk = found.disk.map(|disk| {
+        let text = format!("{} of {}", bytes(disk.free), bytes(disk.total));
+        let state = match disk.is_low() {
+            true => Badge::bad(text),
+            false => Badge::good(text),
+        };
+        ("Free on the disk of the data folder", state)
+    });
+    let clock = found.clock_ahead.map(|ahead| {
+        let seconds = ahead.as_secs().unsigned_abs();
+        let state = match (found.clocks_agree(), ahead.is_negative()) {
+            (true, _) => Badge::good("Same as the host's"),
+            (false, false) => Badge::warn(format!("{seconds} s ahead of the host's")),
+            (false, true) => Badge::warn(format!("{seconds} s behind the host's")),
+        };
+        ("Clock of the database", state)
+    });
+    [size, disk, clock].into_iter().flatten().collect()
+}
+
 async fn work(api: &ConsoleApi, visit: &Visit) -> Result<Work, Problem> {
     let tenant = visit.tenant();
-    let queue = api.runs.runs.queue(tenant).await?;
     let asked = RunQuery {
         status: Some(RunStatus::Running),
         limit: RUNS,
@@ -121,11 +153,6 @@ async fn work(api: &ConsoleApi, visit: &Visit) -> Result<Work, Problem> {
         share: share(used, quota),
     };
     Ok(Work {
-        counts: [
-            ("Running", number(queue.running)),
-            ("Waiting", number(queue.waiting)),
-            ("Paused", number(queue.paused)),
-        ],
         running: running.runs.iter().map(Running::of).collect(),
         usage: vec![
             row("Packs", used.packs, quotas.max_packs, &number),

@@ -9,6 +9,7 @@ mod sessions;
 mod suites;
 mod webhook;
 mod webhooks;
+mod work;
 
 use crate::routes::Pages;
 use touchstone_host::access::Scope;

@@ -1,10 +1,13 @@
 //! The baseline that a run's page compares the run with.
 
+use std::sync::Arc;
+
 use crate::api::ConsoleApi;
 use touchstone_host::http::extract::{Query, is_run_id};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::render::report_page::rows::Change;
+use touchstone_runs::rules::eval::comparison::RunComparison;
 use touchstone_runs::rules::eval::report::EvalReport;
 use touchstone_runs::rules::run::listing::{RunKind, RunQuery};
 use touchstone_runs::rules::run::record::RunRecord;
@@ -62,6 +65,35 @@ impl Baseline {
         }
         found.chosen = chosen;
         Ok(found)
+    }
+}
+
+/// The comparison for a document of the run: with the run that the query names, or with the run's
+/// own baseline. `None` without one, and if the own baseline cannot be compared.
+///
+/// # Errors
+/// The named run cannot be compared, or the store failed.
+pub async fn comparison(
+    api: &ConsoleApi,
+    tenant: &TenantId,
+    run: &RunId,
+    query: &Query,
+) -> Result<Option<Arc<RunComparison>>, Problem> {
+    let runs = &api.runs.runs;
+    if query.get("baseline").is_some() {
+        let named = query.run("baseline")?;
+        return runs.shared_comparison(tenant, run, &named).await.map(Some);
+    }
+    let record = runs.record(tenant, run).await?;
+    let declared = record.spec.eval().and_then(|eval| eval.baseline.as_ref());
+    let Some(declared) = declared else {
+        return Ok(None);
+    };
+    let found = runs.shared_comparison(tenant, run, &declared.run_id);
+    match found.await {
+        Ok(found) => Ok(Some(found)),
+        Err(problem) if problem.code.status() < 500 => Ok(None),
+        Err(problem) => Err(problem),
     }
 }
 

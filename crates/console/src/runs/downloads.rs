@@ -12,8 +12,9 @@ use serde_json::json;
 use crate::api::ConsoleApi;
 use crate::page::answer::add_headers;
 use crate::page::visit::Visit;
+use crate::runs::baseline::comparison;
 use touchstone_host::http::answer::{Answer, own_header};
-use touchstone_host::http::extract::PathParameters;
+use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
@@ -45,6 +46,7 @@ pub async fn get(
     visit: Visit,
     RunPath(run): RunPath,
     parameters: PathParameters,
+    query: Query,
 ) -> Answer {
     let name = parameters.get("name");
     let known = DOCUMENTS.iter().find(|(known, _, _)| *known == name);
@@ -52,7 +54,7 @@ pub async fn get(
         let message = "a run has no such document";
         return Err(Problem::new(ErrorCode::NotFound, message).into());
     };
-    let text = document(&api, &visit, &run, name).await?;
+    let text = document(&api, &visit, &run, name, &query.filled()).await?;
     let mut response = Response::new(Body::from(text));
     add_headers(&mut response);
     let headers = response.headers_mut();
@@ -68,6 +70,7 @@ async fn document(
     visit: &Visit,
     run: &RunId,
     name: &str,
+    query: &Query,
 ) -> Result<String, Problem> {
     let (runs, tenant) = (&api.runs.runs, visit.tenant());
     if name == "attestation.json" {
@@ -81,13 +84,16 @@ async fn document(
         "junit.xml" => junit(report).map_err(|cause| internal(&cause)),
         "report.md" => Ok(markdown(report, None)),
         "report.json" => serde_json::to_string_pretty(report).map_err(|cause| internal(&cause)),
-        _ => report_page(ReportPage {
-            report,
-            statistics: &assessed.statistics,
-            comparison: None,
-            content: None,
-            made_at: api.host.clock.now(),
-        })
-        .map_err(|cause| internal(&cause)),
+        _ => {
+            let comparison = comparison(api, tenant, run, query).await?;
+            report_page(ReportPage {
+                report,
+                statistics: &assessed.statistics,
+                comparison: comparison.as_deref(),
+                content: None,
+                made_at: api.host.clock.now(),
+            })
+            .map_err(|cause| internal(&cause))
+        }
     }
 }

@@ -4,6 +4,7 @@ mod actions;
 mod baseline;
 mod downloads;
 mod fork;
+mod gate;
 mod list;
 mod notes;
 mod run;

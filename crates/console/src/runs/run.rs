@@ -13,6 +13,7 @@ use crate::page::text::Time;
 use crate::page::visit::Visit;
 use crate::runs::baseline::Baseline;
 use crate::runs::downloads::DOCUMENTS;
+use crate::runs::gate::SuiteGate;
 use crate::runs::notes::Note;
 use crate::runs::tasks::TaskList;
 use touchstone_host::access::Scope;
@@ -33,6 +34,7 @@ struct Page {
     may: Actions,
     live: LiveView,
     tasks: TaskList,
+    gate: Option<SuiteGate>,
     baseline: Baseline,
     tags: Vec<Tag>,
     notes: Vec<Note>,
@@ -101,6 +103,10 @@ pub async fn page(
         true => Baseline::default(),
         false => Baseline::of(&api, tenant, &record, report, &query).await?,
     };
+    let gate = match live.is_open {
+        true => None,
+        false => SuiteGate::of(&api, &visit, report).await?,
+    };
     let annotations = api.runs.annotations.list(tenant, &run).await?;
     let tag = |tag: &String| Tag {
         shown: plain(tag),
@@ -116,6 +122,7 @@ pub async fn page(
         started: record.created_at.into(),
         may: Actions::of(&visit, &live, report),
         tasks: TaskList::of(&run, report, &query)?,
+        gate,
         baseline,
         tags: report.tags.iter().map(tag).collect(),
         notes: annotations.iter().rev().map(Note::of).collect(),

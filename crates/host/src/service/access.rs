@@ -5,6 +5,7 @@
 //! deployments, approval gates), call [`decide`] and keep the [`Decision`].
 
 use crate::access::{Demand, Grants};
+use crate::service::keys::LOCAL;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{KeyId, TenantId};
 
@@ -25,6 +26,12 @@ pub struct Caller {
 impl Caller {
     pub fn has(&self, scope: Scope) -> bool {
         self.grants.scopes.contains(&scope)
+    }
+
+    /// Whether the caller sees what reaches beyond its tenant. On a host without keys, the person
+    /// at the machine operates it.
+    pub fn is_operator(&self) -> bool {
+        self.has(Scope::MetricsRead) || self.key_id.as_str() == LOCAL
     }
 }
 
@@ -116,6 +123,16 @@ mod tests {
             grants: catalogue.resolve(&scopes, &roles),
             test: false,
         }
+    }
+
+    #[test]
+    fn operators_have_the_scope_or_sit_at_the_machine() {
+        assert!(caller(&[Scope::MetricsRead], &[]).is_operator());
+        let within: Vec<Scope> = Scope::within_tenant().collect();
+        let mut person = caller(&within, &[]);
+        assert!(!person.is_operator());
+        person.key_id = LOCAL.into();
+        assert!(person.is_operator());
     }
 
     #[test]

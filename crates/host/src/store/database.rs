@@ -213,6 +213,21 @@ impl Database {
         }
     }
 
+    pub fn engine_name(&self) -> &'static str {
+        match &self.engine {
+            Engine::Sqlite(_) => "SQLite",
+            Engine::Postgres(_) => "PostgreSQL",
+        }
+    }
+
+    /// The file of the database; `None` on PostgreSQL.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Some(engine.file()),
+            Engine::Postgres(_) => None,
+        }
+    }
+
     /// Releases the leases of dead processes; `true` if there were any. On PostgreSQL leases expire
     /// instead.
     pub async fn release_dead(&self) -> Result<bool, StoreError> {

@@ -29,6 +29,10 @@ impl DatabaseFile {
         })
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Checks that the path still refers to the same file.
     pub fn check(&self) -> io::Result<()> {
         let problem = match identity(&self.path) {

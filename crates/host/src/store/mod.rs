@@ -19,6 +19,7 @@ pub mod postgres;
 pub mod secrets;
 pub mod sessions;
 pub mod signals;
+pub mod space;
 pub mod sql;
 pub mod sqlite;
 

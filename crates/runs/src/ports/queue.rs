@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::rules::run::record::RunRecord;
 use touchstone_host::ports::run_log::{Fence, Head};
@@ -55,7 +55,7 @@ pub enum Claimable<'a> {
     Named(&'a [RunId]),
 }
 
-/// The unfinished runs of a tenant, counted.
+/// Unfinished runs, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOverview {
     /// Under the lease of a replica.
@@ -63,4 +63,28 @@ pub struct QueueOverview {
     pub paused: u64,
     /// For a worker, a person or a later time.
     pub waiting: u64,
+    /// The creation of the oldest run that waits for a worker.
+    pub oldest: Option<Timestamp>,
+}
+
+/// The keys and runs of a tenant, counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantWork {
+    pub tenant: TenantId,
+    /// Keys that can be used.
+    pub keys: u64,
+    pub runs: u64,
+    /// Runs that have not ended.
+    pub open: u64,
+}
+
+/// A run that a replica holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasedRun {
+    pub run: RunId,
+    pub tenant: TenantId,
+    /// The replica.
+    pub holder: String,
+    /// Time until the lease ends; negative if it has ended.
+    pub remaining: SignedDuration,
 }

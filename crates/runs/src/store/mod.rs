@@ -12,6 +12,7 @@ pub mod run_names;
 pub mod runs;
 pub mod storage;
 pub mod webhooks;
+pub mod work;
 
 use touchstone_host::store::migrations::{Leases, Schema, SecretTable};
 use touchstone_kit::sealing::owner;

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
 
-use crate::ports::queue::{CancelRequest, Claimable, QueueOverview, RunClaim, Wait};
+use crate::ports::queue::{CancelRequest, Claimable, RunClaim, Wait};
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, NEVER, column, head_of, micros};
@@ -25,27 +25,6 @@ const CANCEL: &str = "UPDATE run SET cancel = COALESCE(cancel, $2),
     lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
     WHERE run_id = $1 AND NOT ended";
 const CANCEL_REQUESTED: &str = "SELECT cancel FROM run WHERE run_id = $1";
-
-const OVERVIEW: &str = "SELECT COUNT(*),
-        CAST(COALESCE(SUM(CASE WHEN lease_owner IS NOT NULL THEN 1 ELSE 0 END), 0) AS BIGINT),
-        CAST(COALESCE(SUM(CASE WHEN lease_owner IS NULL AND pause_taken THEN 1 ELSE 0 END), 0) AS BIGINT)
-    FROM run WHERE tenant = $1 AND NOT ended";
-
-/// The unfinished runs of a tenant.
-pub async fn overview(database: &Database, tenant: &TenantId) -> Result<QueueOverview, StoreError> {
-    let (open, running, paused): (i64, i64, i64) = query(OVERVIEW)
-        .bind(tenant.as_str())
-        .fetch_one(database.readers())
-        .await?;
-    let open: u64 = column("run", "number").number(open)?;
-    let running: u64 = column("run", "lease_owner").number(running)?;
-    let paused: u64 = column("run", "pause_taken").number(paused)?;
-    Ok(QueueOverview {
-        running,
-        paused,
-        waiting: open.saturating_sub(running).saturating_sub(paused),
-    })
-}
 
 fn cancel_of(text: &str) -> Result<CancelRequest, StoreError> {
     column("run", "cancel").document(text)

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::agent_cards::fixture;
+use crate::console::support::MARKUP;
 
 /// Behaviours by name; empty means correct behaviour.
 pub type Ways = Vec<&'static str>;
@@ -192,7 +193,17 @@ fn found(location: &str) -> Response {
 
 /// Cards, key sets and pages.
 fn document(agent: &Shared, path: &str, is: impl Fn(&'static str) -> bool) -> Response {
-    let card = || Json(card(&agent.base)).into_response();
+    let card = || {
+        let mut card = card(&agent.base);
+        if is("card-of-markup") {
+            for name in ["name", "description", "version", "iconUrl"] {
+                card[name] = json!(MARKUP);
+            }
+            card["skills"][0]["id"] = json!(MARKUP);
+            card["securitySchemes"]["pass"]["type"] = json!(MARKUP);
+        }
+        Json(card).into_response()
+    };
     match path {
         "/.well-known/agent-card.json" if is("legacy") || is("no-card") => {
             StatusCode::NOT_FOUND.into_response()

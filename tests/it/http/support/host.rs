@@ -1,7 +1,7 @@
 //! A whole host in one process: the real router over a real store, with workers and a scripted
 //! agent.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
-use touchstone_console::config::ConsoleConfig;
+use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_console::session::oidc::config::OidcConfig;
 use touchstone_console::session::oidc::provider::Provider;
 use touchstone_deployments::service::attestations::Attester;
@@ -92,8 +92,28 @@ pub const SIGNING_KEY: [u8; 32] = [9; 32];
 /// Key that signs the checkpoints of the audit log.
 pub const AUDIT_KEY: [u8; 32] = [10; 32];
 
-/// Answers with `say` after `delayMs`.
-struct Echo(ModelInfo);
+/// Answers with `say` after `delayMs`; `sometimes` every other time only.
+pub struct Echo {
+    info: ModelInfo,
+    /// Answers to `sometimes`.
+    times: AtomicUsize,
+}
+
+impl Default for Echo {
+    fn default() -> Self {
+        Self {
+            info: ModelInfo {
+                provider: "bench".to_owned(),
+                model: "echo-1".to_owned(),
+                price: Some(ModelPrice::configured(1.0, 2.0)),
+                max_concurrency: 48,
+                timeout: Duration::from_secs(30),
+                retry: RetryPolicy::default(),
+            },
+            times: AtomicUsize::new(0),
+        }
+    }
+}
 
 #[async_trait]
 impl Model for Echo {
@@ -133,8 +153,12 @@ impl Model for Echo {
         if let Some(reason) = fault {
             return Err(ModelError::unavailable(reason, false));
         }
+        let mut text = input["say"].as_str().unwrap().to_owned();
+        if text == "sometimes" && self.times.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+            "not this time".clone_into(&mut text);
+        }
         Ok(ModelReply {
-            text: Some(input["say"].as_str().unwrap().to_owned()),
+            text: Some(text),
             usage: Some(TokenUsage {
                 input: 10,
                 output: 5,
@@ -145,7 +169,7 @@ impl Model for Echo {
     }
 
     fn info(&self) -> &ModelInfo {
-        &self.0
+        &self.info
     }
 }
 
@@ -222,6 +246,7 @@ impl Prober for Outside {
 struct Endpoints {
     model: ModelBinding,
     judge: ModelBinding,
+    further_judges: Vec<ModelBinding>,
     elsewhere: ExternalAgents,
 }
 
@@ -234,6 +259,10 @@ impl Models for Endpoints {
         Some(self.judge.clone())
     }
 
+    fn further_judges(&self) -> Vec<ModelBinding> {
+        self.further_judges.clone()
+    }
+
     fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, UnusableTransport> {
         self.elsewhere.reach(tenant, way)
     }
@@ -242,6 +271,8 @@ impl Models for Endpoints {
 /// The agents' model and the environment providers.
 pub struct Lab {
     pub agent: Option<Arc<dyn Model>>,
+    /// Whether a second judge decides beside the first.
+    pub two_judges: bool,
     pub providers: Arc<dyn Providers>,
     pub quotas: Quotas,
     pub retention: Retention,
@@ -283,6 +314,7 @@ impl Default for Lab {
     fn default() -> Self {
         Self {
             agent: None,
+            two_judges: false,
             providers: Arc::new(NoProviders),
             quotas: Quotas::default(),
             retention: Retention::default(),
@@ -370,22 +402,18 @@ impl TestHost {
         let mut keys = keys.with_roles(Arc::new(roles));
         keys.admit_local(&TenantId::from(LOCAL_TENANT));
         let keys = Arc::new(keys);
-        let info = ModelInfo {
-            provider: "bench".to_owned(),
-            model: "echo-1".to_owned(),
-            price: Some(ModelPrice::configured(1.0, 2.0)),
-            max_concurrency: 48,
-            timeout: Duration::from_secs(30),
-            retry: RetryPolicy::default(),
-        };
         let examiner = Examiner::new();
         let models = Arc::new(Endpoints {
             model: ModelBinding {
-                model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
+                model: lab.agent.unwrap_or_else(|| Arc::new(Echo::default())),
                 permits: Arc::new(touchstone_agents::model::EndpointPermits::new(48)),
                 endpoint: None,
             },
             judge: examiner.binding(),
+            further_judges: match lab.two_judges {
+                true => vec![examiner.binding()],
+                false => Vec::new(),
+            },
             elsewhere: ExternalAgents::new(lab.elsewhere, clock.clone()),
         });
         let limits = HostLimits {
@@ -426,7 +454,10 @@ impl TestHost {
             sessions: sessions.clone(),
             console: ConsoleConfig::default(),
             oidc,
-            in_force: Arc::default(),
+            in_force: Arc::new([Setting {
+                name: "limits.max_body_bytes".to_owned(),
+                value: "4194304".to_owned(),
+            }]),
             vault: vault.clone(),
             models,
             tools: None,

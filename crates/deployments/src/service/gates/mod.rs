@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::examination::{ExaminedCondition, examined};
 use crate::promotion::{
     APPROVAL, Conditions, EVAL, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
+    naming_suite,
 };
 use crate::rules::{Channel, Placement};
 pub use crate::service::gates::approvals::Approval;
@@ -323,6 +324,41 @@ impl Gates {
             policy,
             set_for: found.map(|found| found.scope.clone()),
         })
+    }
+
+    /// The strictest gate that requires a run of this suite: of those in force for the agent, the one
+    /// of whose conditions the run leaves most unmet. `None` without such a gate, and for a version
+    /// that is not installed.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub async fn strictest_of_suite(
+        &self,
+        caller: &Caller,
+        of: Candidate<'_>,
+        suite: &str,
+        run: &RunId,
+    ) -> Result<Option<Check>, Problem> {
+        let Ok(version) = Version::parse(of.version) else {
+            return Ok(None);
+        };
+        let policies = self.policies(&caller.tenant).await?;
+        let mut strictest: Option<Check> = None;
+        for set in naming_suite(&policies, of.agent_id, suite) {
+            let to = (set.scope.channel.as_deref(), None);
+            let (agent, evidence) = (AgentId::from(of.agent_id), Some(run.clone()));
+            let check = match self.check(caller, &agent, &version, to, evidence).await {
+                Ok(check) => check,
+                // The version or the channel was removed.
+                Err(problem) if problem.code.status() < 500 => continue,
+                Err(problem) => return Err(problem),
+            };
+            let most = strictest.as_ref().map_or(0, |it| it.unmet.len());
+            if strictest.is_none() || check.unmet.len() > most {
+                strictest = Some(check);
+            }
+        }
+        Ok(strictest)
     }
 
     /// The policies in force for an agent at each of the placements.

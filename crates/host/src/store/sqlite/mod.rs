@@ -164,6 +164,10 @@ impl Sqlite {
         self.writer.close().await;
     }
 
+    pub(super) fn file(&self) -> &Path {
+        self.file.path()
+    }
+
     pub(super) fn readers(&self) -> &SqlitePool {
         &self.readers
     }

@@ -17,6 +17,7 @@ pub mod questions;
 pub mod reading;
 pub mod retry;
 pub mod shared;
+pub mod work;
 
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::ports::queue::QueueOverview;
 use crate::rules::run::listing::{RunListing, RunPosition, RunQuery, TagRequest};
 use crate::rules::run::request::{MAX_TAG_CHARS, MAX_TAGS};
 use crate::service::run_results;
@@ -55,15 +54,6 @@ impl Runs {
             rows.push((profiled, row));
         }
         Ok(rows)
-    }
-
-    /// The unfinished runs of a tenant, counted.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn queue(&self, tenant: &TenantId) -> Result<QueueOverview, Problem> {
-        let overview = store::queue::overview(&self.store, tenant).await;
-        overview.map_err(|cause| internal(&cause))
     }
 
     /// The tenant's runs that meet the query, newest first.
