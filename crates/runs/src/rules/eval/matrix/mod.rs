@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
 use super::report::{EvalReport, TaskOutcome, Verdict};
-use super::statistics::{CONFIDENCE, Trials, TrialsByTask, by_task, mean_interval};
+use super::statistics::{
+    CONFIDENCE, Trials, TrialsByTask, by_task, difference_interval, mean_interval,
+};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::{holm, mcnemar, paired, quantile};
@@ -255,14 +257,15 @@ fn pairs(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixPair> {
             let Some(found) = paired(&scores, CONFIDENCE) else {
                 continue;
             };
+            let limits = difference_interval(&scores, CONFIDENCE);
             p_values.push(p_of(&scores, found.p_two_sided));
             pairs.push(MatrixPair {
                 first: first.name.to_owned(),
                 second: second.name.to_owned(),
                 n_tasks: found.n,
                 difference: found.mean,
-                low: found.interval.map(|it| it.low),
-                high: found.interval.map(|it| it.high),
+                low: limits.map(|it| it.low),
+                high: limits.map(|it| it.high),
                 p_adjusted: 1.0,
                 beyond_chance: false,
             });

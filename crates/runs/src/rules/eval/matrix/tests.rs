@@ -91,6 +91,21 @@ fn p_values_are_adjusted_for_the_number_of_pairs() {
     );
 }
 
+/// Student's interval of the differences has no width if all tasks changed alike.
+#[rstest]
+#[case(0)]
+#[case(3)]
+fn the_interval_of_a_pair_has_a_width(#[case] passed: usize) {
+    let found = of(&[
+        ("a", run("run_a", &passing(3, 3), 1.0)),
+        ("b", run("run_b", &passing(passed, 3), 1.0)),
+    ]);
+    let pair = &found.pairs[0];
+    let (low, high) = (pair.low.unwrap(), pair.high.unwrap());
+    assert!(high - low > 0.5 && high > 0.0, "{pair:?}");
+    assert!(!pair.beyond_chance);
+}
+
 #[rstest]
 #[case::cheaper_and_worse([(10, 0.1), (20, 1.0)], [true, true])]
 #[case::cheaper_and_better([(20, 0.1), (10, 1.0)], [true, false])]
