@@ -121,7 +121,7 @@ impl TaskSelection {
             if tasks.is_empty() {
                 return Err(Problem::validation(
                     field,
-                    format!("matches no task id; an id is, for example, `{first}`"),
+                    format!("`{field}` matches no task id; an id is, for example, `{first}`"),
                 ));
             }
         }

@@ -22,6 +22,19 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             );
         }
     };
+    let name = |name: &str, faults: &mut Faults| {
+        if name.is_empty() {
+            faults.add(format!("{at}/name"), "is empty");
+        }
+    };
+    let arguments = |value: Option<&Value>, faults: &mut Faults| {
+        if value.is_some_and(|value| !value.is_object()) {
+            faults.add(
+                format!("{at}/arguments"),
+                "must be an object, because a call's arguments are one",
+            );
+        }
+    };
     match check {
         Check::Equals(it) => one_of(
             it.value.is_some(),
@@ -82,7 +95,7 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             check_similarity(check, at, faults);
         }
         Check::Command(it) => {
-            text(&it.name, "name", faults);
+            name(&it.name, faults);
             if it.name.len() > MAX_COMMAND_NAME {
                 faults.add(
                     format!("{at}/name"),
@@ -96,7 +109,8 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             }
         }
         Check::ToolCalled(it) => {
-            text(&it.name, "name", faults);
+            name(&it.name, faults);
+            arguments(it.arguments.as_ref(), faults);
             if it.max.is_some_and(|max| max < it.min.unwrap_or(1)) {
                 faults.add(
                     format!("{at}/max"),
@@ -104,7 +118,10 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
                 );
             }
         }
-        Check::ToolNotCalled(it) => text(&it.name, "name", faults),
+        Check::ToolNotCalled(it) => {
+            name(&it.name, faults);
+            arguments(it.arguments.as_ref(), faults);
+        }
         Check::ToolsCalledInOrder(it) => {
             if it.names.is_empty() {
                 faults.add(format!("{at}/names"), "needs one or more tool names");
@@ -115,7 +132,15 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
             check_combined(&it.assertions, at, faults);
         }
         Check::None(it) => check_combined(&it.assertions, at, faults),
-        Check::Expected | Check::Refusal | Check::Latency(_) | Check::Tokens(_) => {}
+        Check::Tokens(it) => {
+            if it.max == 0 {
+                faults.add(
+                    format!("{at}/max"),
+                    "must be at least 1: every answer has tokens",
+                );
+            }
+        }
+        Check::Expected | Check::Refusal | Check::Latency(_) => {}
     }
 }
 
