@@ -27,7 +27,7 @@ use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult
 use touchstone_agents::ports::judge::{JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
-use touchstone_openwop::events::{JudgeVote, RunError};
+use touchstone_openwop::events::{JudgeVote, NewEvent, RunError};
 use touchstone_openwop::suite::{AgentEvalSuite, Criterion, Task};
 
 /// The label of a task that needs a judge in a run without one.
@@ -76,6 +76,8 @@ pub(super) enum TaskOutcome {
 pub(super) struct Measured {
     /// Whether each one holds.
     pub assertions: Vec<bool>,
+    /// Number of those that do not count.
+    pub left_out: u32,
     /// The values of named metrics.
     pub metrics: BTreeMap<String, f64>,
 }
@@ -234,7 +236,12 @@ pub(super) async fn judge_result(
     let external = external::decide(context, task, scoring.as_ref(), shown, attempt, sink);
     let external = match external.await {
         Ok(external) => external,
-        Err(reason) => return unjudged(context, reason),
+        Err((others, reason)) => {
+            // They show people how far the task was judged.
+            let events: Vec<NewEvent> = others.events(&task.task_id).collect();
+            context.writer.emit_all(&events);
+            return unjudged(context, reason);
+        }
     };
     let judged = JudgedOutput {
         output: &output,
@@ -400,6 +407,7 @@ fn score_output(
         complied,
         measured: Some(Measured {
             assertions: evaluation.held(),
+            left_out: evaluation.left_out(),
             metrics: evaluation.metrics(),
         }),
         external,
