@@ -6,8 +6,9 @@
 //! ignore unknown types and members.
 //!
 //! This host's own types have the prefix `touchstone.` and contain no task content either, except
-//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`) and the turns
-//! of conversations (`touchstone.turn.*`, `touchstone.user.*`): only labels, ids and counts.
+//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`), rejected
+//! replies (`touchstone.reply.rejected`) and the turns of conversations (`touchstone.turn.*`,
+//! `touchstone.user.*`): only labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

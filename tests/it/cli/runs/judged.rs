@@ -113,12 +113,36 @@ fn a_closed_question_is_decided_by_the_judge_and_its_reason_is_shown() {
 
 #[test]
 fn an_assertion_whose_judge_gives_no_verdict_leaves_its_task_unjudged() {
-    let home = home_with(&json!([{"type": "closed-question", "question": "Is it kind?"}]));
-    judge(&home, &json!([{"turns": [{"text": "Yes, it is."}]}]));
+    let home = home_with(&json!([
+        {"type": "expected"},
+        {"type": "closed-question", "question": "Is it kind?"},
+        {"type": "closed-question", "question": "Is it rude?", "not": true},
+    ]));
+    judge(
+        &home,
+        &json!([
+            {"when": {"contains": "Is it rude?"}, "turns": [{"output": {"reason": "calm", "yes": false}}]},
+            {"turns": [{"text": "Yes, canary-kind."}]},
+        ]),
+    );
     let done = eval(&home, &[]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let report = done.document();
     assert_eq!(task(&report, "charged-twice")["reason"], "judge_malformed");
+    assert!(!report.to_string().contains("canary"), "{report}");
+
+    // People see the reply, and what is decided.
+    let run = home.run_of(&report);
+    let shown = home.run(&["run", "show", &run, "--task", "charged-twice"]);
+    for part in [
+        "the reply of the judge does not have the requested form",
+        "Yes, canary-kind.",
+        "✓ expected",
+        "? closed-question",
+        "✓ closed-question: not: yes to: Is it rude?",
+    ] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
 }
 
 #[test]

@@ -332,6 +332,8 @@ mod tests {
         json!({"reason": REDACTED, "drainPolicy": "immediate", "pausedBy": "ann"}))]
     #[case("deployment.rolled-back", json!({"agentId": "a", "fromVersion": "2.0.0", "reason": "canary"}),
         json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
+    #[case("touchstone.reply.rejected", json!({"by": "judge", "reply": "canary"}),
+        json!({"by": "judge", "reply": REDACTED}))]
     #[case("touchstone.judge.reasoned", json!({"taskId": "t1", "reasons": ["canary"]}),
         json!({"taskId": "t1", "reasons": [REDACTED]}))]
     #[case("touchstone.assertions.reasoned", json!({"taskId": "t1", "reasons": [{"assertion": "0", "by": "sha256-x", "reason": "canary"}]}),

@@ -85,7 +85,7 @@ pub struct MatrixRow {
     pub cost_usd: Option<f64>,
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
-    /// Answers from the cache, whose latency is not the model's.
+    /// Answers of the agent's model from the cache, whose latency is not the model's.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_answers: u64,
     /// Why tasks are unjudged, as labels, each once.
@@ -171,7 +171,8 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
         latency_p95_ms: quantile(&latencies, 0.95),
         cached_answers: variant
             .reports()
-            .filter_map(|it| Some(it.answer_cache.as_ref()?.cached))
+            .filter_map(|it| it.answer_cache.as_ref())
+            .map(|it| it.cached_of_agent.unwrap_or(it.cached))
             .sum(),
         unjudged_reasons: unjudged_reasons(variant),
         on_front: false,

@@ -148,10 +148,13 @@ fn cached_answers_count_with_their_full_cost() {
     let mut report = run("run_a", &passing(1, 2), 0.25);
     report.answer_cache = Some(CachedAnswers {
         cached: 1,
+        cached_of_agent: Some(0),
         answers: 2,
         cost_saved_usd: NanoUsd::from_usd(0.5),
     });
-    assert_eq!(of(&[("a", report)]).variants[0].cost_usd, Some(0.75));
+    let found = of(&[("a", report)]);
+    assert_eq!(found.variants[0].cost_usd, Some(0.75));
+    assert_eq!(found.variants[0].cached_answers, 0, "only the judge's");
 }
 
 #[test]
@@ -161,6 +164,7 @@ fn a_variant_of_unknown_cost_is_neither_on_the_front_nor_beats_others() {
     let mut saved = run("run_c", &passing(2, 2), 0.0);
     saved.answer_cache = Some(CachedAnswers {
         cached: 2,
+        cached_of_agent: None,
         answers: 2,
         cost_saved_usd: None,
     });

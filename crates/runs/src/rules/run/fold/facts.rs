@@ -64,6 +64,8 @@ pub struct TaskFacts {
     pub answers: u64,
     /// Those that came from the cache of model answers.
     pub cached_answers: u64,
+    /// Those of the agent's own model.
+    pub cached_of_agent: u64,
     /// What those would have cost.
     pub cost_saved: Cost,
     /// All its tool calls, including attempts that were cut off.
@@ -168,6 +170,7 @@ impl TaskFacts {
             Event::UsageEstimated(_) => self.usage_estimated = true,
             Event::AnswerCached(cached) => {
                 self.cached_answers += 1;
+                self.cached_of_agent += u64::from(!self.before_judge && !self.before_user);
                 self.cost_saved.count(cached.cost_saved_usd);
             }
             _ => {}
