@@ -204,19 +204,7 @@ fn titled(step: &Step) -> (String, Option<Value>) {
                 None,
             )
         }
-        Step::ReplyRejected { by, reply } => {
-            let who = match by.as_str() {
-                "user" => "simulated user",
-                "embeddings" => "embedding model",
-                _ => "judge",
-            };
-            let reply = (!reply.is_empty()).then(|| Value::String(reply.clone()));
-            let what = match reply {
-                Some(_) => "does not have the requested form",
-                None => "has no text",
-            };
-            (format!("the reply of the {who} {what}"), reply)
-        }
+        Step::ReplyRejected { by, reply } => rejected(by, reply),
         // Also recorded if the agent ended without an answer.
         Step::Answered {
             answer: Value::Null,
@@ -248,5 +236,21 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             let note = (!note.is_empty()).then(|| Value::String(note.clone()));
             (title.to_owned(), note)
         }
+    }
+}
+
+/// A reply that does not have the requested form.
+fn rejected(by: &str, reply: &str) -> (String, Option<Value>) {
+    let who = match by {
+        "user" => "simulated user",
+        "embeddings" => "embedding model",
+        _ => "judge",
+    };
+    match reply {
+        "" => (format!("the reply of the {who} has no text"), None),
+        reply => (
+            format!("the reply of the {who} does not have the requested form"),
+            Some(Value::from(reply)),
+        ),
     }
 }

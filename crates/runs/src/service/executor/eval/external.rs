@@ -80,6 +80,14 @@ impl External {
     }
 }
 
+impl External {
+    /// Records the decisions about an unjudged task, which show people how far it was judged.
+    pub fn record(self, context: &RunContext, task: &TaskId) {
+        let events: Vec<NewEvent> = self.events(task).collect();
+        context.writer.emit_all(&events);
+    }
+}
+
 /// Obtains every decision that the scoring of a task needs from outside, all concurrently.
 ///
 /// # Errors

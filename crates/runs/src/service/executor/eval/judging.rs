@@ -27,7 +27,7 @@ use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult
 use touchstone_agents::ports::judge::{JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
-use touchstone_openwop::events::{JudgeVote, NewEvent, RunError};
+use touchstone_openwop::events::{JudgeVote, RunError};
 use touchstone_openwop::suite::{AgentEvalSuite, Criterion, Task};
 
 /// The label of a task that needs a judge in a run without one.
@@ -237,9 +237,7 @@ pub(super) async fn judge_result(
     let external = match external.await {
         Ok(external) => external,
         Err((others, reason)) => {
-            // They show people how far the task was judged.
-            let events: Vec<NewEvent> = others.events(&task.task_id).collect();
-            context.writer.emit_all(&events);
+            others.record(context, &task.task_id);
             return unjudged(context, reason);
         }
     };
