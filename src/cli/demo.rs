@@ -474,10 +474,9 @@ impl Narrator<'_, '_> {
     fn summary(&self, report: &EvalReport, baseline: Option<&EvalReport>) {
         let terminal = self.0.terminal();
         let style = Style {
-            colors: terminal.colors(),
-            table: terminal.tables(),
             width: terminal.width().map(|columns| columns.saturating_sub(3)),
             only_not_passed: true,
+            ..terminal.style()
         };
         let card = scorecard(report, baseline, style);
         for line in card.lines() {

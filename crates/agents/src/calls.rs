@@ -16,8 +16,9 @@ use touchstone_host::net::response_memory::MemoryReservation;
 use touchstone_host::net::response_memory::within;
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_kit::money::NanoUsd;
+use touchstone_kit::redaction::mask;
 use touchstone_openwop::events::{
-    AnswerCached, Event, ModelRetried, ProviderUsage, UsageEstimated,
+    AnswerCached, Event, ModelRetried, ProviderUsage, ReplyRejected, UsageEstimated,
 };
 
 /// Maximum plausible cost of one call as reported by another host. A larger report is invalid, and
@@ -149,6 +150,7 @@ impl Calls<'_> {
             if let Some(read) = read(&reply) {
                 return Ok(read);
             }
+            self.emit(rejected(role, &reply));
             // Once the endpoint is corrected, the same command must ask again.
             self.binding.model.forget(&request, &reply).await;
             if times < most {
@@ -286,6 +288,20 @@ impl Calls<'_> {
         let cost = cost.unwrap_or_default();
         Estimate { tokens, cost }
     }
+}
+
+/// Maximum length of a rejected reply in the log, in bytes.
+const MAX_REJECTED: usize = 2000;
+
+/// Records a reply that does not have the requested form, so that people see why.
+fn rejected(role: &str, reply: &ModelReply) -> Event {
+    let text = mask(reply.text.as_deref().unwrap_or_default());
+    let end = text.floor_char_boundary(MAX_REJECTED);
+    let cut = if end < text.len() { "…" } else { "" };
+    Event::ReplyRejected(ReplyRejected {
+        by: role.to_owned(),
+        reply: format!("{}{cut}", text.get(..end).unwrap_or_default()),
+    })
 }
 
 /// A budget reservation that is settled in every case, cancellation included.

@@ -61,11 +61,14 @@ impl Terminal {
 
     /// Whether to draw tables: for terminals, not for pipes.
     pub fn tables(&self) -> bool {
-        !self.json
-            && (self.interactive || self.colors.is_on())
+        self.is_for_people()
             && self
                 .width()
                 .is_none_or(|columns| columns >= NARROWEST_TABLE)
+    }
+
+    fn is_for_people(&self) -> bool {
+        !self.json && (self.interactive || self.colors.is_on())
     }
 
     /// How to render results.
@@ -74,6 +77,7 @@ impl Terminal {
             colors: self.colors,
             table: self.tables(),
             width: self.width(),
+            wraps: self.is_for_people() && self.width() != Some(0),
             ..Style::default()
         }
     }

@@ -12,6 +12,8 @@ pub struct Style {
     pub table: bool,
     /// Maximum number of columns of a table.
     pub width: Option<u16>,
+    /// Break lines that are longer than `width`, also if it is too small for tables.
+    pub wraps: bool,
     /// Omit passed tasks, however few there are.
     pub only_not_passed: bool,
 }

@@ -182,6 +182,14 @@ pub struct AgentToolReturned {
     pub duration_ms: Option<u64>,
 }
 
+impl AgentToolReturned {
+    /// Whether a fixture or a live tool answered, if only with an error. An error of this host says
+    /// that the call was not made, or got no answer.
+    pub fn is_answered(&self) -> bool {
+        self.status != ToolStatus::Forbidden && self.error.is_none()
+    }
+}
+
 /// `agent.decided`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

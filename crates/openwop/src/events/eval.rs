@@ -113,9 +113,20 @@ pub struct TaskMeasured {
     pub task_id: TaskId,
     /// Whether each assertion of the task holds, in the document's order.
     pub assertions: Vec<bool>,
+    /// Number of assertions that do not apply to the run. They do not hold, and do not count.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u32,
     /// The values of named metrics, 0.0..=1.0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// `touchstone.assertions.decided`: what judges, models or commands said about the assertions that
@@ -175,6 +186,17 @@ pub struct JudgeReasoned {
     /// The reason for each decision of `touchstone.task.judged`, in its order; empty if the judge
     /// gave none.
     pub reasons: Vec<String>,
+}
+
+/// `touchstone.reply.rejected`: a reply of a judge or of a simulated user that does not have the
+/// requested form. Task content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplyRejected {
+    /// `judge`, `user` or `embeddings`.
+    pub by: String,
+    /// Its beginning.
+    pub reply: String,
 }
 
 /// `touchstone.task.safety`: the findings of detectors in the agent's actions. Contains kinds and

@@ -6,8 +6,9 @@
 //! ignore unknown types and members.
 //!
 //! This host's own types have the prefix `touchstone.` and contain no task content either, except
-//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`) and the
-//! turns of conversations (`touchstone.turn.*`, `touchstone.user.*`): only labels, ids and counts.
+//! the reasons of judges (`touchstone.judge.reasoned`, `touchstone.assertions.reasoned`), rejected
+//! replies (`touchstone.reply.rejected`) and the turns of conversations (`touchstone.turn.*`,
+//! `touchstone.user.*`): only labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,8 +38,8 @@ pub use deployment::{
 pub use dialogue::{AttachedFile, TaskAttached, TurnAnswered, UserOpens, UserSaid, UserStopped};
 pub use eval::{
     AssertionDecision, AssertionReason, AssertionsDecided, AssertionsReasoned, EvalCompleted,
-    EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, JudgeVote, TaskFailed, TaskJudged,
-    TaskMeasured, TaskReused, TaskSafety, TaskUnjudged,
+    EvalScored, EvalStarted, FixtureMissing, JudgeReasoned, JudgeVote, ReplyRejected, TaskFailed,
+    TaskJudged, TaskMeasured, TaskReused, TaskSafety, TaskUnjudged,
 };
 pub use extension::ExtensionEvent;
 pub use flow::{
@@ -210,6 +211,8 @@ events! {
     TaskMeasured(TaskMeasured) = "touchstone.task.measured";
     /// A judge gave its reasons.
     JudgeReasoned(JudgeReasoned) = "touchstone.judge.reasoned";
+    /// A reply of a judge or of a simulated user does not have the requested form.
+    ReplyRejected(ReplyRejected) = "touchstone.reply.rejected";
     /// Judges, models or commands decided assertions of a scoring document.
     AssertionsDecided(AssertionsDecided) = "touchstone.assertions.decided";
     /// They gave their reasons.

@@ -10,6 +10,7 @@ use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::near::did_you_mean;
 
 /// The versions of an agent, each with the digest of its pack.
 #[derive(Default)]
@@ -78,9 +79,10 @@ pub async fn installed(
     tenant: &TenantId,
     agent: &AgentId,
 ) -> Result<Installed, Problem> {
-    let unknown = || Problem::new(ErrorCode::NotFound, "no such agent");
     // An agent's id is its pack's name and one more segment (RFC 0003 §B).
-    let (pack, _) = agent.as_str().rsplit_once('.').ok_or_else(unknown)?;
+    let Some((pack, _)) = agent.as_str().rsplit_once('.') else {
+        return Err(unknown(store, tenant, agent).await);
+    };
     let installs = store::inventory::installs(store, tenant)
         .await
         .map_err(|cause| internal(&cause))?;
@@ -97,7 +99,20 @@ pub async fn installed(
         }
     }
     if versions.is_empty() {
-        return Err(unknown());
+        return Err(unknown(store, tenant, agent).await);
     }
     Ok(Installed(versions))
+}
+
+/// There is no such agent; with similar names.
+async fn unknown(store: &Database, tenant: &TenantId, agent: &AgentId) -> Problem {
+    let known = match all_installed(store, tenant).await {
+        Ok(known) => known,
+        Err(problem) => return problem,
+    };
+    let message = match did_you_mean(agent.as_str(), known.keys().map(AgentId::as_str)) {
+        Some(near) => format!("no such agent; {near}"),
+        None => "no such agent".to_owned(),
+    };
+    Problem::new(ErrorCode::NotFound, message)
 }

@@ -9,7 +9,7 @@ use quick_junit::{
     NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite,
 };
 
-use crate::render::words::{UNSIGNED, cost, estimated, reason_of, rows, verdict};
+use crate::render::words::{UNSIGNED, cost, estimated, known_cost, reason_of, rows, verdict};
 use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use touchstone_host::render::words::UNKNOWN_COST;
 
@@ -87,7 +87,7 @@ fn remarks(report: &EvalReport) -> Vec<String> {
     }
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
     if estimated(report) > 0 {
-        remarks.extend(cost(report).map(|cost| format!("cost: {cost}")));
+        remarks.push(format!("cost: {}", cost(report)));
     }
     remarks
 }
@@ -109,7 +109,7 @@ fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
     if let Some(model) = &report.agent.model {
         properties.push(("model", model.clone()));
     }
-    properties.push(match report.summary.total_cost_usd {
+    properties.push(match known_cost(report) {
         Some(cost) => ("costUsd", cost.usd().to_string()),
         None => ("cost", UNKNOWN_COST.to_owned()),
     });

@@ -93,9 +93,7 @@ fn facts(text: &mut String, report: &EvalReport) {
             ),
         );
     }
-    if let Some(cost) = cost(report) {
-        row("Cost", cost.replace('$', "\\$"));
-    }
+    row("Cost", cost(report).replace('$', "\\$"));
     if !report.ignore.is_empty() {
         let pointers: Vec<String> = report
             .ignore

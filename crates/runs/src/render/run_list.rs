@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use crate::render::words::{NO_SCORE, fitted};
 use crate::rules::eval::report::Verdict;
-use crate::rules::run::listing::RunListing;
+use crate::rules::run::listing::{RunListing, RunResult};
 use touchstone_host::render::table;
 use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD, Style};
 use touchstone_host::render::words::{plain, usd_or_unknown};
+use touchstone_kit::money::NanoUsd;
 
 /// Shortest prefix of an id in a table, in characters: the time and the random part of a
 /// millisecond.
@@ -55,7 +56,7 @@ const OPTIONAL: [Column; 7] = [
 
 /// Renders the rows.
 pub fn run_list(runs: &[RunListing], now: Timestamp, style: Style) -> String {
-    if !style.table {
+    if !(style.table || style.wraps) {
         return runs.iter().map(line).collect();
     }
     let drawn = as_table(runs, now, style);
@@ -110,7 +111,7 @@ fn as_table(runs: &[RunListing], now: Timestamp, style: Style) -> Option<String>
             }));
         }
         if let Some(drawn) = table::drawn(table, style) {
-            return Some(format!("{common}{drawn}\n"));
+            return Some(format!("{}{drawn}\n", fitted(&common, style)));
         }
         let dropped = drop.next()?;
         columns.retain(|column| *column != dropped);
@@ -194,11 +195,18 @@ fn words(column: Column, run: &RunListing) -> String {
         },
         Column::Cost => result
             .filter(|it| it.passed_count.is_some())
-            .map(|it| usd_or_unknown(it.total_cost_usd))
+            .map(|it| usd_or_unknown(known_cost(it)))
             .unwrap_or_default(),
         Column::Tags => run.tags.join(" "),
     };
     plain(&text)
+}
+
+/// The cost, as recorded by any version. It is unknown if nothing was judged and nothing was paid.
+fn known_cost(result: &RunResult) -> Option<NanoUsd> {
+    let is_judged = result.judged_count.is_some_and(|count| count > 0);
+    let cost = result.total_cost_usd;
+    cost.filter(|cost| *cost > NanoUsd::ZERO || is_judged)
 }
 
 /// The verdict; the status of a run that has none.
@@ -298,6 +306,7 @@ mod tests {
         let style = Style {
             width,
             table: width.is_some(),
+            wraps: width.is_some(),
             ..TERMINAL
         };
         run_list(&runs(), "2026-11-24T10:30:00Z".parse().unwrap(), style)
@@ -311,6 +320,23 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_fewer_columns() {
         insta::assert_snapshot!(shown(Some(76)));
+    }
+
+    #[test]
+    fn the_list_fits_a_terminal_that_is_too_narrow_for_tables() {
+        for width in 24..72 {
+            let style = Style {
+                width: Some(width),
+                wraps: true,
+                ..Style::default()
+            };
+            let text = run_list(&runs(), "2026-11-24T10:30:00Z".parse().unwrap(), style);
+            assert!(text.contains("inconclusive"), "{text}");
+            let words = text.split_whitespace().map(|word| word.chars().count());
+            let most = words.max().unwrap_or_default().max(usize::from(width));
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(most + 11), "{width}: {text}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub const TERMINAL: Style = Style {
     colors: Colors::new(false),
     table: true,
     width: Some(100),
+    wraps: true,
     only_not_passed: false,
 };
 

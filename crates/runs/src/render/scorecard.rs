@@ -183,10 +183,10 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
         style.colors.faint("  (passed tasks are not listed)")
     };
     let _ = writeln!(text, "tasks   {}: {counts}{hidden}", summary.task_count);
-    let mut numbers = vec![format!("score {}", score(report))];
-    if let Some(cost) = cost(report) {
-        numbers.push(format!("cost {cost}"));
-    }
+    let mut numbers = vec![
+        format!("score {}", score(report)),
+        format!("cost {}", cost(report)),
+    ];
     let latencies = summary.tasks.iter().filter_map(|task| task.latency_ms);
     if let Some(p95) = p95(latencies.collect()) {
         numbers.push(format!("p95 latency {}", duration(p95)));

@@ -3,6 +3,7 @@
 use comfy_table::Color;
 use console::measure_text_width;
 
+use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use touchstone_agents::rules::judging::verdict::MALFORMED;
@@ -20,7 +21,7 @@ pub const NO_SCORE: &str = "–";
 /// Breaks lines that are wider than the terminal between words; the rest of a line keeps its
 /// indentation. Text for pipes stays as it is.
 pub fn fitted(text: &str, style: Style) -> String {
-    let Some(width) = style.width.filter(|_| style.table) else {
+    let Some(width) = style.width.filter(|_| style.table || style.wraps) else {
         return text.to_owned();
     };
     let mut fitted = String::with_capacity(text.len());
@@ -85,14 +86,9 @@ pub fn task_score(numbers: &TaskSummary, task: &TaskReport, decimals: usize) -> 
 }
 
 /// The run's cost, the date of list prices, and the number of tasks for which it is an estimate.
-///
-/// `None` if nothing was judged and nothing was paid: a cost of $0 would be taken for a price.
-pub fn cost(report: &EvalReport) -> Option<String> {
-    if report.judged_count() == 0 && report.summary.total_cost_usd == Some(NanoUsd::ZERO) {
-        return None;
-    }
-    let Some(total) = report.summary.total_cost_usd else {
-        return Some(unknown_cost(report));
+pub fn cost(report: &EvalReport) -> String {
+    let Some(total) = known_cost(report) else {
+        return unknown_cost(report);
     };
     let mut total = usd(total);
     if let Some(date) = report.prices.as_ref().and_then(RunPrices::listed) {
@@ -105,11 +101,18 @@ pub fn cost(report: &EvalReport) -> Option<String> {
     {
         total.push_str(&format!(" ({cached} of {answers} answers from the cache)"));
     }
-    Some(match estimated(report) {
+    match estimated(report) {
         0 => total,
         1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
         n => format!("{total} (estimated for {n} tasks: the endpoint reported no usage)"),
-    })
+    }
+}
+
+/// The run's cost. It is unknown if nothing was judged and nothing was paid: a cost of $0 would be
+/// taken for a price.
+pub fn known_cost(report: &EvalReport) -> Option<NanoUsd> {
+    let total = report.summary.total_cost_usd;
+    total.filter(|total| *total > NanoUsd::ZERO || report.judged_count() > 0)
 }
 
 /// Says whose price is unknown.
@@ -186,12 +189,15 @@ pub fn estimated(report: &EvalReport) -> usize {
     tasks.filter(|task| task.cost_estimated).count()
 }
 
-/// The cost of a task, with `~` before an estimate; none if no call was answered.
+/// The cost of a task, with `~` before an estimate; a dash if an unjudged task has none.
 pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
-    if task.outcome == TaskOutcome::Unjudged && numbers.cost_usd == Some(NanoUsd::ZERO) {
-        return NO_SCORE.to_owned();
-    }
-    match numbers.cost_usd.map(usd) {
+    let is_unjudged = task.outcome == TaskOutcome::Unjudged;
+    let cost = numbers.cost_usd;
+    match cost
+        .filter(|cost| *cost > NanoUsd::ZERO || !is_unjudged)
+        .map(usd)
+    {
+        None if is_unjudged => NO_SCORE.to_owned(),
         Some(cost) if task.cost_estimated => format!("~{cost}"),
         Some(cost) => cost,
         None => UNKNOWN_COST.to_owned(),
@@ -211,6 +217,25 @@ pub fn metrics(report: &EvalReport) -> Option<String> {
 /// The warning in every view for a suite without a trusted signature.
 pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
 
+/// How many of `all` assertions hold, without those that are left out.
+pub fn assertions_held(held: usize, all: usize, left_out: usize) -> String {
+    let counted = all.saturating_sub(left_out);
+    match left_out {
+        0 => format!("{held} of {counted} assertions hold"),
+        n => format!("{held} of {counted} assertions hold, {n} left out"),
+    }
+}
+
+/// The sign of an assertion's result.
+pub const fn assertion_sign(result: &AssertionResult) -> &'static str {
+    match (result.is_left_out, result.is_undecided, result.holds) {
+        (true, _, _) => "–",
+        (false, true, _) => "?",
+        (false, false, true) => "✓",
+        (false, false, false) => "✗",
+    }
+}
+
 /// Why a task ended as it did; empty for a plain pass.
 pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     let mut parts = Vec::new();
@@ -218,10 +243,8 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
         (Some(reason), _) => parts.push(in_words(reason)),
         (None, _) if !task.assertions.is_empty() => {
             let held = task.assertions.iter().filter(|held| **held).count();
-            parts.push(format!(
-                "{held} of {} assertions hold",
-                task.assertions.len()
-            ));
+            let left_out = task.assertions_left_out as usize;
+            parts.push(assertions_held(held, task.assertions.len(), left_out));
         }
         (None, _) if !task.criteria.is_empty() => {
             let met = task.criteria.iter().filter(|met| **met).count();

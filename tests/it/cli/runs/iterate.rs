@@ -86,7 +86,7 @@ fn an_unchanged_agent_costs_nothing_the_second_time() {
     assert_eq!(calls, 2);
     assert_eq!(
         first["answerCache"],
-        json!({"cached": 0, "answers": 2, "costSavedUsd": 0.0})
+        json!({"cached": 0, "cachedOfAgent": 0, "answers": 2, "costSavedUsd": 0.0})
     );
     assert_eq!(first["summary"]["totalCostUsd"], json!(0.024));
 
@@ -94,7 +94,7 @@ fn an_unchanged_agent_costs_nothing_the_second_time() {
     assert_eq!(calls, 0);
     assert_eq!(
         second["answerCache"],
-        json!({"cached": 2, "answers": 2, "costSavedUsd": 0.024})
+        json!({"cached": 2, "cachedOfAgent": 2, "answers": 2, "costSavedUsd": 0.024})
     );
     assert_eq!(second["summary"]["totalCostUsd"], json!(0.0));
     assert_eq!(

@@ -113,12 +113,36 @@ fn a_closed_question_is_decided_by_the_judge_and_its_reason_is_shown() {
 
 #[test]
 fn an_assertion_whose_judge_gives_no_verdict_leaves_its_task_unjudged() {
-    let home = home_with(&json!([{"type": "closed-question", "question": "Is it kind?"}]));
-    judge(&home, &json!([{"turns": [{"text": "Yes, it is."}]}]));
+    let home = home_with(&json!([
+        {"type": "expected"},
+        {"type": "closed-question", "question": "Is it kind?"},
+        {"type": "closed-question", "question": "Is it rude?", "not": true},
+    ]));
+    judge(
+        &home,
+        &json!([
+            {"when": {"contains": "Is it rude?"}, "turns": [{"output": {"reason": "calm", "yes": false}}]},
+            {"turns": [{"text": "Yes, canary-kind."}]},
+        ]),
+    );
     let done = eval(&home, &[]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let report = done.document();
     assert_eq!(task(&report, "charged-twice")["reason"], "judge_malformed");
+    assert!(!report.to_string().contains("canary"), "{report}");
+
+    // People see the reply, and what is decided.
+    let run = home.run_of(&report);
+    let shown = home.run(&["run", "show", &run, "--task", "charged-twice"]);
+    for part in [
+        "the reply of the judge does not have the requested form",
+        "Yes, canary-kind.",
+        "✓ expected",
+        "? closed-question",
+        "✓ closed-question: not: yes to: Is it rude?",
+    ] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
 }
 
 #[test]
@@ -282,7 +306,13 @@ fn several_judges_decide_by_majority_and_the_report_shows_their_agreement() {
     let shown = home.run(&["run", "show", &run]).stdout;
     assert!(shown.contains("2 judges agree in 50 % of pairs"), "{shown}");
     let shown = home.run(&["run", "show", &run, "--task", TASK]).stdout;
-    assert!(shown.contains("judge 1: yes: a; judge 2: no: c"), "{shown}");
+    for part in [
+        "judges: 1 of 2 say that it holds",
+        "judge 1: yes: a",
+        "judge 2: no: c",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     // One of the judges alone is another judge.
     judge(&home, &both);
     let alone = eval_suite(&home, &["--baseline", &run]);
@@ -324,7 +354,7 @@ fn a_cassette_replays_every_judge() {
     let votes = |report: &Value| {
         let run = home.run_of(report);
         let shown = home.run(&["run", "show", &run, "--task", TASK]).stdout;
-        shown.contains("judge 1: yes: a; judge 2: no: a")
+        shown.contains("judge 1: yes: a") && shown.contains("judge 2: no: a")
     };
     assert!(votes(&recorded) && votes(&replayed));
 }

@@ -1,5 +1,7 @@
 //! Prices of models, unknown costs, and cost limits that need a price.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use wiremock::matchers::method;
 use wiremock::{Mock, ResponseTemplate};
@@ -23,7 +25,11 @@ impl Desk {
                          "message": {"role": "assistant", "content": "billing"}}],
             "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
         });
-        let answer = ResponseTemplate::new(200).set_body_json(answer);
+        Self::of(ResponseTemplate::new(200).set_body_json(answer))
+    }
+
+    /// With an endpoint that always answers this.
+    fn of(answer: ResponseTemplate) -> Self {
         let server = ModelServer::new(Mock::given(method("POST")).respond_with(answer));
         let home = Home::empty();
         std::fs::write(home.path("prompt.md"), "Answer with a label.").unwrap();
@@ -97,6 +103,39 @@ fn the_cost_of_a_local_model_is_unknown_in_every_view_and_never_0() {
     }
     let events = home.run(&["run", "events", &run]).stdout;
     assert!(events.contains("provider.usage") && !events.contains("costEstimateUsd"));
+}
+
+#[test]
+fn a_run_whose_calls_were_cut_off_costs_an_unknown_amount_in_every_view() {
+    let desk = Desk::of(ResponseTemplate::new(200).set_delay(Duration::from_secs(30)));
+    let done = desk.eval(&["--json", "--timeout", "1s"]);
+    let report = done.document();
+    let summary = &report["summary"];
+    assert_eq!(report["tasks"][0]["reason"], "timeout", "{report}");
+    for numbers in [summary, &summary["tasks"][0]] {
+        for member in ["totalCostUsd", "costUsd", "latencyMs"] {
+            assert_eq!(numbers.get(member), None, "{report}");
+        }
+    }
+    let home = &desk.home;
+    let run = home.run_of(&report);
+    let html = home.path("report.html");
+    home.run(&["run", "report", &run, "--html", html.to_str().unwrap()]);
+    let page = std::fs::read_to_string(html).unwrap();
+    let of = |command: &[&str]| home.run(command).stdout;
+    let listed = of(&["--json", "run", "list"]);
+    assert!(!listed.contains("totalCostUsd"), "{listed}");
+    for text in [
+        of(&["run", "list"]),
+        of(&["run", "show", &run]),
+        of(&["run", "show", &run, "--failed"]),
+        page,
+    ] {
+        assert!(text.contains("unknown"), "{text}");
+        for wrong in ["$0", " 0 ms", " 0 tokens"] {
+            assert!(!text.contains(wrong), "{wrong}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::cli::eval::described::DescribedAgent;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::target::{Selected, Subject, Target, subject};
 use crate::cli::run::reference::resolve;
+use crate::cli::run::tag::tag;
 use crate::cli::watch::{Outputs, Started, watch_beside};
 use crate::rules::eval::comparison::log_baseline::ScoredLog;
 use crate::rules::eval::matching::is_member_pointer;
@@ -133,7 +134,7 @@ pub struct Arguments {
 
     /// Tag of the run, for `touchstone run list --tag`; repeat for several. To select tasks by
     /// their tags, use --task-tag
-    #[arg(long = "tag", value_name = "TAG")]
+    #[arg(long = "tag", value_name = "TAG", value_parser = tag)]
     tags: Vec<String>,
 
     /// Run the suite even if it targets another agent

@@ -66,7 +66,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Fork) -> Resul
                 "--junit and --markdown apply only to eval runs; omit them",
             ));
         }
-        let started: Started = client.post(&path, &body).await?;
+        let started: Started = client.post(&path, &body).await.map_err(advised)?;
         if is_eval {
             watch(
                 context,
@@ -83,6 +83,17 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Fork) -> Resul
     .await;
     session.close().await;
     outcome
+}
+
+/// Adds the options that name the run's model to a refused fork.
+fn advised(failure: Failure) -> Failure {
+    let reason = failure.details.get("reason").and_then(Value::as_str);
+    match reason {
+        Some("model_changed" | "model_missing") => failure.or_try(
+            "use the run's --model-url and --model, or its [[models]] in the configuration",
+        ),
+        _ => failure,
+    }
 }
 
 /// Follows a workflow run until it has ended or waits for an answer, and prints its status.

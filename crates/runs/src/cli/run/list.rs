@@ -1,5 +1,7 @@
 //! `touchstone run list`: the runs of the tenant, newest first.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -17,6 +19,7 @@ use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::system::SystemClock;
+use touchstone_kit::near::did_you_mean;
 
 const PATH: &str = "/v1/host/touchstone/runs";
 /// Maximum number of rows requested at a time.
@@ -80,19 +83,18 @@ pub async fn run(context: &Context<'_>, arguments: &List) -> Result<Exit, Failur
     let terminal = context.terminal();
     let session = context.read().await?;
     let cursor = arguments.cursor.clone();
-    let listed = fetch(session.client(), &asked, arguments.limit, cursor).await?;
+    let listed = fetch(session.client(), &asked, arguments.limit, cursor).await;
+    let listed = listed.map_err(|failure| Failure {
+        message: failure.message.replace("`cursor`", "--cursor"),
+        ..failure
+    })?;
     if terminal.json() {
         terminal.document(&listed);
         return Ok(Exit::Good);
     }
     if listed.runs.is_empty() {
-        terminal.note(&match asked.is_empty() {
-            true => no_runs_yet(context),
-            false => format!(
-                "no run matches; list all runs with {} run list",
-                context.program()
-            ),
-        });
+        let note = no_match(context, session.client(), &asked).await?;
+        terminal.note(&note);
         return Ok(Exit::Good);
     }
     terminal.print(&run_list(&listed.runs, SystemClock.now(), terminal.style()));
@@ -102,6 +104,53 @@ pub async fn run(context: &Context<'_>, arguments: &List) -> Result<Exit, Failur
         ));
     }
     Ok(Exit::Good)
+}
+
+/// Why no run is listed: similar names, if a condition has a value that no recent run has.
+async fn no_match(
+    context: &Context<'_>,
+    client: &Client,
+    asked: &[Condition],
+) -> Result<String, Failure> {
+    let recent = match asked.is_empty() {
+        true => Vec::new(),
+        false => fetch(client, &[], PAGE, None).await?.runs,
+    };
+    if recent.is_empty() {
+        return Ok(no_runs_yet(context));
+    }
+    let near = asked
+        .iter()
+        .find_map(|(condition, value)| similar(condition, value, &recent));
+    let near = near.map_or_else(String::new, |near| format!("; {near}"));
+    let program = context.program();
+    Ok(format!(
+        "no run matches{near}; list all runs with {program} run list"
+    ))
+}
+
+/// A question with the names that are similar to the value of a condition; `None` if a run has it,
+/// or there are none.
+fn similar(condition: &str, value: &str, runs: &[RunListing]) -> Option<String> {
+    let of = |run: &RunListing| -> Vec<String> {
+        let subject = &run.subject;
+        match condition {
+            "suiteId" => subject.suite.iter().map(|it| it.suite_id.clone()).collect(),
+            "agentId" => subject
+                .agent
+                .iter()
+                .map(|it| it.agent_id.to_string())
+                .collect(),
+            "model" => subject.model.iter().map(|it| it.model.clone()).collect(),
+            "tag" => run.tags.clone(),
+            _ => Vec::new(),
+        }
+    };
+    let known: BTreeSet<String> = runs.iter().flat_map(of).collect();
+    if known.contains(value) {
+        return None;
+    }
+    did_you_mean(value, known.iter().map(String::as_str))
 }
 
 /// The next step on a machine without runs.

@@ -7,7 +7,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::error::ErrorCode;
-use touchstone_kit::near::near;
+use touchstone_kit::near::did_you_mean;
 
 /// The newest eval run.
 pub const LATEST: &str = "latest";
@@ -196,25 +196,14 @@ fn ambiguous(name: &str, found: &[RunListing]) -> Failure {
 
 async fn unknown(context: &Context<'_>, client: &Client, name: &str) -> Result<Failure, Failure> {
     let recent = fetch(client, &[], RECENT, None).await?.runs;
-    if recent.is_empty() {
-        let failure = Failure::bad_input(
-            ErrorCode::NotFound.as_str(),
-            format!("there is no run {name}"),
-        );
-        return Ok(failure.or_try(no_runs_yet(context)));
-    }
     let ids = recent.iter().map(|run| run.run_id.as_str());
-    let near = near(name, ids);
-    let list = format!("list runs with {} run list", context.program());
-    Ok(match near.first() {
-        Some(run) => Failure::bad_input(
-            ErrorCode::NotFound.as_str(),
-            format!("there is no run {name}; did you mean {run}?"),
-        ),
-        None => Failure::bad_input(
-            ErrorCode::NotFound.as_str(),
-            format!("there is no run {name}"),
-        ),
-    }
-    .or_try(list))
+    let message = match did_you_mean(name, [LATEST, LATEST_PASSED].into_iter().chain(ids)) {
+        Some(near) => format!("there is no run {name}; {near}"),
+        None => format!("there is no run {name}"),
+    };
+    let remedy = match recent.is_empty() {
+        true => no_runs_yet(context),
+        false => format!("list runs with {} run list", context.program()),
+    };
+    Ok(Failure::bad_input(ErrorCode::NotFound.as_str(), message).or_try(remedy))
 }

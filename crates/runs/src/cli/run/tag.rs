@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::cli::output::print_result;
 use crate::cli::run::run_id;
+use crate::rules::run::request::MAX_TAG_CHARS;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::words::plain;
@@ -16,11 +17,21 @@ pub struct Tag {
     #[arg(value_name = "RUN", value_parser = run_id)]
     pub(super) run: String,
     /// Tags, up to 256 characters each
-    #[arg(value_name = "TAG", required = true)]
+    #[arg(value_name = "TAG", required = true, value_parser = tag)]
     tags: Vec<String>,
     /// Remove the tags instead of adding them
     #[arg(long)]
     remove: bool,
+}
+
+/// Parses the tag of a run.
+///
+/// # Errors
+/// A message with the permitted length.
+pub fn tag(text: &str) -> Result<String, String> {
+    let is_valid = (1..=MAX_TAG_CHARS).contains(&text.chars().count());
+    let message = || format!("a tag has 1 to {MAX_TAG_CHARS} characters");
+    is_valid.then(|| text.to_owned()).ok_or_else(message)
 }
 
 #[derive(Deserialize, Serialize)]

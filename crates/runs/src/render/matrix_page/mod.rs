@@ -39,6 +39,8 @@ struct Page {
     alpha: String,
     variants: Vec<VariantRow>,
     chart: Option<Chart>,
+    /// Whether the cost of a variant is unknown.
+    lacks_prices: bool,
     /// The pairs whose difference is beyond chance, the largest first.
     beyond: Vec<PairRow>,
     others: Vec<PairRow>,
@@ -63,6 +65,7 @@ pub fn matrix_page(of: MatrixPage<'_>) -> Result<String, askama::Error> {
         alpha: format!("{:.2}", found.alpha),
         variants: rows::variants(found),
         chart: chart::chart(&found.variants),
+        lacks_prices: found.variants.iter().any(|row| row.cost_usd.is_none()),
         beyond,
         others,
         grid: grid::grid(found),

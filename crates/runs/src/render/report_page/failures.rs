@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::render::task::parts::{
     StepText, facts, findings, input, step, structured, word_difference,
 };
-use crate::render::words::{cost_of, outcome, reason_of, rows, sign};
+use crate::render::words::{assertion_sign, cost_of, outcome, reason_of, rows, sign};
 use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
 use crate::rules::eval::task_details::TaskDetails;
@@ -231,16 +231,16 @@ fn criteria(details: &TaskDetails) -> Vec<CriterionRow> {
 
 fn assertions(details: &TaskDetails) -> Vec<AssertionRow> {
     fn add(rows: &mut Vec<AssertionRow>, it: &AssertionResult, depth: usize) {
-        let (class, sign) = match it.holds {
-            true => ("good", "✓"),
-            false => ("bad", "✗"),
-        };
         rows.push(AssertionRow {
-            class,
-            sign,
+            class: match (it.is_left_out || it.is_undecided, it.holds) {
+                (true, _) => "doubtful",
+                (false, true) => "good",
+                (false, false) => "bad",
+            },
+            sign: assertion_sign(it),
             text: plain(&format!("{}: {}", it.kind, it.expected)),
             found: match (&it.found, it.holds) {
-                (Some(found), false) => plain(found),
+                (Some(found), false) => plain(&found.replace('\n', "; ")),
                 _ => String::new(),
             },
             depth,

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 
 use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
-use crate::render::words::{self, counts, estimated};
+use crate::render::words::{self, counts, estimated, known_cost};
 use crate::rules::eval::comparison::RunComparison;
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::scoring::p95;
 use crate::rules::eval::statistics::Statistics;
 use touchstone_agents::rules::prices::RunPrices;
-use touchstone_host::render::words::{UNKNOWN_COST, duration, plain, usd};
+use touchstone_host::render::words::{duration, plain, usd, usd_or_unknown};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::GateVerdict;
 
@@ -115,17 +115,14 @@ pub fn interval(statistics: &Statistics) -> String {
 }
 
 pub fn cost(report: &EvalReport) -> String {
-    report
-        .summary
-        .total_cost_usd
-        .map_or_else(|| UNKNOWN_COST.to_owned(), usd)
+    usd_or_unknown(known_cost(report))
 }
 
 /// Cost per task, the judge's share, and whether it is an estimate.
 pub fn cost_note(report: &EvalReport) -> String {
     let mut parts = Vec::new();
     let tasks = report.tasks.len() as u64;
-    if let Some(total) = report.summary.total_cost_usd
+    if let Some(total) = known_cost(report)
         && tasks > 0
     {
         parts.push(format!("{} per task", usd(NanoUsd(total.0 / tasks))));
@@ -141,6 +138,7 @@ pub fn cost_note(report: &EvalReport) -> String {
     }
     match estimated(report) {
         0 => {}
+        _ if known_cost(report).is_none() => {}
         n => parts.push(format!("estimated for {}", tasks_of(n))),
     }
     parts.join(", ")
@@ -164,8 +162,9 @@ pub fn latency(report: &EvalReport) -> String {
 }
 
 pub fn latency_note(report: &EvalReport) -> String {
-    let mut parts = vec!["95 % of the tasks took at most this long".to_owned()];
+    let mut parts = Vec::new();
     if let Some(median) = report.median_latency_ms() {
+        parts.push("95 % of the tasks took at most this long".to_owned());
         parts.push(format!("median {}", duration(median)));
     }
     if let Some(all) = report.duration_ms {

@@ -12,8 +12,8 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 use crate::render::task::parts::{
     StepText, clipped, facts, findings, input, step, structured, word_difference,
 };
-use crate::render::words::{fitted, sign};
-use crate::rules::eval::assertions::AssertionResult;
+use crate::render::words::{assertion_sign, fitted, sign};
+use crate::rules::eval::assertions::{AssertionResult, JUDGES};
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::scoring_document::checks::JUDGED;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
@@ -361,12 +361,15 @@ fn assertions(text: &mut String, details: &TaskDetails, colors: Colors) {
 /// An assertion with what was found if that says why it fails, and the nested ones below it. What a
 /// judge says is always shown.
 fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors: Colors) {
-    let mark = match it.holds {
-        true => colors.good("✓"),
-        false => colors.bad("✗"),
+    let sign = assertion_sign(it);
+    let is_counted = !(it.is_left_out || it.is_undecided);
+    let mark = match (is_counted, it.holds) {
+        (true, true) => colors.good(sign),
+        (true, false) => colors.bad(sign),
+        (false, _) => colors.doubtful(sign),
     };
     let mut notes = Vec::new();
-    if (it.weight - 1.0).abs() > f64::EPSILON {
+    if is_counted && (it.weight - 1.0).abs() > f64::EPSILON {
         notes.push(format!("weight {}", it.weight));
     }
     if let Some(metric) = &it.metric {
@@ -379,11 +382,12 @@ fn assertion(lines: &mut Vec<String>, it: &AssertionResult, depth: usize, colors
     let indent = "  ".repeat(depth);
     let (kind, expected) = (plain(&it.kind), plain(&it.expected));
     lines.push(format!("{indent}{mark} {kind}: {expected}{notes}"));
-    let is_judged = JUDGED.contains(&it.kind.as_str());
+    let is_judged = JUDGED.contains(&it.kind.as_str()) && is_counted;
     if let Some(found) = it.found.as_ref().filter(|_| is_judged || !it.holds) {
         let word = if is_judged { "judge" } else { "found" };
         for (n, line) in found.lines().enumerate() {
             let line = match n {
+                0 if !is_counted || line.starts_with(JUDGES) => plain(line),
                 0 => format!("{word} {}", plain(line)),
                 _ => format!("  {}", plain(line)),
             };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::render::words::{in_words, outcome};
+use crate::render::words::{assertions_held, in_words, outcome};
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::safety::kinds;
 use crate::rules::eval::task_details::TaskDetails;
@@ -33,7 +33,10 @@ pub fn facts(details: &TaskDetails) -> Vec<String> {
         Some(cost) => format!("{about}{}", usd(cost)),
         None => "cost unknown".to_owned(),
     });
-    facts.push(format!("{about}{} tokens", details.tokens));
+    // A call that was cut off may have used tokens.
+    if details.tokens > 0 || details.outcome != TaskOutcome::Unjudged {
+        facts.push(format!("{about}{} tokens", details.tokens));
+    }
     match details.retries {
         0 => {}
         1 => facts.push("1 retry".to_owned()),
@@ -49,7 +52,8 @@ pub fn facts(details: &TaskDetails) -> Vec<String> {
 fn plain_outcome(details: &TaskDetails) -> String {
     if !details.assertions.is_empty() {
         let held = details.assertions.iter().filter(|it| it.holds).count();
-        return format!("{held} of {} assertions hold", details.assertions.len());
+        let left_out = details.assertions.iter().filter(|it| it.is_left_out);
+        return assertions_held(held, details.assertions.len(), left_out.count());
     }
     let met = details.criteria.iter().filter(|it| it.met == Some(true));
     match (details.outcome, details.criteria.len()) {
@@ -182,18 +186,25 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             cost_usd,
             by_judge,
             by_user,
+            by_embeddings,
+            from_cache,
         } => {
-            let who = match (by_judge, by_user) {
-                (true, _) => "judge",
-                (false, true) => "simulated user",
-                (false, false) => "model",
+            let who = match (by_judge, by_user, by_embeddings) {
+                (true, _, _) => "judge",
+                (_, true, _) => "simulated user",
+                (_, _, true) => "embedding model",
+                (false, false, false) => "model",
             };
-            let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), usd);
+            let cost = match from_cache {
+                true => "from the cache".to_owned(),
+                false => cost_usd.map_or_else(|| "cost unknown".to_owned(), usd),
+            };
             (
                 format!("{who} {model}: {input_tokens} tokens in, {output_tokens} out, {cost}"),
                 None,
             )
         }
+        Step::ReplyRejected { by, reply } => rejected(by, reply),
         // Also recorded if the agent ended without an answer.
         Step::Answered {
             answer: Value::Null,
@@ -225,5 +236,21 @@ fn titled(step: &Step) -> (String, Option<Value>) {
             let note = (!note.is_empty()).then(|| Value::String(note.clone()));
             (title.to_owned(), note)
         }
+    }
+}
+
+/// A reply that does not have the requested form.
+fn rejected(by: &str, reply: &str) -> (String, Option<Value>) {
+    let who = match by {
+        "user" => "simulated user",
+        "embeddings" => "embedding model",
+        _ => "judge",
+    };
+    match reply {
+        "" => (format!("the reply of the {who} has no text"), None),
+        reply => (
+            format!("the reply of the {who} does not have the requested form"),
+            Some(Value::from(reply)),
+        ),
     }
 }

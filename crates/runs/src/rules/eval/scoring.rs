@@ -209,7 +209,7 @@ pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
         task_id: id.clone(),
         score: facts.score,
         passed: facts.passed,
-        cost_usd: facts.cost.known(),
+        cost_usd: facts.known_cost(),
         latency_ms: facts.latency_ms,
         schema_valid: facts.schema_valid,
         safety_findings: findings(facts),
@@ -257,7 +257,7 @@ pub(super) fn summary_with(
         passed: shortfalls(spec, thresholds, facts, outcome).is_empty(),
         task_count: tasks.len(),
         passed_count: tasks.iter().filter(|task| task.passed).count(),
-        total_cost_usd: facts.total_cost.known(),
+        total_cost_usd: facts.known_cost(),
         tasks,
         regression: spec.baseline.as_ref().map(|baseline| Regression {
             baseline_run_id: baseline.run_id.clone(),

@@ -201,6 +201,7 @@ pub fn has_task_content(kind: &str) -> bool {
                 "agent.",
                 "ai.",
                 "touchstone.judge.",
+                "touchstone.reply.",
                 "touchstone.assertions.",
                 "touchstone.turn.",
                 "touchstone.user.",
@@ -249,6 +250,7 @@ fn content(kind: &str, is_eval: bool) -> Option<&'static [&'static str]> {
         "agent.decided" => &["decision"],
         "agent.handoff" => &["reason"],
         "touchstone.judge.reasoned" | "touchstone.assertions.reasoned" => &["reasons"],
+        "touchstone.reply.rejected" => &["reply"],
         "touchstone.turn.answered" => &["answer"],
         "touchstone.user.said" => &["text"],
         "touchstone.user.stopped" => &["note"],
@@ -330,6 +332,8 @@ mod tests {
         json!({"reason": REDACTED, "drainPolicy": "immediate", "pausedBy": "ann"}))]
     #[case("deployment.rolled-back", json!({"agentId": "a", "fromVersion": "2.0.0", "reason": "canary"}),
         json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
+    #[case("touchstone.reply.rejected", json!({"by": "judge", "reply": "canary"}),
+        json!({"by": "judge", "reply": REDACTED}))]
     #[case("touchstone.judge.reasoned", json!({"taskId": "t1", "reasons": ["canary"]}),
         json!({"taskId": "t1", "reasons": [REDACTED]}))]
     #[case("touchstone.assertions.reasoned", json!({"taskId": "t1", "reasons": [{"assertion": "0", "by": "sha256-x", "reason": "canary"}]}),

@@ -9,6 +9,9 @@ use crate::rules::eval::scoring_document::judged::{
 use crate::rules::eval::scoring_document::{Assertion, Place};
 use touchstone_openwop::events::{AssertionDecision, AssertionReason};
 
+/// What the text of several decisions begins with: their result, before a line for each judge.
+pub const JUDGES: &str = "judges: ";
+
 /// Decisions from outside of this host about the assertions of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct External<'a> {
@@ -201,12 +204,13 @@ impl Evaluator<'_> {
         });
         match together.decisions.len() {
             1 => lines.collect(),
-            _ => {
+            all => {
+                let holding = together.decisions.iter().filter(|it| it.holds).count();
+                let vote = format!("{JUDGES}{holding} of {all} say that it holds");
                 let numbered = lines.enumerate();
-                let lines: Vec<String> = numbered
-                    .map(|(n, line)| format!("judge {}: {line}", n + 1))
-                    .collect();
-                lines.join("; ")
+                let numbered = numbered.map(|(n, line)| format!("judge {}: {line}", n + 1));
+                let lines: Vec<String> = std::iter::once(vote).chain(numbered).collect();
+                lines.join("\n")
             }
         }
     }
@@ -217,6 +221,8 @@ pub(super) fn left_out(assertion: &Assertion) -> AssertionResult {
     AssertionResult {
         kind: assertion.check.name().to_owned(),
         holds: false,
+        is_left_out: true,
+        is_undecided: false,
         score: 0.0,
         value: 0.0,
         weight: 0.0,
@@ -224,6 +230,17 @@ pub(super) fn left_out(assertion: &Assertion) -> AssertionResult {
         expected: "a comparison with the answer of the baseline".to_owned(),
         found: Some("left out, because the run has no baseline".to_owned()),
         assertions: Vec::new(),
+    }
+}
+
+/// The result of an assertion whose decision is missing.
+pub(super) fn undecided(assertion: &Assertion) -> AssertionResult {
+    AssertionResult {
+        is_left_out: false,
+        is_undecided: true,
+        expected: "a decision".to_owned(),
+        found: Some("not decided".to_owned()),
+        ..left_out(assertion)
     }
 }
 

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::tests::document;
 use super::*;
+use crate::render::words::assertion_sign;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{AssertionDecision, AssertionReason};
 
@@ -205,7 +206,10 @@ fn a_comparison_with_the_baseline_is_left_out_without_one() {
     let result = evaluate(&document.of_task(&TaskId::from("t")).unwrap(), &observed);
     assert!(result.passed && (result.score - 1.0).abs() < 1e-12);
     assert_eq!(result.held(), [true, false, true]);
+    assert_eq!(result.left_out(), 1);
     assert_eq!(result.metrics(), BTreeMap::new());
+    let signs = result.assertions.iter().map(assertion_sign);
+    assert_eq!(signs.collect::<String>(), "✓–✓");
 }
 
 #[rstest]

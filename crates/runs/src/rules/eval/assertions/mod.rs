@@ -21,7 +21,8 @@ use super::scoring_document::checks::{Check, Combined};
 use super::scoring_document::limits::MAX_STEPS;
 use super::scoring_document::scope::{Part, Scope};
 use super::scoring_document::{Assertion, EffectiveScoring, Place};
-pub use external::External;
+pub use external::{External, JUDGES};
+pub use tools::{ToolCall, mark_answered};
 use touchstone_kit::money::NanoUsd;
 use turns::TurnLog;
 
@@ -39,16 +40,11 @@ pub struct Observed<'a> {
     /// judge's.
     pub cost: Option<NanoUsd>,
     pub tokens: u64,
-    /// How the answer meets the suite's own expectation; absent if no assertion refers to it.
+    /// How the answer meets the suite's own expectation; absent if no assertion refers to it, or a
+    /// judge has not decided it.
     pub expected: Option<Expectation>,
     /// Decisions from outside of this host.
     pub external: External<'a>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolCall {
-    pub tool: String,
-    pub arguments: Option<Value>,
 }
 
 /// How an answer meets the suite's own expectation.
@@ -65,7 +61,22 @@ pub struct Expectation {
 pub struct AssertionResult {
     #[serde(rename = "type")]
     pub kind: String,
+    /// False if nothing was decided.
     pub holds: bool,
+    /// Whether the assertion does not apply to the run, and does not count.
+    #[serde(
+        default,
+        rename = "leftOut",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_left_out: bool,
+    /// Whether a decision from outside of this host is missing.
+    #[serde(
+        default,
+        rename = "undecided",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_undecided: bool,
     /// Its part of the task's score before it is weighted, 0.0..=1.0.
     pub score: f64,
     /// The measured value, 0.0..=1.0: for a similarity, the similarity even if the score is 1 or 0.
@@ -98,6 +109,12 @@ impl Evaluation {
     /// Whether each assertion of the task holds.
     pub fn held(&self) -> Vec<bool> {
         self.assertions.iter().map(|it| it.holds).collect()
+    }
+
+    /// Number of assertions that do not count.
+    pub fn left_out(&self) -> u32 {
+        let left_out = self.assertions.iter().filter(|it| it.is_left_out).count();
+        u32::try_from(left_out).unwrap_or(u32::MAX)
     }
 
     /// The measured values by name; the mean, where assertions share a name.
@@ -135,21 +152,17 @@ pub fn evaluate_turns(
     input: &Value,
     turns: &TurnLog,
 ) -> Evaluation {
-    let evaluator = Evaluator {
-        observed,
-        task: &TaskFacts {
+    let steps = Cell::new(MAX_STEPS);
+    let results: Result<Vec<_>, NoResult> = results(
+        scoring,
+        &TaskFacts {
             observed,
             input,
             turns,
         },
-        steps: &Cell::new(MAX_STEPS),
-    };
-    let results: Result<Vec<_>, NoResult> = scoring
-        .assertions
-        .iter()
-        .enumerate()
-        .map(|(index, assertion)| evaluator.result(assertion, Place::top(index)))
-        .collect();
+        &steps,
+    )
+    .collect();
     match results {
         Ok(assertions) => Evaluation {
             score: weighted(&assertions),
@@ -166,6 +179,45 @@ pub fn evaluate_turns(
             ..Evaluation::default()
         },
     }
+}
+
+/// The results of an unjudged task, as far as its assertions are decided. None if the evaluation was
+/// given up.
+pub fn evaluate_decided(
+    scoring: &EffectiveScoring<'_>,
+    observed: &Observed<'_>,
+    input: &Value,
+    turns: &TurnLog,
+) -> Vec<AssertionResult> {
+    let steps = Cell::new(MAX_STEPS);
+    let task = TaskFacts {
+        observed,
+        input,
+        turns,
+    };
+    let results = results(scoring, &task, &steps);
+    let decided = scoring.assertions.iter().zip(results);
+    let decided = decided.map(|(assertion, result)| match result {
+        Ok(result) => Some(result),
+        Err(NoResult::Undecided) => Some(external::undecided(assertion)),
+        Err(NoResult::TooManySteps) => None,
+    });
+    decided.collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The result of each assertion of the task.
+fn results<'a>(
+    scoring: &'a EffectiveScoring<'_>,
+    task: &'a TaskFacts<'_>,
+    steps: &'a Cell<u64>,
+) -> impl Iterator<Item = Result<AssertionResult, NoResult>> {
+    let evaluator = Evaluator {
+        observed: task.observed,
+        task,
+        steps,
+    };
+    let assertions = scoring.assertions.iter().enumerate();
+    assertions.map(move |(index, assertion)| evaluator.result(assertion, Place::top(index)))
 }
 
 /// Why an assertion has no result.
@@ -278,6 +330,8 @@ impl Evaluator<'_> {
         Ok(AssertionResult {
             kind: assertion.check.name().to_owned(),
             holds,
+            is_left_out: false,
+            is_undecided: false,
             score,
             value,
             weight: assertion.weight,
@@ -290,7 +344,7 @@ impl Evaluator<'_> {
 
     fn check(&self, check: &Check, place: Place<'_>) -> Result<Finding, NoResult> {
         match check {
-            Check::Expected => Ok(self.expected()),
+            Check::Expected => self.expected(),
             Check::Equals(it) => self.equals(it),
             Check::Contains(it) => self.contains(&it.value, it.ignore_case),
             Check::Icontains(it) => self.contains(&it.value, true),
@@ -349,16 +403,13 @@ impl Evaluator<'_> {
         }
     }
 
-    fn expected(&self) -> Finding {
-        let expectation = self.observed.expected.unwrap_or(Expectation {
-            score: 0.0,
-            passed: false,
-        });
+    fn expected(&self) -> Result<Finding, NoResult> {
+        let expectation = self.observed.expected.ok_or(NoResult::Undecided)?;
         let holds = expectation.passed;
-        Finding {
+        Ok(Finding {
             score: Some(expectation.score),
             ..Finding::new(holds, "the expectation of the suite", None)
-        }
+        })
     }
 
     fn latency(&self, max_ms: u64) -> Finding {
@@ -437,6 +488,8 @@ fn missing_turn(assertion: &Assertion) -> AssertionResult {
     AssertionResult {
         kind: assertion.check.name().to_owned(),
         holds: false,
+        is_left_out: false,
+        is_undecided: false,
         score: 0.0,
         value: 0.0,
         weight: assertion.weight,

@@ -14,11 +14,15 @@ pub(super) fn document(entry: &Value) -> ScoringDocument {
     read(document.to_string().as_bytes()).unwrap().document
 }
 
+fn answered(call: ToolCall) -> ToolCall {
+    ToolCall {
+        is_answered: true,
+        ..call
+    }
+}
+
 fn calls() -> Vec<ToolCall> {
-    let call = |tool: &str, arguments: Value| ToolCall {
-        tool: tool.to_owned(),
-        arguments: Some(arguments),
-    };
+    let call = |tool: &str, arguments: Value| answered(ToolCall::new("c", tool, Some(&arguments)));
     vec![
         call(
             "crm:find",
@@ -228,12 +232,38 @@ fn results_say_what_was_expected_and_found() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
+/// A call that no fixture or tool answers is an attempt.
+#[rstest]
+#[case::called(json!({"type": "tool-called", "name": "crm:drop"}), false)]
+#[case::called_after_an_attempt(json!({"type": "tool-called", "name": "crm:find", "after": "crm:drop"}), false)]
+#[case::in_order(json!({"type": "tools-called-in-order", "names": ["crm:find", "crm:drop"]}), false)]
+#[case::nothing_else(json!({"type": "tools-called-in-order", "names": ["crm:find"], "exact": true}), true)]
+#[case::not_called(json!({"type": "tool-not-called", "name": "crm:drop"}), false)]
+fn a_call_without_an_answer_counts_only_against_tool_not_called(
+    #[case] assertion: Value,
+    #[case] holds: bool,
+) {
+    let document = document(&json!({"assertions": [assertion]}));
+    let mut calls = ["crm:drop", "crm:find"].map(|tool| ToolCall::new(tool, tool, None));
+    mark_answered(&mut calls, "crm:find");
+    let observed = Observed {
+        answer: &json!("done"),
+        calls: &calls,
+        latency_ms: None,
+        cost: None,
+        tokens: 0,
+        expected: None,
+        external: External::default(),
+    };
+    let found = evaluate(&document.of_task(&TaskId::from("t")).unwrap(), &observed);
+    assert_eq!(found.passed, holds, "{found:?}");
+    let listed = found.assertions[0].found.as_deref();
+    assert_eq!(listed, Some("crm:drop (not answered), crm:find"));
+}
+
 /// Two turns: a question after a call of `crm:find`, and an answer after a call of `crm:refund`.
 fn conversation() -> (TurnLog, Vec<ToolCall>, Value) {
-    let call = |tool: &str| ToolCall {
-        tool: tool.to_owned(),
-        arguments: None,
-    };
+    let call = |tool: &str| answered(ToolCall::new("c", tool, None));
     let last = json!({"refunded": true});
     let mut turns = TurnLog::default();
     turns.called();

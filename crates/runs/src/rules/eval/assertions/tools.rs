@@ -1,19 +1,50 @@
-//! Assertions about the tools that the agent called.
+//! Assertions about the tools that the agent called. A tool was called if a fixture or a live tool
+//! answered; the mere attempt counts only against `tool-not-called`.
 
 use serde_json::Value;
 
-use super::{Finding, ToolCall, clipped, shown};
+use super::{Finding, clipped, shown};
 use crate::rules::eval::matching;
 use crate::rules::eval::scoring_document::checks::{
     ArgumentsMatch, ToolCalled, ToolNotCalled, ToolsCalledInOrder,
 };
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    pub call_id: String,
+    pub tool: String,
+    pub arguments: Option<Value>,
+    /// Whether a fixture or a live tool answered, if only with an error. Calls that the host refused
+    /// were not answered.
+    pub is_answered: bool,
+}
+
+impl ToolCall {
+    /// A call without an answer so far.
+    pub fn new(call_id: &str, tool: &str, arguments: Option<&Value>) -> Self {
+        Self {
+            call_id: call_id.to_owned(),
+            tool: tool.to_owned(),
+            arguments: arguments.cloned(),
+            is_answered: false,
+        }
+    }
+}
+
+/// Marks the call with this id as answered. Some models repeat ids; the last open one counts.
+pub fn mark_answered(calls: &mut [ToolCall], call_id: &str) {
+    let is_open = |call: &&mut ToolCall| call.call_id == call_id && !call.is_answered;
+    if let Some(call) = calls.iter_mut().rev().find(is_open) {
+        call.is_answered = true;
+    }
+}
 
 pub(super) fn called(it: &ToolCalled, calls: &[ToolCall]) -> Finding {
     let start = match &it.after {
         None => Some(0),
         Some(after) => calls
             .iter()
-            .position(|call| call.tool == *after)
+            .position(|call| call.is_answered && call.tool == *after)
             .map(|at| at + 1),
     };
     let counted = start
@@ -21,6 +52,7 @@ pub(super) fn called(it: &ToolCalled, calls: &[ToolCall]) -> Finding {
         .unwrap_or_default();
     let matching = counted
         .iter()
+        .filter(|call| call.is_answered)
         .filter(|call| is_call(call, &it.name, it.arguments.as_ref(), it.arguments_match))
         .count();
     let min = it.min.unwrap_or(1) as usize;
@@ -50,10 +82,10 @@ pub(super) fn not_called(it: &ToolNotCalled, calls: &[ToolCall]) -> Finding {
 }
 
 pub(super) fn in_order(it: &ToolsCalledInOrder, calls: &[ToolCall]) -> Finding {
+    let mut rest = calls.iter().filter(|call| call.is_answered);
     let holds = if it.exact {
-        calls.iter().map(|call| &call.tool).eq(&it.names)
+        rest.map(|call| &call.tool).eq(&it.names)
     } else {
-        let mut rest = calls.iter();
         it.names
             .iter()
             .all(|name| rest.any(|call| call.tool == *name))
@@ -90,9 +122,15 @@ fn wanted(name: &str, arguments: Option<&Value>) -> String {
 }
 
 fn listed(calls: &[ToolCall], with_arguments: bool) -> String {
-    let call = |call: &ToolCall| match &call.arguments {
-        Some(arguments) if with_arguments => format!("{} {}", call.tool, shown(arguments)),
-        _ => call.tool.clone(),
+    let call = |call: &ToolCall| {
+        let name = match &call.arguments {
+            Some(arguments) if with_arguments => format!("{} {}", call.tool, shown(arguments)),
+            _ => call.tool.clone(),
+        };
+        match call.is_answered {
+            true => name,
+            false => format!("{name} (not answered)"),
+        }
     };
     let calls: Vec<String> = calls.iter().take(20).map(call).collect();
     match calls.as_slice() {

@@ -17,11 +17,12 @@ use self::comparability::{differences, exclusion_rule};
 use super::scoring::{EPSILON, tasks};
 use super::scoring_document::ScoringDocument;
 use super::statistics::{
-    CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task, difference,
+    CONFIDENCE, Comparison, Evidence, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task,
+    difference, difference_interval,
 };
 use crate::rules::run::record::EvalSpec;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
-use touchstone_kit::statistics::{RegressionVerdict, mean, paired};
+use touchstone_kit::statistics::{Interval, RegressionVerdict, mean, paired};
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
 
 /// One of the two runs.
@@ -104,7 +105,8 @@ pub struct MeanChange {
     pub candidate: f64,
     /// Candidate minus baseline.
     pub difference: f64,
-    /// Lower limit of the paired difference, at 95 %; `null` for a single task.
+    /// Lower limit of the paired difference, at 95 %; `null` for a single task, and for costs or
+    /// latencies that all changed alike.
     pub low: Option<f64>,
     /// Upper limit.
     pub high: Option<f64>,
@@ -252,8 +254,10 @@ pub fn compare(
     before.retain(|task, _| !left.contains(task));
     now.retain(|task, _| !left.contains(task));
     let over = |of: fn(&Trials) -> Option<f64>| change(&before, &now, of);
+    let score = score_change(&before, &now);
     let tested = difference(&now, &before, &baseline.evidence.run.run_id);
-    let notes = notes(baseline, candidate, now.len(), &left_out);
+    let mut notes = notes(baseline, candidate, now.len(), &left_out);
+    notes.extend(flips_note(&tested));
     let missing = baseline.evidence.missing + candidate.evidence.missing;
     let (was, is) = (baseline.compared_run(), candidate.compared_run());
     Ok(RunComparison {
@@ -261,7 +265,7 @@ pub fn compare(
         differences: differences(baseline, candidate),
         notes,
         n_tasks: now.len(),
-        score: over(Trials::mean_score),
+        score,
         cost_usd: over(Trials::mean_cost),
         latency_ms: over(Trials::mean_latency),
         confidence: CONFIDENCE,
@@ -370,6 +374,17 @@ fn left_out(
         .collect()
 }
 
+/// Why the interval shows a regression although the exact test of the flips does not.
+fn flips_note(tested: &Comparison) -> Option<String> {
+    let p = tested.mcnemar_p.filter(|p| *p >= 1.0 - CONFIDENCE)?;
+    (tested.verdict == RegressionVerdict::Regressed).then(|| {
+        format!(
+            "the score is significantly worse because its 90 % interval lies below the margin; the \
+             exact test of the flips (p = {p:.3}) is two-sided and needs more flips to decide"
+        )
+    })
+}
+
 fn nothing_in_common(candidate: &EvalSpec, left_out: &[ExcludedTask]) -> bool {
     let incomparable = |task: &&ExcludedTask| {
         matches!(
@@ -380,22 +395,44 @@ fn nothing_in_common(candidate: &EvalSpec, left_out: &[ExcludedTask]) -> bool {
     left_out.iter().filter(incomparable).count() == candidate.tasks.len()
 }
 
+/// Change of the score, with the interval that also decides about a regression.
+fn score_change(before: &TrialsByTask, now: &TrialsByTask) -> Option<MeanChange> {
+    let pairs = pairs(before, now, Trials::mean_score);
+    mean_change(&pairs, difference_interval(&pairs, CONFIDENCE))
+}
+
+/// Change of a cost or latency, with Student's interval if the differences vary.
 fn change(
     before: &TrialsByTask,
     now: &TrialsByTask,
     of: impl Fn(&Trials) -> Option<f64>,
 ) -> Option<MeanChange> {
-    let both = |(task, now): (&TaskId, &Trials)| Some((of(before.get(task)?)?, of(now)?));
-    let pairs: Vec<(f64, f64)> = now.iter().filter_map(both).collect();
+    let pairs = pairs(before, now, of);
     let found = paired(&pairs, CONFIDENCE)?;
-    let (were, are): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let varies = found.p_two_sided.is_some();
+    mean_change(&pairs, found.interval.filter(|_| varies))
+}
+
+/// The values of the tasks that have one in both runs.
+fn pairs(
+    before: &TrialsByTask,
+    now: &TrialsByTask,
+    of: impl Fn(&Trials) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    let both = |(task, now): (&TaskId, &Trials)| Some((of(before.get(task)?)?, of(now)?));
+    now.iter().filter_map(both).collect()
+}
+
+fn mean_change(pairs: &[(f64, f64)], limits: Option<Interval>) -> Option<MeanChange> {
+    let found = paired(pairs, CONFIDENCE)?;
+    let (were, are): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     Some(MeanChange {
         n_tasks: found.n,
         baseline: mean(&were, CONFIDENCE)?.value,
         candidate: mean(&are, CONFIDENCE)?.value,
         difference: found.mean,
-        low: found.interval.map(|limits| limits.low),
-        high: found.interval.map(|limits| limits.high),
+        low: limits.map(|limits| limits.low),
+        high: limits.map(|limits| limits.high),
     })
 }
 

@@ -520,6 +520,7 @@ fn a_run_with_the_cache_of_answers_is_no_more_evidence_than_a_replay() {
     let run = EvalReport {
         answer_cache: Some(CachedAnswers {
             cached: 0,
+            cached_of_agent: None,
             answers: 20,
             cost_saved_usd: Some(touchstone_kit::money::NanoUsd::default()),
         }),

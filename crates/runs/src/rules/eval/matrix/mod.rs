@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
 use super::report::{EvalReport, TaskOutcome, Verdict};
-use super::statistics::{CONFIDENCE, Trials, TrialsByTask, by_task, mean_interval};
+use super::statistics::{
+    CONFIDENCE, Trials, TrialsByTask, by_task, difference_interval, mean_interval,
+};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::{holm, mcnemar, paired, quantile};
@@ -83,7 +85,7 @@ pub struct MatrixRow {
     pub cost_usd: Option<f64>,
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
-    /// Answers from the cache, whose latency is not the model's.
+    /// Answers of the agent's model from the cache, whose latency is not the model's.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_answers: u64,
     /// Why tasks are unjudged, as labels, each once.
@@ -169,7 +171,8 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
         latency_p95_ms: quantile(&latencies, 0.95),
         cached_answers: variant
             .reports()
-            .filter_map(|it| Some(it.answer_cache.as_ref()?.cached))
+            .filter_map(|it| it.answer_cache.as_ref())
+            .map(|it| it.cached_of_agent.unwrap_or(it.cached))
             .sum(),
         unjudged_reasons: unjudged_reasons(variant),
         on_front: false,
@@ -255,14 +258,15 @@ fn pairs(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixPair> {
             let Some(found) = paired(&scores, CONFIDENCE) else {
                 continue;
             };
+            let limits = difference_interval(&scores, CONFIDENCE);
             p_values.push(p_of(&scores, found.p_two_sided));
             pairs.push(MatrixPair {
                 first: first.name.to_owned(),
                 second: second.name.to_owned(),
                 n_tasks: found.n,
                 difference: found.mean,
-                low: found.interval.map(|it| it.low),
-                high: found.interval.map(|it| it.high),
+                low: limits.map(|it| it.low),
+                high: limits.map(|it| it.high),
                 p_adjusted: 1.0,
                 beyond_chance: false,
             });

@@ -91,6 +91,21 @@ fn p_values_are_adjusted_for_the_number_of_pairs() {
     );
 }
 
+/// Student's interval of the differences has no width if all tasks changed alike.
+#[rstest]
+#[case(0)]
+#[case(3)]
+fn the_interval_of_a_pair_has_a_width(#[case] passed: usize) {
+    let found = of(&[
+        ("a", run("run_a", &passing(3, 3), 1.0)),
+        ("b", run("run_b", &passing(passed, 3), 1.0)),
+    ]);
+    let pair = &found.pairs[0];
+    let (low, high) = (pair.low.unwrap(), pair.high.unwrap());
+    assert!(high - low > 0.5 && high > 0.0, "{pair:?}");
+    assert!(!pair.beyond_chance);
+}
+
 #[rstest]
 #[case::cheaper_and_worse([(10, 0.1), (20, 1.0)], [true, true])]
 #[case::cheaper_and_better([(20, 0.1), (10, 1.0)], [true, false])]
@@ -133,10 +148,13 @@ fn cached_answers_count_with_their_full_cost() {
     let mut report = run("run_a", &passing(1, 2), 0.25);
     report.answer_cache = Some(CachedAnswers {
         cached: 1,
+        cached_of_agent: Some(0),
         answers: 2,
         cost_saved_usd: NanoUsd::from_usd(0.5),
     });
-    assert_eq!(of(&[("a", report)]).variants[0].cost_usd, Some(0.75));
+    let found = of(&[("a", report)]);
+    assert_eq!(found.variants[0].cost_usd, Some(0.75));
+    assert_eq!(found.variants[0].cached_answers, 0, "only the judge's");
 }
 
 #[test]
@@ -146,6 +164,7 @@ fn a_variant_of_unknown_cost_is_neither_on_the_front_nor_beats_others() {
     let mut saved = run("run_c", &passing(2, 2), 0.0);
     saved.answer_cache = Some(CachedAnswers {
         cached: 2,
+        cached_of_agent: None,
         answers: 2,
         cost_saved_usd: None,
     });

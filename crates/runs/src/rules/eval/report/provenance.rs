@@ -64,6 +64,10 @@ pub struct Evaluated {
 #[serde(rename_all = "camelCase")]
 pub struct CachedAnswers {
     pub cached: u64,
+    /// Those of the agent's model, which make latencies meaningless; absent in reports of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_of_agent: Option<u64>,
     /// All answers of models, the judge's included.
     pub answers: u64,
     /// The cost that the cached ones would have had; absent if it is unknown.
@@ -77,6 +81,7 @@ impl CachedAnswers {
         let saved = tasks().fold(Cost::default(), |sum, task| sum + task.cost_saved);
         Self {
             cached: tasks().map(|task| task.cached_answers).sum(),
+            cached_of_agent: Some(tasks().map(|task| task.cached_of_agent).sum()),
             answers: tasks().map(|task| task.answers).sum(),
             cost_saved_usd: saved.known(),
         }

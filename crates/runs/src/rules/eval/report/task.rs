@@ -44,6 +44,9 @@ pub struct TaskReport {
     /// Whether each assertion of the scoring document holds, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<bool>,
+    /// Number of assertions that do not apply to the run. They do not hold, and do not count.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub assertions_left_out: u32,
     /// Whether its cost is estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
@@ -86,6 +89,7 @@ pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
         retries: facts.retries,
         criteria: facts.criteria.clone(),
         assertions: facts.assertions.clone(),
+        assertions_left_out: facts.assertions_left_out,
         cost_estimated: facts.usage_estimated,
         reused_from: facts.reused_from.clone(),
         annotations: Vec::new(),

@@ -80,10 +80,8 @@ fn reason(error: &regex::Error) -> String {
     let message = error.to_string();
     let last = message.lines().last().unwrap_or_default();
     let reason = last.trim().trim_start_matches("error: ");
-    format!(
-        "is not a regular expression in the supported syntax: {reason}; look-around and \
-         back-references are not supported"
-    )
+    // The parser says so itself if the pattern has look-around or back-references.
+    format!("is not a regular expression in the supported syntax: {reason}")
 }
 
 impl checks::Regex {

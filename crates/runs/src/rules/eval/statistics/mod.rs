@@ -19,7 +19,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{
     Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin,
     against_threshold, clopper_pearson, clustered_mean, mcnemar, mean, minimum_detectable_effect,
-    paired, pass_at_k, pass_hat_k, spent, tango, wilson, wilson_of,
+    paired, pass_at_k, pass_hat_k, spent, tango, wilson_of,
 };
 
 /// The confidence level of two-sided intervals.
@@ -238,10 +238,14 @@ pub fn statistics(
     let comparison =
         baseline.map(|baseline| difference(&tasks, &by_task(&[baseline]), &baseline.run_id));
     let (score, design_effect) = score_of(&scores, per_task.max);
+    // Without variation, nothing says how much scores vary.
+    let varies = |deviation: &f64| *deviation > f64::EPSILON;
     let deviation = comparison
         .as_ref()
         .and_then(|found| found.deviation)
-        .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()));
+        .filter(varies)
+        .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()))
+        .filter(varies);
     let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.len(), sd, ALPHA, POWER));
     let threshold = threshold.unwrap_or(run.suite.pass_score);
     Statistics {
@@ -251,7 +255,7 @@ pub fn statistics(
         trials_per_task: per_task,
         unjudged,
         pass_rate: rate_of(&attempts, per_task.max),
-        score,
+        score: score.map(|score| with_interval(score, &scores)),
         design_effect,
         pass_at_k: over_k(pass_at_k),
         pass_hat_k: over_k(pass_hat_k),
@@ -270,24 +274,23 @@ pub fn statistics(
 }
 
 fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
-    if trials > 1 {
-        let outcomes: Vec<Vec<f64>> = attempts
-            .iter()
-            .map(|task| {
-                let failed = task.trials - task.passed;
-                [vec![1.0; task.passed], vec![0.0; failed]].concat()
-            })
-            .collect();
-        return clustered(&outcomes);
-    }
-    let passed = attempts.iter().map(|task| task.passed).sum();
-    let found = wilson(passed, attempts.len(), CONFIDENCE)?;
-    Some(estimate(
-        found.rate,
-        None,
-        Some(found.interval),
-        Method::Wilson,
-    ))
+    let outcomes: Vec<Vec<f64>> = attempts
+        .iter()
+        .map(|task| {
+            let failed = task.trials - task.passed;
+            [vec![1.0; task.passed], vec![0.0; failed]].concat()
+        })
+        .collect();
+    let rate = score_of(&outcomes, trials).0?;
+    Some(with_interval(rate, &outcomes))
+}
+
+/// The estimate with the interval that the gate uses, at the first look. Student's interval has no
+/// width if all scores are equal.
+fn with_interval(of: Estimate, scores: &[Vec<f64>]) -> Estimate {
+    let found = mean_interval(scores, 1);
+    let method = found.map_or(of.method, |(_, method)| method);
+    estimate(of.value, of.se, found.map(|(interval, _)| interval), method)
 }
 
 fn estimate(value: f64, se: Option<f64>, interval: Option<Interval>, method: Method) -> Estimate {
@@ -342,10 +345,7 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
         .all(|(before, now)| before.scores.len() == 1 && now.scores.len() == 1);
     let (fixed, broken) = (flips(false), flips(true));
     let found = paired(&pairs, REGRESSION_CONFIDENCE);
-    let interval = found
-        .and_then(|found| found.interval)
-        .zip(tango_interval(&pairs))
-        .map(|(student, tango)| student.hull(tango));
+    let interval = difference_interval(&pairs, REGRESSION_CONFIDENCE);
     Comparison {
         run_id: baseline.clone(),
         n_paired: pairs.len(),
@@ -365,16 +365,19 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
     }
 }
 
-/// Tango's interval of the mean difference. Student's interval has no width if all tasks changed
-/// alike, and would therefore call any two runs without a flip "not worse".
-fn tango_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
+/// The interval of the mean difference of scores from 0 to 1, each a pair `(before, now)`: the wider
+/// one of Student's and Tango's. Student's has no width if all tasks changed alike, and would
+/// therefore call any two runs without a flip "not worse". `None` for fewer than two pairs.
+pub fn difference_interval(pairs: &[(f64, f64)], confidence: f64) -> Option<Interval> {
     let (fixed, broken) = pairs
         .iter()
         .map(|(before, now)| now - before)
         .fold((0.0, 0.0), |(fixed, broken), change| {
             (fixed + change.max(0.0), broken + (-change).max(0.0))
         });
-    tango(fixed, broken, pairs.len(), REGRESSION_CONFIDENCE)
+    let student = paired(pairs, confidence)?.interval?;
+    let tango = tango(fixed, broken, pairs.len(), confidence)?;
+    Some(student.hull(tango))
 }
 
 /// Confidence interval of the mean score, from the scores of each task's trials, at look number

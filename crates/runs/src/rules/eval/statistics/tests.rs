@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -56,7 +57,8 @@ fn a_few_identical_scores_are_inconclusive() {
         let same = run("run_1", &["golden"], &[Some(0.9); 5]);
         let found = together(&same, &vec![same.clone(); trials - 1], 0);
         let score = found.score.unwrap();
-        assert!(score.high.unwrap() - score.low.unwrap() < 1e-9);
+        assert!(score.high.unwrap() - score.low.unwrap() > 0.3);
+        assert_eq!((score.low, score.high), (found.gate.low, found.gate.high));
         assert_eq!(
             found.gate.verdict,
             GateVerdict::Inconclusive,
@@ -114,7 +116,7 @@ fn reliability_is_computed_over_trials() {
     assert_eq!(found.pass_at_k[&2], Some(1.0));
     assert_eq!(found.pass_hat_k[&3], Some(0.5));
     assert_eq!(found.trials_per_task, Range { min: 3, max: 3 });
-    assert_eq!(found.pass_rate.unwrap().method, Method::ClusteredT);
+    assert_eq!(found.pass_rate.unwrap().method, Method::Widest);
 }
 
 #[test]
@@ -176,9 +178,62 @@ fn statistics_without_judged_tasks_are_absent() {
 #[test]
 fn the_statistics_block_has_its_documented_members() {
     let document = serde_json::to_value(alone(&golden(&of(16, 20)))).unwrap();
-    assert_eq!(document["pass_rate"]["method"], "wilson");
-    assert_eq!(document["score"]["method"], "t");
+    for estimate in [&document["pass_rate"], &document["score"]] {
+        for member in ["low", "high", "method"] {
+            assert_eq!(estimate[member], document["gate"][member]);
+        }
+    }
     assert_eq!(document["gate"]["verdict"], "inconclusive");
     assert_eq!(document["pass_hat_k"], json!({"1": 0.8}));
     assert_eq!(document["baseline"], Value::Null);
+}
+
+#[test]
+fn a_change_that_cannot_be_estimated_is_absent() {
+    let all = golden(&of(3, 3));
+    assert_eq!(alone(&all).mde, None);
+    let before = run("run_0", &["golden"], &of(0, 3));
+    let found = statistics(Evidence::of(&all), Some(&before), None);
+    assert_eq!(found.mde, None, "all tasks changed alike");
+    assert!(alone(&golden(&of(2, 3))).mde.unwrap().value > 0.5);
+}
+
+fn scores() -> impl Strategy<Value = Vec<f64>> {
+    let graded = prop_oneof![Just(0.0), Just(1.0), 0.0..=1.0_f64];
+    prop_oneof![
+        prop::collection::vec(graded, 2..40),
+        (2..40_usize, 0.0..=1.0_f64).prop_map(|(n, score)| vec![score; n]),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_interval_of_a_score_is_without_width(scores in scores()) {
+        let scores: Vec<Option<f64>> = scores.into_iter().map(Some).collect();
+        let found = alone(&golden(&scores));
+        for estimate in [found.pass_rate.unwrap(), found.score.unwrap()] {
+            let (low, high) = (estimate.low.unwrap(), estimate.high.unwrap());
+            prop_assert!(low <= estimate.value + 1e-9 && estimate.value <= high + 1e-9);
+            prop_assert!(high - low > 0.01, "{estimate:?}");
+        }
+        let score = found.score.unwrap();
+        prop_assert_eq!((score.low, score.high), (found.gate.low, found.gate.high));
+    }
+
+    #[test]
+    fn no_interval_of_a_difference_is_without_width(scores in scores(), by in -1.0..=1.0_f64) {
+        let pairs: Vec<(f64, f64)> = scores
+            .iter()
+            .map(|score| (*score, (score + by).clamp(0.0, 1.0)))
+            .collect();
+        let turned: Vec<(f64, f64)> = pairs.iter().map(|(before, now)| (*now, *before)).collect();
+        let mean = pairs.iter().map(|(a, b)| b - a).sum::<f64>() / pairs.len() as f64;
+        for confidence in [REGRESSION_CONFIDENCE, CONFIDENCE] {
+            let found = difference_interval(&pairs, confidence).unwrap();
+            let other = difference_interval(&turned, confidence).unwrap();
+            prop_assert!(found.low <= mean + 1e-6 && mean - 1e-6 <= found.high, "{found:?}");
+            prop_assert!(found.high - found.low > 0.01, "{found:?}");
+            prop_assert!((found.low + other.high).abs() < 1e-6, "{found:?} {other:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Differences between an expected and an actual value: by member for JSON, by word for text.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff, capture_diff_slices};
 
@@ -34,11 +34,24 @@ pub struct Difference {
     path: String,
     kind: DifferenceKind,
     /// Absent for an unexpected value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     expected: Option<Value>,
     /// Absent for a missing value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     actual: Option<Value>,
+}
+
+/// A member that is present, also with the value null.
+fn present<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(member).map(Some)
 }
 
 impl Difference {
@@ -299,6 +312,13 @@ mod tests {
         #[test]
         fn there_are_differences_exactly_if_the_values_differ(a in value(), b in value()) {
             prop_assert_eq!(json_differences(&a, &b).is_empty(), equal(&a, &b));
+        }
+
+        #[test]
+        fn differences_survive_as_json(a in value(), b in value()) {
+            let found = json_differences(&a, &b);
+            let text = serde_json::to_string(&found).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Vec<Difference>>(&text).unwrap(), found);
         }
 
         #[test]

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::assertions::turns::TurnLog;
-use super::assertions::{AssertionResult, External, Observed, ToolCall, evaluate_turns};
+use super::assertions::{
+    AssertionResult, External, Observed, ToolCall, evaluate_decided, evaluate_turns, mark_answered,
+};
 use super::matching::compared;
 use super::report::{TaskOutcome, outcome_of};
 use super::rubric::rubric;
@@ -26,6 +28,7 @@ use difference::{Difference, differences};
 use places::{FindingDetails, placed};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::ToolStatus;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::{ExpectedKind, Match, Task, Thresholds};
 use transcript::{Entry, Step, TaskLog};
@@ -125,6 +128,8 @@ pub struct Measure<'a> {
     pub prompt: &'a str,
     /// The agent's return schema, if it has one.
     pub return_schema: Option<&'a CompiledSchema>,
+    /// The name of the embedding model, if the run has one.
+    pub embeddings: Option<&'a str>,
 }
 
 /// The label of an answer that violates the return schema.
@@ -156,9 +161,12 @@ pub fn task_details(
     run: &RunId,
     task: &Task,
     facts: &TaskFacts,
-    log: TaskLog,
+    mut log: TaskLog,
     measure: Measure<'_>,
 ) -> TaskDetails {
+    if let Some(embeddings) = measure.embeddings {
+        log.mark_embeddings(embeddings);
+    }
     let ignore = measure.ignore;
     let schema_violation = schema_violation(facts, log.answer.as_ref(), measure.return_schema);
     let assertions = assertions(task, facts, &log, measure);
@@ -210,7 +218,7 @@ pub fn task_details(
         transcript: log.entries,
         content_deleted: log.content_deleted,
         transcript_incomplete: log.is_incomplete,
-        cost_usd: facts.cost.known(),
+        cost_usd: facts.known_cost(),
         user_cost_usd: facts.user_cost.known().filter(|cost| *cost > NanoUsd::ZERO),
         cost_estimated: facts.usage_estimated,
         tokens: facts.tokens,
@@ -219,15 +227,17 @@ pub fn task_details(
     }
 }
 
-/// The results of the task's assertions, computed again from the recorded facts. None if they were
-/// not evaluated, or parts of the log are missing.
+/// The results of the task's assertions, computed again from the recorded facts; of an unjudged task,
+/// those that are decided. None if there is no answer, or parts of the log are missing.
 fn assertions(
     task: &Task,
     facts: &TaskFacts,
     log: &TaskLog,
     measure: Measure<'_>,
 ) -> Vec<AssertionResult> {
-    let is_evaluated = facts.unjudged.is_none()
+    let is_unjudged = facts.unjudged.is_some();
+    let has_answer = log.answer.as_ref().is_some_and(|it| !it.is_null());
+    let is_evaluated = (!is_unjudged || has_answer)
         && facts
             .failed
             .as_deref()
@@ -237,31 +247,74 @@ fn assertions(
     let (Some(scoring), Some(answer), true) = (scoring, &log.answer, is_evaluated) else {
         return Vec::new();
     };
-    let calls = log.entries.iter().filter_map(|entry| match &entry.step {
-        Step::ToolCalled {
-            tool, arguments, ..
-        } => Some(ToolCall {
-            tool: tool.clone(),
-            arguments: arguments.clone(),
-        }),
-        _ => None,
-    });
-    let calls: Vec<ToolCall> = calls.collect();
     let (met, thresholds) = (&facts.criteria, &measure.thresholds);
-    let observed = Observed {
-        answer,
-        calls: &calls,
-        latency_ms: facts.latency_ms,
-        cost: facts.attempt_cost.known(),
-        tokens: facts.attempt_tokens,
-        expected: Some(expectation(task, answer, measure.ignore, met, thresholds)),
-        external: External {
-            decisions: &facts.decisions,
-            reasons: &log.assertion_reasons,
-            has_baseline: measure.compares_answers,
-        },
+    let turns = turns(log);
+    // A rubric that no judge has decided says nothing.
+    let is_decided = !is_unjudged || rubric(task).is_none_or(|it| it.len() == met.len());
+    let expected = is_decided.then(|| expectation(task, answer, measure.ignore, met, thresholds));
+    let evaluated = |calls: &[ToolCall]| {
+        let observed = Observed {
+            answer,
+            calls,
+            latency_ms: facts.latency_ms,
+            cost: facts.attempt_cost.known(),
+            tokens: facts.attempt_tokens,
+            expected,
+            external: External {
+                decisions: &facts.decisions,
+                reasons: &log.assertion_reasons,
+                has_baseline: measure.compares_answers,
+            },
+        };
+        match is_unjudged {
+            true => evaluate_decided(&scoring, &observed, &task.input, &turns),
+            false => evaluate_turns(&scoring, &observed, &task.input, &turns).assertions,
+        }
     };
-    evaluate_turns(&scoring, &observed, &task.input, &turns(log)).assertions
+    let mut calls = tool_calls(log);
+    let results = evaluated(&calls);
+    if is_as_recorded(&results, facts) {
+        return results;
+    }
+    // Earlier versions also counted calls that were not answered.
+    for call in &mut calls {
+        call.is_answered = true;
+    }
+    let earlier = evaluated(&calls);
+    match is_as_recorded(&earlier, facts) {
+        true => earlier,
+        false => results,
+    }
+}
+
+/// Whether the results are those that decided the score.
+fn is_as_recorded(results: &[AssertionResult], facts: &TaskFacts) -> bool {
+    facts.assertions.is_empty()
+        || results
+            .iter()
+            .map(|it| it.holds)
+            .eq(facts.assertions.clone())
+}
+
+fn tool_calls(log: &TaskLog) -> Vec<ToolCall> {
+    let mut calls = Vec::new();
+    for entry in &log.entries {
+        match &entry.step {
+            Step::ToolCalled {
+                tool,
+                call_id,
+                arguments,
+            } => calls.push(ToolCall::new(call_id, tool, arguments.as_ref())),
+            Step::ToolReturned {
+                call_id,
+                status,
+                error: None,
+                ..
+            } if *status != ToolStatus::Forbidden => mark_answered(&mut calls, call_id),
+            _ => {}
+        }
+    }
+    calls
 }
 
 /// The turns of a conversation, as they were when the task was scored.
@@ -284,6 +337,7 @@ mod tests {
 
     use super::difference::Difference;
     use super::*;
+    use crate::rules::eval::scoring_document::read::read;
 
     #[test]
     fn a_violation_of_the_return_schema_is_named_with_its_place() {
@@ -367,6 +421,45 @@ mod tests {
         );
         assert_eq!(details.differences, []);
         assert_eq!(details.outcome, TaskOutcome::Passed);
+    }
+
+    /// Earlier versions counted every attempt.
+    #[rstest::rstest]
+    #[case::of_this_version(vec![false], false)]
+    #[case::of_an_earlier_version(vec![true], true)]
+    #[case::not_recorded(vec![], false)]
+    fn a_refused_call_counts_as_it_did_when_the_task_was_scored(
+        #[case] recorded: Vec<bool>,
+        #[case] holds: bool,
+    ) {
+        let document = json!({"scoringVersion": 1, "suiteId": "vendor.acme.evals.x",
+            "tasks": {"t1": {"assertions": [{"type": "tool-called", "name": "crm:drop"}]}}});
+        let document = read(document.to_string().as_bytes()).unwrap().document;
+        let measure = Measure {
+            scoring: Some(&document),
+            ..Measure::default()
+        };
+        let facts = TaskFacts {
+            assertions: recorded,
+            ..facts(holds)
+        };
+        let entry = |step: Value| Entry {
+            at: jiff::Timestamp::UNIX_EPOCH,
+            step: serde_json::from_value(step).unwrap(),
+        };
+        let log = TaskLog {
+            entries: vec![
+                entry(json!({"step": "toolCalled", "tool": "crm:drop", "callId": "c1"})),
+                entry(
+                    json!({"step": "toolReturned", "tool": "crm:drop", "callId": "c1",
+                    "status": "forbidden", "error": "the tool is not on the agent's allowlist"}),
+                ),
+            ],
+            ..answered(json!("ok"))
+        };
+        let task = task(json!("x"));
+        let details = task_details(&RunId::from("run_1"), &task, &facts, log, measure);
+        assert_eq!(details.assertions[0].holds, holds);
     }
 
     #[test]

@@ -73,7 +73,15 @@ pub enum Step {
         /// Whether the simulated user made it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_user: bool,
+        /// Whether it was a call of the embedding model.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_embeddings: bool,
+        /// Whether the answer came from the cache of model answers, and so cost nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        from_cache: bool,
     },
+    /// A reply of the judge or of the simulated user did not have the requested form.
+    ReplyRejected { by: String, reply: String },
     /// Files were sent with the input.
     Attached { files: Vec<AttachedFile> },
     /// The agent answered one message of the user.
@@ -153,6 +161,7 @@ impl TaskLog {
             Event::TurnAnswered(_) | Event::UserOpens(_) => self.user_is_next = true,
             Event::UserSaid(_) | Event::UserStopped(_) => self.user_is_next = false,
             Event::AgentDecided(decided) => self.answer = Some(decided.decision.clone()),
+            Event::AnswerCached(_) => self.mark_cached(),
             Event::JudgeReasoned(judge) => self.reasons.clone_from(&judge.reasons),
             Event::AssertionsReasoned(it) => self.assertion_reasons.clone_from(&it.reasons),
             _ => {}
@@ -160,6 +169,34 @@ impl TaskLog {
         self.bytes += bytes;
         if let Some(step) = self.step(event) {
             self.entries.push(Entry { at, step });
+        }
+    }
+
+    /// The last model call was answered from the cache.
+    fn mark_cached(&mut self) {
+        let last = self.entries.iter_mut().rev().map(|entry| &mut entry.step);
+        for step in last {
+            if let Step::ModelCalled { from_cache, .. } = step {
+                *from_cache = true;
+                return;
+            }
+        }
+    }
+
+    /// Marks the calls of the embedding model, which follow the invocation like those of the judge.
+    pub fn mark_embeddings(&mut self, embeddings: &str) {
+        for entry in &mut self.entries {
+            if let Step::ModelCalled {
+                model,
+                by_judge,
+                by_embeddings,
+                ..
+            } = &mut entry.step
+                && *by_judge
+                && model == embeddings
+            {
+                (*by_judge, *by_embeddings) = (false, true);
+            }
         }
     }
 
@@ -216,6 +253,12 @@ impl TaskLog {
                 cost_usd: usage.cost_estimate_usd,
                 by_judge: self.ended,
                 by_user: self.user_is_next && !self.ended,
+                by_embeddings: false,
+                from_cache: false,
+            },
+            Event::ReplyRejected(rejected) => Step::ReplyRejected {
+                by: rejected.by.clone(),
+                reply: rejected.reply.clone(),
             },
             Event::TaskAttached(attached) => Step::Attached {
                 files: attached.files.clone(),
@@ -348,6 +391,36 @@ mod tests {
             })
             .collect();
         assert_eq!(by_judge, [false, true]);
+    }
+
+    #[test]
+    fn calls_of_the_embedding_model_and_answers_from_the_cache_are_marked() {
+        let completed = event(
+            "agent.invocation.completed",
+            json!({"invocationId": "inv_1", "agentId": "a", "outcome": "completed"}),
+        );
+        let cached = event("touchstone.answer.cached", json!({}));
+        let rejected = event(
+            "touchstone.reply.rejected",
+            json!({"by": "judge", "reply": "hm"}),
+        );
+        let mut log = log_of(&[usage(), completed, usage(), cached, rejected]);
+        log.mark_embeddings("m");
+        let calls: Vec<[bool; 3]> = log
+            .entries
+            .iter()
+            .filter_map(|entry| match entry.step {
+                Step::ModelCalled {
+                    by_judge,
+                    by_embeddings,
+                    from_cache,
+                    ..
+                } => Some([by_judge, by_embeddings, from_cache]),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(calls, [[false, false, false], [false, true, true]]);
+        assert!(matches!(&log.entries[2].step, Step::ReplyRejected { reply, .. } if reply == "hm"));
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct TaskFacts {
     pub answers: u64,
     /// Those that came from the cache of model answers.
     pub cached_answers: u64,
+    /// Those of the agent's own model.
+    pub cached_of_agent: u64,
     /// What those would have cost.
     pub cost_saved: Cost,
     /// All its tool calls, including attempts that were cut off.
@@ -102,6 +104,8 @@ pub struct TaskFacts {
     pub user_cost: Cost,
     /// Whether each of its assertions holds, in the order of the scoring document.
     pub assertions: Vec<bool>,
+    /// Number of assertions that do not count.
+    pub assertions_left_out: u32,
     /// The values of the named metrics of its assertions, 0.0..=1.0.
     pub metrics: BTreeMap<String, f64>,
     /// What judges, models or commands said about its assertions.
@@ -115,6 +119,14 @@ pub struct TaskFacts {
 }
 
 impl TaskFacts {
+    /// What the task cost. `None` if no call of an unjudged task is recorded: calls that were cut off
+    /// may have cost something.
+    pub fn known_cost(&self) -> Option<NanoUsd> {
+        let is_judged = self.scored && self.unjudged.is_none();
+        let known = self.cost.known();
+        known.filter(|cost| is_judged || *cost > NanoUsd::ZERO)
+    }
+
     /// Folds an event of the agent's invocation.
     pub(super) fn fold(&mut self, event: &Event) {
         match event {
@@ -128,6 +140,7 @@ impl TaskFacts {
                 self.retries = 0;
                 self.unjudged = None;
                 self.failed = None;
+                self.decisions.clear();
                 self.safety_findings = None;
                 self.attempt_cost = Cost::default();
                 self.attempt_tokens = 0;
@@ -157,6 +170,7 @@ impl TaskFacts {
             Event::UsageEstimated(_) => self.usage_estimated = true,
             Event::AnswerCached(cached) => {
                 self.cached_answers += 1;
+                self.cached_of_agent += u64::from(!self.before_judge && !self.before_user);
                 self.cost_saved.count(cached.cost_saved_usd);
             }
             _ => {}
@@ -191,6 +205,14 @@ pub struct EvalFacts {
 }
 
 impl EvalFacts {
+    /// What the run cost. A sum of 0 is known only if the cost of every task is.
+    pub fn known_cost(&self) -> Option<NanoUsd> {
+        let is_known = |task: &TaskFacts| task.known_cost().is_some();
+        let are_known = || self.scored_count > 0 && self.tasks.values().all(is_known);
+        let known = self.total_cost.known();
+        known.filter(|cost| *cost > NanoUsd::ZERO || are_known())
+    }
+
     /// What this run itself has spent. The calls of reused tasks are charged to the run that made
     /// them.
     pub fn own_spending(&self) -> Spending {
@@ -215,7 +237,9 @@ impl EvalFacts {
                 let first = !std::mem::replace(&mut task.scored, true);
                 task.score = scored.score;
                 task.passed = scored.passed;
-                task.latency_ms = scored.latency_ms;
+                // Earlier versions recorded a latency of 0 for invocations that did not end.
+                let is_unjudged = task.unjudged.is_some();
+                task.latency_ms = scored.latency_ms.filter(|ms| *ms > 0 || !is_unjudged);
                 task.schema_valid = scored.schema_valid;
                 self.scored_count += usize::from(first);
             }
@@ -233,6 +257,7 @@ impl EvalFacts {
             Event::TaskMeasured(measured) => {
                 let task = self.task(&measured.task_id);
                 task.assertions.clone_from(&measured.assertions);
+                task.assertions_left_out = measured.left_out;
                 task.metrics.clone_from(&measured.metrics);
             }
             Event::AssertionsDecided(decided) => {
@@ -257,5 +282,49 @@ impl EvalFacts {
     /// The facts of a task, if it has been scored.
     pub fn scored(&self, task: &TaskId) -> Option<&TaskFacts> {
         self.tasks.get(task).filter(|facts| facts.scored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::run::fold::RunState;
+    use touchstone_openwop::events::{EvalScored, TaskUnjudged};
+
+    /// The log of a call that was cut off has no usage.
+    #[test]
+    fn a_task_that_was_cut_off_has_no_cost_of_0_and_no_latency_of_0() {
+        let scored = |task: &str| {
+            Event::EvalScored(EvalScored {
+                task_id: task.into(),
+                score: 0.0,
+                passed: false,
+                cost_usd: Some(NanoUsd::ZERO),
+                latency_ms: Some(0),
+                schema_valid: None,
+                safety_finding_count: None,
+            })
+        };
+        let mut state = RunState::default();
+        assert_eq!(state.eval.known_cost(), None);
+        let record = |state: &mut RunState, event: Event, task: &str| {
+            let n = state.sequence + 1;
+            state.record(n, &event, Some(&task.into()), Timestamp::UNIX_EPOCH);
+        };
+        record(&mut state, scored("judged"), "judged");
+        assert_eq!(state.eval.known_cost(), Some(NanoUsd::ZERO));
+        let unjudged = TaskUnjudged {
+            task_id: "cut-off".into(),
+            reason: "timeout".to_owned(),
+        };
+        record(&mut state, Event::TaskUnjudged(unjudged), "cut-off");
+        record(&mut state, scored("cut-off"), "cut-off");
+        let numbers = |task: &str| {
+            let facts = &state.eval.tasks[&TaskId::from(task)];
+            (facts.known_cost(), facts.latency_ms)
+        };
+        assert_eq!(numbers("judged"), (Some(NanoUsd::ZERO), Some(0)));
+        assert_eq!(numbers("cut-off"), (None, None));
+        assert_eq!(state.eval.known_cost(), None);
     }
 }

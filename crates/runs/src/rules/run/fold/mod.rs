@@ -297,6 +297,7 @@ impl RunState {
             | Event::AgentReasoned(_)
             | Event::AgentHandoff(_)
             | Event::JudgeReasoned(_)
+            | Event::ReplyRejected(_)
             | Event::AssertionsReasoned(_)
             | Event::RunOrchestratorDecided(_)
             | Event::TaskAttached(_)

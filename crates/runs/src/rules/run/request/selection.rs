@@ -122,7 +122,7 @@ impl TaskSelection {
             if tasks.is_empty() {
                 return Err(Problem::validation(
                     field,
-                    format!("matches no task id; an id is, for example, `{first}`"),
+                    format!("`{field}` matches no task id; an id is, for example, `{first}`"),
                 ));
             }
         }

@@ -80,10 +80,18 @@ impl External {
     }
 }
 
+impl External {
+    /// Records the decisions about an unjudged task, which show people how far it was judged.
+    pub fn record(self, context: &RunContext, task: &TaskId) {
+        let events: Vec<NewEvent> = self.events(task).collect();
+        context.writer.emit_all(&events);
+    }
+}
+
 /// Obtains every decision that the scoring of a task needs from outside, all concurrently.
 ///
 /// # Errors
-/// Why one of them could not be obtained, as a label: the task is then unjudged.
+/// The others, and why one of them could not be obtained, as a label: the task is then unjudged.
 pub(super) async fn decide(
     context: &RunContext,
     task: &Task,
@@ -91,7 +99,7 @@ pub(super) async fn decide(
     (shown, output): (&Value, &Value),
     attempt: Attempt<'_>,
     sink: &TranscriptSink<impl EventSink>,
-) -> Result<External, String> {
+) -> Result<External, (External, String)> {
     let mut needed = scoring.map(EffectiveScoring::external).unwrap_or_default();
     let compares = context.spec.compares_answers;
     needed.retain(|(_, assertion)| compares || !assertion.check.needs_baseline());
@@ -112,13 +120,21 @@ pub(super) async fn decide(
         ..External::default()
     };
     // Wait for all of them even if one fails: every call is paid for and must be recorded.
+    let mut failed = None;
     for answer in join_all(answers).await {
-        let (place, decided) = answer?;
-        for (by, decided) in decided {
-            external.add(place.clone(), by, decided);
+        match answer {
+            Ok((place, decided)) => {
+                for (by, decided) in decided {
+                    external.add(place.clone(), by, decided);
+                }
+            }
+            Err(reason) => failed = failed.or(Some(reason)),
         }
     }
-    Ok(external)
+    match failed {
+        None => Ok(external),
+        Some(reason) => Err((external, reason)),
+    }
 }
 
 /// The label of a task whose answer cannot be compared with that of the baseline.

@@ -76,6 +76,8 @@ pub(super) enum TaskOutcome {
 pub(super) struct Measured {
     /// Whether each one holds.
     pub assertions: Vec<bool>,
+    /// Number of those that do not count.
+    pub left_out: u32,
     /// The values of named metrics.
     pub metrics: BTreeMap<String, f64>,
 }
@@ -234,7 +236,10 @@ pub(super) async fn judge_result(
     let external = external::decide(context, task, scoring.as_ref(), shown, attempt, sink);
     let external = match external.await {
         Ok(external) => external,
-        Err(reason) => return unjudged(context, reason),
+        Err((others, reason)) => {
+            others.record(context, &task.task_id);
+            return unjudged(context, reason);
+        }
     };
     let judged = JudgedOutput {
         output: &output,
@@ -401,6 +406,7 @@ fn score_output(
         complied,
         measured: Some(Measured {
             assertions: evaluation.held(),
+            left_out: evaluation.left_out(),
             metrics: evaluation.metrics(),
         }),
         external,

@@ -6,6 +6,7 @@ use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{RubricFindings, TaskOutcome};
 use touchstone_agents::ports::agent::InvocationResult;
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, JudgeReasoned, NewEvent,
     TaskFailed, TaskJudged, TaskMeasured, TaskSafety, TaskUnjudged,
@@ -65,14 +66,15 @@ pub fn close_open_invocation(context: &RunContext, task: &TaskId) {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measurements {
     schema_valid: Option<bool>,
-    latency_ms: u64,
+    /// Absent if the invocation did not end.
+    latency_ms: Option<u64>,
 }
 
 impl Measurements {
     pub fn of(result: &InvocationResult) -> Self {
         Self {
             schema_valid: result.schema_valid,
-            latency_ms: result.latency_ms,
+            latency_ms: Some(result.latency_ms),
         }
     }
 }
@@ -111,6 +113,7 @@ pub(super) fn record_score(
     let mut events = Vec::with_capacity(2);
     let (mut score, mut passed) = (0.0, false);
     let task_id = id.clone();
+    let is_unjudged = matches!(outcome, TaskOutcome::Unjudged { .. });
     match outcome {
         TaskOutcome::Scored {
             score: reached,
@@ -125,6 +128,7 @@ pub(super) fn record_score(
                 let measured = Event::TaskMeasured(TaskMeasured {
                     task_id: id.clone(),
                     assertions: measured.assertions,
+                    left_out: measured.left_out,
                     metrics: measured.metrics,
                 });
                 events.push(NewEvent::of_task(measured, id, None));
@@ -166,8 +170,11 @@ pub(super) fn record_score(
         task_id: id.clone(),
         score,
         passed,
-        cost_usd: cost.known(),
-        latency_ms: Some(measurements.latency_ms),
+        // A call that was cut off has no recorded cost, which is not a cost of 0.
+        cost_usd: cost
+            .known()
+            .filter(|cost| *cost > NanoUsd::ZERO || !is_unjudged),
+        latency_ms: measurements.latency_ms,
         schema_valid: measurements.schema_valid,
         safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),
     };

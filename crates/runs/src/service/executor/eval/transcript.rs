@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::rules::eval::assertions::ToolCall;
 use crate::rules::eval::assertions::turns::TurnLog;
+use crate::rules::eval::assertions::{ToolCall, mark_answered};
 use crate::rules::eval::safety::{Transcript, examine};
 use crate::rules::eval::scoring_document::Conversation;
 use touchstone_agents::ports::agent::{EventSink, Unrecorded};
@@ -94,10 +94,13 @@ impl<S: EventSink> TranscriptSink<S> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::AgentInvocationStarted(started) if !started.is_of_worker() => calls.clear(),
-            Event::AgentToolCalled(called) => calls.push(ToolCall {
-                tool: called.tool_name.clone(),
-                arguments: called.inputs.clone(),
-            }),
+            Event::AgentToolCalled(it) => {
+                let arguments = it.inputs.as_ref();
+                calls.push(ToolCall::new(&it.call_id, &it.tool_name, arguments));
+            }
+            Event::AgentToolReturned(it) if it.is_answered() => {
+                mark_answered(&mut calls, &it.call_id);
+            }
             _ => {}
         }
     }

@@ -202,6 +202,7 @@ impl Runs {
         let prompt = agent.map_or_else(Default::default, |agent| agent.definition.prompt.clone());
         let return_schema =
             agent.and_then(|agent| Some(&agent.definition.return_schema.as_ref()?.1));
+        let embeddings = spec.deciders.embeddings.as_ref();
         let measure = Measure {
             ignore: &spec.ignore,
             thresholds: suite.thresholds.unwrap_or_default(),
@@ -209,6 +210,7 @@ impl Runs {
             compares_answers: spec.compares_answers,
             prompt: &prompt,
             return_schema,
+            embeddings: embeddings.map(|it| it.model.model.as_str()),
         };
         let mut logs = self.task_logs(caller, run, &scored).await?;
         let mut page = TaskPage {

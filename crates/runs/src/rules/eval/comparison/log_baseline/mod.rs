@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::scores::{LogFault, LogSample, ScoredLog, read};
 use super::{
     ChangeKind, ComparedRun, ExcludedTask, ExclusionReason, MeanChange, Regression, RunComparison,
-    TaskChange, TaskResult, change, change_kind, is_whole,
+    TaskChange, TaskResult, change_kind, flips_note, is_whole, score_change,
 };
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::{
@@ -118,12 +118,14 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     let mut changes: Vec<TaskChange> = in_run.filter_map(changed).collect();
     changes.sort_by_key(|change| change.turn);
     let whole = is_whole(0, &left_out);
+    let mut notes = notes(log, &left_out);
+    notes.extend(flips_note(&tested));
     Ok(LogComparison {
         baseline: log.facts.clone(),
         candidate: compared_run(run),
-        notes: notes(log, &left_out),
+        notes,
         n_tasks: now.len(),
-        score: change(&before, &now, Trials::mean_score),
+        score: score_change(&before, &now),
         confidence: CONFIDENCE,
         fixed: tested.fixed,
         broke: tested.broken,

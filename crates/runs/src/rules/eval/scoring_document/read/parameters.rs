@@ -81,41 +81,63 @@ pub fn check_parameters(check: &Check, at: &str, faults: &mut Faults) {
         Check::Levenshtein(_) | Check::RougeN(_) | Check::Bleu(_) | Check::Similar(_) => {
             check_similarity(check, at, faults);
         }
-        Check::Command(it) => {
-            text(&it.name, "name", faults);
-            if it.name.len() > MAX_COMMAND_NAME {
-                faults.add(
-                    format!("{at}/name"),
-                    format!("is longer than {MAX_COMMAND_NAME} bytes"),
-                );
-            }
-        }
         Check::Cost(it) => {
             if it.max_usd < 0.0 {
                 faults.add(format!("{at}/maxUsd"), "must be at least 0");
             }
         }
-        Check::ToolCalled(it) => {
-            text(&it.name, "name", faults);
-            if it.max.is_some_and(|max| max < it.min.unwrap_or(1)) {
-                faults.add(
-                    format!("{at}/max"),
-                    "is below `min` (1 unless given); use `tool-not-called` to forbid calls",
-                );
-            }
-        }
-        Check::ToolNotCalled(it) => text(&it.name, "name", faults),
-        Check::ToolsCalledInOrder(it) => {
-            if it.names.is_empty() {
-                faults.add(format!("{at}/names"), "needs one or more tool names");
-            }
-        }
+        Check::Command(_)
+        | Check::ToolCalled(_)
+        | Check::ToolNotCalled(_)
+        | Check::ToolsCalledInOrder(_) => check_named(check, at, faults),
         Check::All(it) | Check::Any(it) => {
             check_score(it.threshold, at, "threshold", faults);
             check_combined(&it.assertions, at, faults);
         }
         Check::None(it) => check_combined(&it.assertions, at, faults),
-        Check::Expected | Check::Refusal | Check::Latency(_) | Check::Tokens(_) => {}
+        Check::Tokens(it) => {
+            if it.max == 0 {
+                faults.add(
+                    format!("{at}/max"),
+                    "must be at least 1: every answer has tokens",
+                );
+            }
+        }
+        Check::Expected | Check::Refusal | Check::Latency(_) => {}
+    }
+}
+
+/// Checks the parameters of assertions that name a tool or a command.
+fn check_named(check: &Check, at: &str, faults: &mut Faults) {
+    let (name, arguments) = match check {
+        Check::Command(it) => (&it.name, None),
+        Check::ToolCalled(it) => (&it.name, it.arguments.as_ref()),
+        Check::ToolNotCalled(it) => (&it.name, it.arguments.as_ref()),
+        Check::ToolsCalledInOrder(it) if it.names.is_empty() => {
+            faults.add(format!("{at}/names"), "needs one or more tool names");
+            return;
+        }
+        _ => return,
+    };
+    if name.is_empty() {
+        faults.add(format!("{at}/name"), "is empty");
+    }
+    if arguments.is_some_and(|it| !it.is_object()) {
+        faults.add(
+            format!("{at}/arguments"),
+            "must be an object, because a call's arguments are one",
+        );
+    }
+    match check {
+        Check::Command(it) if it.name.len() > MAX_COMMAND_NAME => faults.add(
+            format!("{at}/name"),
+            format!("is longer than {MAX_COMMAND_NAME} bytes"),
+        ),
+        Check::ToolCalled(it) if it.max.is_some_and(|max| max < it.min.unwrap_or(1)) => faults.add(
+            format!("{at}/max"),
+            "is below `min` (1 unless given); use `tool-not-called` to forbid calls",
+        ),
+        _ => {}
     }
 }
 
