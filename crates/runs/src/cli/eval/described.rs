@@ -138,7 +138,12 @@ impl DescribedAgent {
             (None, Some(agent)) => instructions(agent),
             (None, None) => NO_PROMPT.to_owned(),
         };
-        let Imported { suite, scoring, .. } = imported;
+        let Imported {
+            suite,
+            scoring,
+            tools,
+            ..
+        } = imported;
         let named = self.prompt.as_deref().unwrap_or(cases);
         let stem = named.file_stem().unwrap_or_default().to_string_lossy();
         let agent = PromptAgent {
@@ -147,6 +152,7 @@ impl DescribedAgent {
             answers_object: answers_are_objects(&suite),
             suite,
             scoring,
+            tools: &tools,
         };
         let files = prompt_pack(agent)
             .map_err(|cause| Failure::not_done("internal_error", cause.to_string()))?;

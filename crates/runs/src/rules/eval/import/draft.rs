@@ -13,7 +13,7 @@ use super::scoring::{self, Expectation};
 use crate::rules::eval::scoring_document::limits::MAX_METRICS;
 use crate::rules::eval::suite_rules::check_suite;
 use crate::rules::kind::Kinds;
-use touchstone_openwop::suite::{MatchStrategy, SuiteFault};
+use touchstone_openwop::suite::{MatchStrategy, SAFETY_TOOL, SuiteFault};
 
 const MAX_ID_CHARS: usize = 64;
 /// Maximum number of tasks of a suite; a few lists of values can expand to very many.
@@ -334,7 +334,7 @@ pub fn octets(value: &Value) -> usize {
     inside.saturating_add(16)
 }
 
-/// The tools with fixtures in a suite.
+/// The tools with fixtures in a suite. The description of a probe is for detectors, never a tool.
 fn tools(suite: &Value) -> Vec<String> {
     let tasks = suite.get("tasks").and_then(Value::as_array);
     let responses = tasks
@@ -343,7 +343,9 @@ fn tools(suite: &Value) -> Vec<String> {
         .filter_map(|task| task.pointer("/fixtures/toolResponses")?.as_array())
         .flatten();
     let names: BTreeSet<String> = responses
-        .filter_map(|response| Some(response.get("tool")?.as_str()?.to_owned()))
+        .filter_map(|response| response.get("tool")?.as_str())
+        .filter(|tool| *tool != SAFETY_TOOL)
+        .map(str::to_owned)
         .collect();
     names.into_iter().collect()
 }
