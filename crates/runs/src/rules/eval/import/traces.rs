@@ -200,7 +200,8 @@ fn add(place: &str, trace: &str, spans: &[Span], draft: &mut Draft) {
         name: Some(&json!(trace)),
         input,
         expectation,
-        tool_responses,
+        fixtures: (!tool_responses.is_empty()).then(|| json!({"toolResponses": tool_responses})),
+        keeps_id: false,
     });
 }
 
