@@ -1,6 +1,7 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
 pub mod advice;
+pub mod case_options;
 mod configuration;
 pub mod described;
 pub mod folder;
