@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -84,10 +84,18 @@ impl Outputs {
     /// A folder does not exist, or a file is a folder.
     pub fn check(&self) -> Result<(), Failure> {
         self.step_summary()?;
-        for file in [&self.junit, &self.markdown].into_iter().flatten() {
+        for file in self.files() {
             check_output(file)?;
         }
         Ok(())
+    }
+
+    /// The files to write.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.junit, &self.markdown]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
     }
 
     pub fn is_empty(&self) -> bool {
