@@ -10,7 +10,9 @@ pub const NEVER_SHOWN: &str = "a score of 1 can never be shown with a finite num
 pub fn unshown(gate: &Gate, accept: &str) -> String {
     let threshold = gate.threshold;
     let accept = format!("or accept the observed score (`{accept}`)");
-    if gate.verdict == GateVerdict::Fail {
+    // The upper limit of a perfect score may be rounded to less than 1.
+    let is_perfect = gate.score.is_some_and(|score| score >= 1.0);
+    if gate.verdict == GateVerdict::Fail && !is_perfect {
         return format!("the score is significantly below {threshold:.3}");
     }
     if threshold >= 1.0 {
