@@ -138,7 +138,8 @@ fn columns_of_cases_are_named_as_in_an_import() {
     assert_eq!(unknown.code, 2, "{}", unknown.stdout);
     assert!(unknown.stderr.contains("frage"), "{}", unknown.stderr);
     let alone = home.run(&["eval", "my-agent", "--input", "frage"]);
-    assert!(alone.stderr.contains("--cases"), "{}", alone.stderr);
+    assert_eq!(alone.code, 2, "{}", alone.stdout);
+    assert!(alone.stderr.contains("--input"), "{}", alone.stderr);
     let written = home.run(
         &[
             &["suite", "import", "cases.csv", "--out", "s.json"],

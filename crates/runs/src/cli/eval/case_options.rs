@@ -9,24 +9,39 @@ use touchstone_openwop::suite::MatchStrategy;
 #[derive(Clone, Debug, Default, Args)]
 pub struct CaseOptions {
     /// Format of --cases, as for `suite import` [default: detected]
-    #[arg(long, value_name = "FORMAT", requires = "cases", value_parser = format)]
+    #[arg(long, value_name = "FORMAT", requires = "cases", conflicts_with = "subject", value_parser = format)]
     pub format: Option<Format>,
 
     /// Column of --cases that holds the input; dots separate nested members
-    #[arg(long, value_name = "COLUMN", requires = "cases")]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        requires = "cases",
+        conflicts_with = "subject"
+    )]
     input: Option<String>,
 
     /// Column of --cases that holds the expected answer; dots separate nested members
-    #[arg(long, value_name = "COLUMN", requires = "cases")]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        requires = "cases",
+        conflicts_with = "subject"
+    )]
     expected: Option<String>,
 
     /// Column of --cases that holds the name of a task; dots separate nested members
-    #[arg(long, value_name = "COLUMN", requires = "cases")]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        requires = "cases",
+        conflicts_with = "subject"
+    )]
     id: Option<String>,
 
     /// How answers are compared where --cases does not specify it: exact or contains [default:
     /// exact]
-    #[arg(long = "match", value_name = "HOW", requires = "cases", value_parser = strategy)]
+    #[arg(long = "match", value_name = "HOW", requires = "cases", conflicts_with = "subject", value_parser = strategy)]
     strategy: Option<MatchStrategy>,
 }
 
