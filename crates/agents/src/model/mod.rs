@@ -21,9 +21,9 @@ use std::sync::Arc;
 use crate::assert_command::AssertCommand;
 use crate::assert_command::AssertionSettings;
 use crate::ports::model::{Model, ModelBinding, Models, Permits, ReplaySource, UnusableTransport};
-use crate::rules::EndpointPin;
 use crate::rules::prices::{ModelPrice, PriceEntry};
 use crate::rules::reached_by::ReachedBy;
+use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use touchstone_host::net;
 use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::TenantId;
@@ -263,7 +263,7 @@ impl ModelCatalog {
 
     /// Answers calls of model endpoints from the cache where it can, those of the judge and of
     /// simulated users included. Agents behind other protocols keep a state of their own, so their
-    /// answers are not cached.
+    /// answers are not cached; those of a program are if the cache knows its state.
     #[must_use]
     pub fn caching(mut self, cache: &Arc<AnswerCache>) -> Self {
         let bindings = self.by_class.values_mut();
@@ -278,9 +278,15 @@ impl ModelCatalog {
             let is_model = [Provider::Anthropic, Provider::Openai]
                 .iter()
                 .any(|provider| provider.as_str() == info.provider);
-            let url = binding.endpoint.as_ref().and_then(|pin| pin.url.as_deref());
-            if let Some(url) = url.filter(|_| is_model) {
-                binding.model = cache.wrap(url, Arc::clone(&binding.model));
+            let endpoint = binding.endpoint.as_ref();
+            let url = match info.provider.as_str() {
+                COMMAND_PROVIDER => cache.program(),
+                _ => endpoint
+                    .and_then(|pin| pin.url.clone())
+                    .filter(|_| is_model),
+            };
+            if let Some(url) = url {
+                binding.model = cache.wrap(&url, Arc::clone(&binding.model));
                 self.answer_cache = true;
             }
         }

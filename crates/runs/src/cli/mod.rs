@@ -2,6 +2,7 @@ pub mod cassette;
 pub mod compare;
 pub mod eval;
 pub mod judge;
+mod next_steps;
 pub mod output;
 pub mod progress;
 pub mod run;

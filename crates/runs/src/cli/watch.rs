@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::compare::log::compared;
+use crate::cli::next_steps::{main_step, next_steps};
 use crate::cli::output::{check_output, not_written, write_file};
 use crate::cli::progress::Progress;
 use crate::cli::run::statistics::exit_of;
@@ -24,13 +25,12 @@ use crate::render::scorecard::scorecard;
 use crate::rules::eval::comparison::log_baseline::{LogComparison, ScoredLog};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
+use crate::rules::eval::statistics::unshown::unshown;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{ConfiguredModels, EndpointFault, Role};
-use touchstone_agents::model::config::ModelConfig;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::shell::quoted;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_kit::statistics::GateVerdict;
 
@@ -84,10 +84,18 @@ impl Outputs {
     /// A folder does not exist, or a file is a folder.
     pub fn check(&self) -> Result<(), Failure> {
         self.step_summary()?;
-        for file in [&self.junit, &self.markdown].into_iter().flatten() {
+        for file in self.files() {
             check_output(file)?;
         }
         Ok(())
+    }
+
+    /// The files to write.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.junit, &self.markdown]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -424,9 +432,8 @@ async fn show_all(
             show_main_failures(context, session.client(), report).await;
             let again = outputs.again.as_deref();
             terminal.print(&next_steps(context, session, report, is_plain, again));
-        } else if report.verdict == Verdict::Inconclusive && is_plain {
-            let command = retry(context, session, report);
-            terminal.note(&format!("retry the unjudged tasks: {command}"));
+        } else if let Some(step) = main_step(context, session, report, is_plain) {
+            terminal.note(&step);
         }
     }
     outputs.write(terminal, report, baseline.as_ref(), log)?;
@@ -437,9 +444,9 @@ async fn show_all(
     let found: Statistics = session.client().get(&path).await?;
     if found.gate.verdict != GateVerdict::Pass {
         terminal.note(&format!(
-            "the score reaches {:.2}, but not with significance: {}; run more tasks, or accept the score with --lenient",
+            "the score reaches {:.2}, but not with significance: {}",
             found.gate.threshold,
-            found.gate.reasons.join("; ")
+            unshown(&found.gate, "--lenient")
         ));
     }
     Ok(exit_of(found.gate.verdict))
@@ -490,97 +497,6 @@ fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport
         }
     }
     faults
-}
-
-fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
-    let (program, flags) = (context.program(), model_flags(context, session, report));
-    format!("{program} run retry {}{flags}", report.run_id)
-}
-
-/// The flags that select the models of the run: those of this command, or else what the run records
-/// of its agent. A command is recorded as a digest only, so its place is held by `COMMAND`.
-fn model_flags(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
-    let flags = session.model_flags();
-    if !flags.is_empty() || !context.is_embedded() {
-        return flags.to_owned();
-    }
-    if report.is_by_command() {
-        return " --agent-command COMMAND".to_owned();
-    }
-    let configured: ConfiguredModels = context.settings().unwrap_or_default();
-    let evaluated = report.evaluated.as_ref();
-    let url = evaluated.and_then(|it| it.endpoint.as_ref()?.url.as_deref());
-    let (Some(it), Some(url)) = (evaluated, url) else {
-        return String::new();
-    };
-    let is_configured = |entry: &&ModelConfig| entry.model.as_deref() == Some(&it.model);
-    if configured.models.iter().any(|entry| is_configured(&entry)) {
-        return String::new();
-    }
-    let provider = match it.provider.as_str() {
-        "openai" => String::new(),
-        other => format!(" --model-provider {}", quoted(other)),
-    };
-    let (url, model) = (quoted(url), quoted(&it.model));
-    format!(" --model-url {url} --model {model}{provider}")
-}
-
-/// The arguments of `eval` for the agent and the suite of a run.
-fn installed(report: &EvalReport) -> String {
-    format!(
-        "{}@{} --agent {}",
-        report.suite.suite_id, report.suite.version, report.agent.agent_id
-    )
-}
-
-fn next_steps(
-    context: &Context<'_>,
-    session: &Session,
-    report: &EvalReport,
-    is_plain: bool,
-    again: Option<&str>,
-) -> String {
-    let colors = context.terminal().colors();
-    let program = context.program();
-    let run = &report.run_id;
-    let mut steps = vec![(
-        "show every recorded event",
-        format!("{program} run events {run}"),
-    )];
-    match report.verdict {
-        Verdict::Inconclusive if !is_plain => {}
-        Verdict::Inconclusive => steps.insert(
-            0,
-            ("retry the unjudged tasks", retry(context, session, report)),
-        ),
-        // A run over other tasks is not comparable.
-        Verdict::Pass if report.tasks.len() < report.suite.task_count => {}
-        Verdict::Pass => {
-            let again = again.map_or_else(|| installed(report), str::to_owned);
-            let flags = model_flags(context, session, report);
-            steps.push((
-                "compare a later version with this run",
-                format!("{program} eval {again} --baseline {run}{flags}"),
-            ));
-        }
-        Verdict::Pending if context.is_embedded() => steps.push((
-            "continue the run, if its process has ended",
-            format!(
-                "{program} run continue {run}{}",
-                model_flags(context, session, report)
-            ),
-        )),
-        Verdict::Fail | Verdict::Pending => {}
-    }
-    let mut text = String::new();
-    for (purpose, command) in steps {
-        text.push_str(&format!(
-            "{}\n  {}\n",
-            colors.faint(purpose),
-            colors.command(&command)
-        ));
-    }
-    text
 }
 
 fn stopped_waiting(context: &Context<'_>, run: &str) -> Failure {

@@ -215,6 +215,66 @@ fn a_change_starts_a_run_that_shows_what_it_fixed() {
     assert_eq!(desk.calls(), 2);
 }
 
+/// A program that keeps the questions it was asked.
+const PROGRAM: &str = "import json, sys
+for line in sys.stdin:
+    question = json.loads(line)
+    print(question['input'], file=open('.asked', 'a'), flush=True)
+    print(json.dumps({'id': question['id'], 'output': 'billing'}), flush=True)
+";
+
+#[test]
+fn a_watched_program_answers_only_new_questions_until_it_changes() {
+    let home = Home::empty();
+    std::fs::write(home.path("cases.csv"), CASES).unwrap();
+    std::fs::write(home.path("agent.py"), PROGRAM).unwrap();
+    let command = [
+        "eval",
+        "--agent-command",
+        "python3 agent.py",
+        "--cases",
+        "cases.csv",
+        "--markdown",
+        "result.md",
+        "--watch",
+    ];
+    let mut child = Command::new(home.touchstone().get_program())
+        .current_dir(home.path("."))
+        .env("XDG_CACHE_HOME", home.path(".cache"))
+        .args(command)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let mut notes = BufReader::new(stderr).lines().map(Result::unwrap);
+    let mut asked = || {
+        notes
+            .find(|line| line.contains("waiting for changes"))
+            .unwrap();
+        let asked = std::fs::read_to_string(home.path(".asked")).unwrap();
+        std::fs::write(home.path(".asked"), "").unwrap();
+        let mut asked: Vec<String> = asked.lines().map(str::to_owned).collect();
+        asked.sort_unstable();
+        asked
+    };
+    let both = ["Error 500", "I was charged twice"];
+    assert_eq!(asked(), both);
+    // An expected answer, an input, and the program.
+    let corrected = CASES.replace("technical", "billing");
+    std::fs::write(home.path("cases.csv"), &corrected).unwrap();
+    assert_eq!(asked(), [""; 0]);
+    std::fs::write(home.path("cases.csv"), corrected.replace("500", "502")).unwrap();
+    assert_eq!(asked(), ["Error 502"]);
+    std::fs::write(home.path("agent.py"), format!("{PROGRAM}# 2\n")).unwrap();
+    assert_eq!(asked(), ["Error 502", "I was charged twice"]);
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    child.wait().unwrap();
+}
+
 #[test]
 fn an_installed_suite_cannot_be_watched() {
     let home = Home::with_pack();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, SUITE};
 
+use super::support::printed_command;
 use crate::cli::home::{Done, Home, but, right_answers};
 
 /// A home with a passed run and a failed one after it.
@@ -31,18 +32,6 @@ fn ids(done: &Done) -> Vec<String> {
     let runs = document["runs"].as_array().unwrap().iter();
     runs.map(|run| run["runId"].as_str().unwrap().to_owned())
         .collect()
-}
-
-/// The commands that an output names, each on a line of its own or after `try: `.
-fn printed_command(text: &str, start: &str) -> Vec<String> {
-    let at = text
-        .find(start)
-        .unwrap_or_else(|| panic!("no {start}: {text}"));
-    let line = text[at..].lines().next().unwrap();
-    let line = line.split([',', ';']).next().unwrap();
-    let mut words = line.split_whitespace();
-    words.next();
-    words.map(str::to_owned).collect()
 }
 
 #[test]
@@ -295,6 +284,15 @@ fn a_run_whose_command_was_killed_is_continued() {
     let (mut child, _stderr, run) = home.start_eval();
     child.kill().unwrap();
     child.wait().unwrap();
+    let failed = home.run(&["run", "show", "latest", "--failed"]);
+    assert_eq!(failed.code, 4, "{}{}", failed.stdout, failed.stderr);
+    assert!(!failed.stdout.contains("every"), "{}", failed.stdout);
+    let shown = home.run(&["run", "show", &run]);
+    for done in [&failed, &shown] {
+        let hint = printed_command(&done.stderr, "touchstone run continue");
+        assert_eq!(hint, ["run", "continue", &run], "{}", done.stderr);
+    }
+    assert!(failed.stderr.contains("has not ended"), "{}", failed.stderr);
     let continued = home.run(&["--json", "run", "continue", "latest"]);
     assert_eq!(
         continued.document()["runId"],
@@ -308,6 +306,8 @@ fn a_run_whose_command_was_killed_is_continued() {
     let hint = printed_command(&ended.stderr, "touchstone run show");
     let hint: Vec<&str> = hint.iter().map(String::as_str).take(3).collect();
     assert_eq!(hint, ["run", "show", &run]);
+    // Every task is judged.
+    assert!(!ended.stderr.contains("run retry"), "{}", ended.stderr);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod deciders;
 mod described;
 mod eval;
 mod folder;
+mod hints;
 mod inspect;
 mod interrupts;
 mod iterate;

@@ -33,6 +33,18 @@ pub fn eval(home: &Home, more: &[&str]) -> Done {
     home.eval(&[&options, more].concat())
 }
 
+/// The command that an output names, on a line of its own or after `try: `, without the program.
+pub fn printed_command(text: &str, start: &str) -> Vec<String> {
+    let at = text
+        .find(start)
+        .unwrap_or_else(|| panic!("no {start}: {text}"));
+    let line = text[at..].lines().next().unwrap();
+    let line = line.split([',', ';']).next().unwrap();
+    let mut words = line.split_whitespace();
+    words.next();
+    words.map(str::to_owned).collect()
+}
+
 /// A task of a report.
 pub fn task<'a>(report: &'a Value, id: &str) -> &'a Value {
     let tasks = report["tasks"].as_array().unwrap();
@@ -67,6 +79,11 @@ impl ModelServer {
             server
         });
         Self { runtime, server }
+    }
+
+    /// Also answers as mocked here.
+    pub fn also(&self, mock: Mock) {
+        self.runtime.block_on(mock.mount(&self.server));
     }
 
     /// Host and port.

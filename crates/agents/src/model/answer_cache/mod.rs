@@ -19,6 +19,7 @@ use crate::model::answer_cache::folder::AnswerFolder;
 use crate::model::cassette::format::{Reply, exact_request_of};
 use crate::model::config::Provider;
 use crate::ports::model::{Model, ModelError, ModelInfo};
+use crate::rules::COMMAND_PROVIDER;
 use crate::rules::{ModelReply, ModelRequest};
 use touchstone_kit::hex::hex;
 
@@ -42,6 +43,8 @@ struct Requests {
 pub struct AnswerCache {
     folder: Arc<AnswerFolder>,
     requests: Mutex<HashMap<Place, Requests>>,
+    /// Names the state of the program that answers for the agent; `None` if it is unknown.
+    program: Option<String>,
 }
 
 impl AnswerCache {
@@ -49,7 +52,24 @@ impl AnswerCache {
         Self {
             folder: Arc::new(folder),
             requests: Mutex::default(),
+            program: None,
         }
+    }
+
+    /// Also keeps the answers of the program that acts as the agent, for as long as it is in this
+    /// state.
+    #[must_use]
+    pub fn of_program(self, state: Option<String>) -> Self {
+        Self {
+            program: state,
+            ..self
+        }
+    }
+
+    /// The address under which the program's answers are kept.
+    pub(super) fn program(&self) -> Option<String> {
+        let state = self.program.as_ref()?;
+        Some(format!("{}:{state}", COMMAND_PROVIDER))
     }
 
     /// Wraps the model at this endpoint.
@@ -95,11 +115,17 @@ impl AnswerCache {
 
 /// Digest over everything that determines the answer. The API key is not part of it.
 fn key_of(url: &str, info: &ModelInfo, request: &ModelRequest<'_>) -> String {
-    let document = json!({
+    let mut document = json!({
         "recipe": RECIPE,
         "url": url,
         "request": exact_request_of(info, request),
     });
+    // A program gets the input as it is, beside the messages.
+    if info.provider == COMMAND_PROVIDER
+        && let (Some(task), Some(members)) = (&request.task, document.as_object_mut())
+    {
+        members.insert("input".to_owned(), task.input.clone());
+    }
     hex(&Sha256::digest(document.to_string()))
 }
 
@@ -116,10 +142,11 @@ struct CachedModel {
 }
 
 impl CachedModel {
-    /// Whether the answer depends on what a remote agent keeps of the conversation, or is needed to
-    /// continue it.
+    /// Whether the answer depends on what a remote agent or a program keeps of the conversation, or is
+    /// needed to continue it.
     fn is_bound_to_agent(&self, request: &ModelRequest<'_>) -> bool {
-        request.thread.is_some() && self.info().provider == Provider::A2a.as_str()
+        let keeps = [Provider::A2a.as_str(), COMMAND_PROVIDER];
+        request.thread.is_some() && keeps.contains(&self.info().provider.as_str())
     }
 
     fn place(&self, request: &ModelRequest<'_>) -> Place {
@@ -312,6 +339,48 @@ mod tests {
             assert_ne!(a.0, b.0);
             assert_eq!((a.1, b.1), (from_cache, from_cache));
         }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A program in this state, asked with a text or in a conversation.
+    async fn ask_program(
+        folder: &std::path::Path,
+        state: &str,
+        thread: bool,
+    ) -> Option<ModelReply> {
+        let model = counting("command-1", 9);
+        let info = ModelInfo {
+            provider: COMMAND_PROVIDER.to_owned(),
+            ..model.info.clone()
+        };
+        let model = Arc::new(Counting {
+            info,
+            calls: AtomicU32::new(0),
+            fails_from: 9,
+        });
+        let cache = AnswerCache::new(AnswerFolder::at(folder)).of_program(Some(state.to_owned()));
+        let url = cache.program().unwrap();
+        let model = Arc::new(cache).wrap(&url, model);
+        let request = ModelRequest {
+            messages: vec![Message::User("x".into())],
+            thread: thread.then(Default::default),
+            ..ModelRequest::default()
+        };
+        let recalled = model.recall(&request).await;
+        if recalled.is_none() {
+            model.complete(&request).await.unwrap();
+        }
+        recalled
+    }
+
+    #[tokio::test]
+    async fn answers_of_a_program_belong_to_its_state() {
+        let folder = folder::tests::temporary();
+        assert!(ask_program(&folder, "1", false).await.is_none());
+        assert!(ask_program(&folder, "1", false).await.is_some());
+        assert!(ask_program(&folder, "2", false).await.is_none());
+        assert!(ask_program(&folder, "1", true).await.is_none());
+        assert!(ask_program(&folder, "1", true).await.is_none());
         std::fs::remove_dir_all(folder).unwrap();
     }
 

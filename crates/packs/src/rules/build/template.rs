@@ -61,6 +61,8 @@ pub struct PromptAgent<'a> {
     pub suite: Value,
     /// The scoring document of the suite, if it has one.
     pub scoring: Option<Value>,
+    /// The tools that it may call.
+    pub tools: &'a [String],
     /// Whether its answer is a JSON object; otherwise any text is.
     pub answers_object: bool,
 }
@@ -88,7 +90,7 @@ pub fn prompt_pack(agent: PromptAgent<'_>) -> serde_json::Result<Files> {
         "modelClass": "general",
         "systemPromptRef": PROMPT,
         "evalSuiteRef": CASES,
-        "toolAllowlist": [],
+        "toolAllowlist": agent.tools,
     });
     let mut files = Files::new();
     let mut write = |file: &str, document: &Value| -> serde_json::Result<()> {
@@ -150,6 +152,7 @@ mod tests {
             prompt: "Answer b.",
             suite,
             scoring: None,
+            tools: &["orders".to_owned()],
             answers_object,
         };
         prompt_pack(agent).unwrap()
@@ -168,6 +171,7 @@ mod tests {
         let files = prompt_agent(name, answers_object);
         let manifest: Value = serde_json::from_slice(&files[MANIFEST]).unwrap();
         assert_eq!(manifest["name"], pack);
+        assert_eq!(manifest["agents"][0]["toolAllowlist"], json!(["orders"]));
         assert_eq!(files.contains_key(ANSWER), answers_object);
         manifest::read(&files[MANIFEST]).unwrap();
         assert_eq!(files[PROMPT], b"Answer b.");

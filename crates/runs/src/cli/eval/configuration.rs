@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::cli::eval::Arguments;
+use crate::cli::eval::case_options::CaseOptions;
 use crate::cli::eval::described::imported;
 use crate::rules::eval::import::pack::AgentDraft;
 use crate::rules::eval::import::{Imported, ProviderDraft, ProviderEndpoint};
@@ -27,10 +28,14 @@ impl Configuration {
     ///
     /// # Errors
     /// The file cannot be read or converted.
-    pub(super) fn read(context: &Context<'_>, file: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(
+        context: &Context<'_>,
+        file: &Path,
+        options: &CaseOptions,
+    ) -> Result<Self, Failure> {
         let Imported {
             agents, providers, ..
-        } = imported(context, file, None, false)?;
+        } = imported(context, file, options, false)?;
         Ok(Self {
             prompts: agents,
             providers,
@@ -112,11 +117,11 @@ impl Arguments {
         if self.agent_command.is_some() {
             return Ok(());
         }
-        let Some(file) = self.described.cases_alone() else {
+        let Some((file, options)) = self.described.cases_alone() else {
             return Ok(());
         };
         let file = file.to_owned();
-        let configuration = Configuration::read(context, &file)?;
+        let configuration = Configuration::read(context, &file, options)?;
         if configuration.prompts.is_empty() {
             return Ok(());
         }
@@ -143,7 +148,13 @@ impl Arguments {
             )));
         }
         if let Some((_, endpoint)) = providers.first() {
-            self.model = model_endpoint(endpoint, self.model.judge.clone());
+            let given = std::mem::take(&mut self.model);
+            self.model = ModelEndpoint {
+                model_price: given.model_price,
+                embeddings: given.embeddings,
+                user: given.user,
+                ..model_endpoint(endpoint, given.judge)
+            };
         }
         self.described = std::mem::take(&mut self.described).with_own_prompt(Some(0));
         Ok(())

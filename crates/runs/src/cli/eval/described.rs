@@ -6,23 +6,26 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
+use crate::cli::eval::case_options::CaseOptions;
 use crate::cli::suite::import::folder::Folder;
 use crate::cli::suite::read_octets;
 use crate::cli::suite::scoring::found_beside;
 use crate::rules::eval::import::pack::instructions;
 use crate::rules::eval::import::{
-    Columns, Fault, Identity, Imported, Options, PROVIDERS, Recognition, Source, convert, recognize,
+    Fault, Format, Identity, Imported, Options, PROVIDERS, Recognition, Source, convert, recognize,
 };
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::shell::quoted;
-use touchstone_openwop::suite::MatchStrategy;
 use touchstone_packs::cli::folder::write_new;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::build::template::{PromptAgent, prompt_pack};
 
 /// Maximum size of a prompt.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
+/// What helps if a file of cases is not understood.
+const NAME_THE_COLUMNS: &str = "name the columns with --input COLUMN and --expected COLUMN, or the \
+    format with --format FORMAT; docs/importing.md lists the formats";
 /// The prompt of an agent that is a command and has no prompt.
 const NO_PROMPT: &str = "Answer the request.";
 
@@ -42,10 +45,8 @@ pub struct DescribedAgent {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "agent", "suite"])]
     cases: Option<PathBuf>,
 
-    /// How answers are compared where --cases does not specify it: exact or contains [default:
-    /// exact]
-    #[arg(long = "match", value_name = "HOW", requires = "cases", value_parser = crate::cli::suite::import::strategy)]
-    strategy: Option<MatchStrategy>,
+    #[command(flatten)]
+    options: CaseOptions,
 
     /// Write the agent and its cases to a new pack folder, and evaluate that
     #[arg(long, value_name = "DIR", requires = "cases")]
@@ -68,10 +69,15 @@ pub(super) struct Described {
 
 impl DescribedAgent {
     /// Without a pack folder.
-    pub(super) fn of(prompt: Option<PathBuf>, cases: Option<PathBuf>) -> Self {
+    pub(super) fn of(
+        prompt: Option<PathBuf>,
+        cases: Option<PathBuf>,
+        options: CaseOptions,
+    ) -> Self {
         Self {
             prompt,
             cases,
+            options,
             ..Self::default()
         }
     }
@@ -92,9 +98,10 @@ impl DescribedAgent {
         }
     }
 
-    /// The file of cases, if the agent has no prompt file.
-    pub(super) fn cases_alone(&self) -> Option<&Path> {
-        self.cases.as_deref().filter(|_| self.prompt.is_none())
+    /// The file of cases, if the agent has no prompt file, and how it is read.
+    pub(super) fn cases_alone(&self) -> Option<(&Path, &CaseOptions)> {
+        let cases = self.cases.as_deref().filter(|_| self.prompt.is_none())?;
+        Some((cases, &self.options))
     }
 
     /// The files that the description consists of.
@@ -129,7 +136,7 @@ impl DescribedAgent {
             return Err(Failure::usage("--cases needs an agent")
                 .or_try("add --prompt FILE, or --agent-command COMMAND"));
         }
-        let mut imported = imported(context, cases, self.strategy, !self.is_reported)?;
+        let mut imported = imported(context, cases, &self.options, !self.is_reported)?;
         // The agent is described by the command, or is one of the configuration.
         let agents = std::mem::take(&mut imported.agents);
         let own = self.own_prompt.and_then(|index| agents.get(index));
@@ -138,7 +145,12 @@ impl DescribedAgent {
             (None, Some(agent)) => instructions(agent),
             (None, None) => NO_PROMPT.to_owned(),
         };
-        let Imported { suite, scoring, .. } = imported;
+        let Imported {
+            suite,
+            scoring,
+            tools,
+            ..
+        } = imported;
         let named = self.prompt.as_deref().unwrap_or(cases);
         let stem = named.file_stem().unwrap_or_default().to_string_lossy();
         let agent = PromptAgent {
@@ -147,6 +159,7 @@ impl DescribedAgent {
             answers_object: answers_are_objects(&suite),
             suite,
             scoring,
+            tools: &tools,
         };
         let files = prompt_pack(agent)
             .map_err(|cause| Failure::not_done("internal_error", cause.to_string()))?;
@@ -187,21 +200,14 @@ impl DescribedAgent {
 
     /// The arguments of `eval` that describe the agent.
     pub(super) fn words(&self) -> String {
-        let strategy = self.strategy.map(|strategy| match strategy {
-            MatchStrategy::Contains => "contains".to_owned(),
-            MatchStrategy::Exact | MatchStrategy::JsonMatch => "exact".to_owned(),
+        let files = [("--prompt", &self.prompt), ("--cases", &self.cases)];
+        let files = files.iter().filter_map(|(flag, file)| {
+            let file = file.as_ref()?.to_string_lossy();
+            Some(format!("{flag} {}", quoted(&file)))
         });
-        let shown = |file: &Option<PathBuf>| Some(file.as_ref()?.to_string_lossy().into_owned());
-        let flags = [
-            ("--prompt", shown(&self.prompt)),
-            ("--cases", shown(&self.cases)),
-            ("--match", strategy),
-        ];
-        let given = flags.iter().filter_map(|(flag, value)| {
-            let value = value.as_deref()?;
-            Some(format!("{flag} {}", quoted(value)))
-        });
-        given.collect::<Vec<_>>().join(" ")
+        let options = self.options.given();
+        let options = options.map(|(flag, value)| format!("{flag} {}", quoted(value)));
+        files.chain(options).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -233,34 +239,13 @@ fn text(file: &Path) -> Result<String, Failure> {
 pub(super) fn imported(
     context: &Context<'_>,
     file: &Path,
-    strategy: Option<MatchStrategy>,
+    options: &CaseOptions,
     reports: bool,
 ) -> Result<Imported, Failure> {
     let bytes = read_octets(file)?;
-    let shown = file.display();
-    let columns = Columns::default();
-    let format = match recognize(&bytes, &columns) {
-        Recognition::Format(found) => found.format,
-        Recognition::Suite => {
-            let suite = touchstone_kit::json::parse(&bytes).map_err(|cause| {
-                Failure::bad_input("cases_unknown_format", format!("{shown}: {cause}")).or_try(
-                    format!("check it with {} suite lint {shown}", context.program()),
-                )
-            })?;
-            let scoring = found_beside(context, file, &suite, reports)?;
-            return Ok(Imported {
-                scoring,
-                ..Imported::of_suite(suite)
-            });
-        }
-        Recognition::Unknown(reason) => {
-            return Err(
-                Failure::bad_input("cases_unknown_format", format!("{shown}: {reason}")).or_try(
-                    "use a CSV file with the columns `input` and `expected`, or convert it with \
-                 suite import --format FORMAT --out FILE",
-                ),
-            );
-        }
+    let columns = options.columns();
+    let Some(format) = format_of(file, &bytes, options)? else {
+        return own_suite(context, file, &bytes, reports);
     };
     let identity = Identity {
         suite_id: "private.local.evals.cases".to_owned(),
@@ -273,14 +258,14 @@ pub(super) fn imported(
         bytes: &bytes,
         files: &files,
     };
-    let options = Options {
+    let conversion = Options {
         format,
-        strategy: strategy.unwrap_or(MatchStrategy::Exact),
+        strategy: options.strategy(),
         columns: &columns,
         identity: &identity,
     };
     let imported =
-        convert(&source, &options).map_err(|fault| not_imported(context, file, &fault))?;
+        convert(&source, &conversion).map_err(|fault| not_imported(context, file, &fault))?;
     let losses = imported.losses.iter().filter(|_| reports);
     // Flags or the configuration's own providers choose the model.
     for loss in losses.filter(|loss| loss.first != PROVIDERS) {
@@ -296,26 +281,70 @@ pub(super) fn imported(
     Ok(imported)
 }
 
+/// The format of the file; `None` for a suite.
+fn format_of(file: &Path, bytes: &[u8], options: &CaseOptions) -> Result<Option<Format>, Failure> {
+    if options.format.is_some() {
+        return Ok(options.format);
+    }
+    let shown = file.display();
+    match recognize(bytes, &options.columns()) {
+        Recognition::Format(found) => Ok(Some(found.format)),
+        Recognition::Suite => match options.given().next() {
+            Some((flag, _)) => Err(Failure::usage(format!(
+                "{flag} applies only to files of other tools, and {shown} is a suite"
+            ))
+            .or_try(format!("omit {flag}, or change the value in the file"))),
+            None => Ok(None),
+        },
+        Recognition::Unknown(reason) => Err(Failure::bad_input(
+            "cases_unknown_format",
+            format!("{shown}: {reason}"),
+        )
+        .or_try(NAME_THE_COLUMNS)),
+    }
+}
+
+/// A file that is a suite, with the scoring document beside it.
+fn own_suite(
+    context: &Context<'_>,
+    file: &Path,
+    bytes: &[u8],
+    reports: bool,
+) -> Result<Imported, Failure> {
+    let shown = file.display();
+    let suite = touchstone_kit::json::parse(bytes).map_err(|cause| {
+        Failure::bad_input("cases_unknown_format", format!("{shown}: {cause}")).or_try(format!(
+            "check it with {} suite lint {}",
+            context.program(),
+            quoted(&file.to_string_lossy())
+        ))
+    })?;
+    let scoring = found_beside(context, file, &suite, reports)?;
+    Ok(Imported {
+        scoring,
+        ..Imported::of_suite(suite)
+    })
+}
+
 fn not_imported(context: &Context<'_>, file: &Path, fault: &Fault) -> Failure {
     let shown = file.display();
-    let reason = match fault {
+    let remedy = match fault {
+        Fault::Format { .. } => NAME_THE_COLUMNS.to_owned(),
         // The reason that concerns most tasks.
         Fault::NoTasks(losses) => losses
             .iter()
             .rev()
             .max_by_key(|loss| loss.left_out.len())
-            .map(|loss| format!("{}: {}", loss.first, loss.what)),
-        _ => None,
+            .map_or_else(
+                || "check that the file has tasks".to_owned(),
+                |loss| format!("check {}: {}", loss.first, loss.what),
+            ),
+        Fault::NoSuite(_) => format!(
+            "see what can be imported with {} suite import {} --out suite.json",
+            context.program(),
+            quoted(&file.to_string_lossy())
+        ),
     };
-    let remedy = reason.map_or_else(
-        || {
-            format!(
-                "see what can be imported with {} suite import {shown} --out suite.json",
-                context.program()
-            )
-        },
-        |reason| format!("check {reason}"),
-    );
     Failure::bad_input("not_imported", format!("{shown}: {fault}")).or_try(remedy)
 }
 

@@ -1,6 +1,7 @@
 //! `touchstone eval`: run a suite against an agent and print the verdict.
 
 pub mod advice;
+pub mod case_options;
 mod configuration;
 pub mod described;
 pub mod folder;
@@ -242,13 +243,24 @@ impl Arguments {
         context: &Context<'_>,
         cassette: Option<Cassette>,
     ) -> Result<Session, Failure> {
+        self.open_reusing(context, cassette, None).await
+    }
+
+    /// As [`Self::open`]. Answers of the agent's command are reused among runs with the same
+    /// `program`.
+    async fn open_reusing(
+        &self,
+        context: &Context<'_>,
+        cassette: Option<Cassette>,
+        program: Option<String>,
+    ) -> Result<Session, Failure> {
         // Answers of earlier runs are for local work only, which is no evidence anyway.
         let reuses = self.selected().is_local() && !self.no_cache && cassette.is_none();
         let folder = AnswerFolder::of_user(&|name| std::env::var_os(name)).filter(|_| reuses);
         let own = OwnModels {
             cassette,
             agent_command: self.agent_command.clone(),
-            answers: folder.map(|folder| Arc::new(AnswerCache::new(folder))),
+            answers: folder.map(|folder| Arc::new(AnswerCache::new(folder).of_program(program))),
             assertions: self.assertions.settings()?,
             ..OwnModels::default()
         };

@@ -1,7 +1,8 @@
 //! `touchstone eval --watch`: evaluates local work again whenever its files change.
 //!
 //! Every change starts a run over all selected tasks. What the change does not affect is answered
-//! from the cache of model answers: a task is executed again only if its requests are new.
+//! from the cache of model answers: a task is executed again only if its requests are new. Answers
+//! of a program are reused for as long as its folder does not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +19,17 @@ use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunStatus;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::system::SystemIds;
+use touchstone_kit::integrity;
 use touchstone_packs::rules::format::PackFormat;
 
 /// How often the files are looked at.
 const PERIOD: Duration = Duration::from_millis(300);
 /// Files of a folder that are looked at.
 const MAX_FILES: usize = 10_000;
+/// Folders of compiled files that running a program creates.
+const COMPILED: &str = "__pycache__";
 /// Clears a terminal, and moves the cursor to its start.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[3J\u{1b}[H";
 
@@ -45,12 +51,19 @@ pub(super) async fn run(
     let terminal = context.terminal();
     let mut interrupts = Interrupts::listen()?;
     let mut previous: Option<EvalReport> = None;
+    let watch = SystemIds.mint("watch");
     loop {
         let seen = stamps(&sources);
+        let program = program(arguments).map(|state| format!("{watch}:{state}"));
         if terminal.interactive() {
             terminal.print(CLEAR);
         }
-        let exit = match once(context, kinds, format, arguments, log, &mut interrupts).await {
+        let cycle = Cycle {
+            arguments,
+            log,
+            program,
+        };
+        let exit = match once(context, kinds, format, cycle, &mut interrupts).await {
             Ok((report, exit)) => {
                 if report.status == RunStatus::Cancelled.as_str() {
                     return Ok(exit);
@@ -76,17 +89,29 @@ pub(super) async fn run(
     }
 }
 
+/// What a run between two changes evaluates.
+struct Cycle<'a> {
+    arguments: &'a Arguments,
+    log: Option<&'a ScoredLog>,
+    /// The state of the agent's program.
+    program: Option<String>,
+}
+
 /// One run, to its end.
 async fn once(
     context: &Context<'_>,
     kinds: Kinds,
     format: PackFormat,
-    arguments: &Arguments,
-    log: Option<&ScoredLog>,
+    cycle: Cycle<'_>,
     interrupts: &mut Interrupts,
 ) -> Result<(EvalReport, Exit), Failure> {
+    let Cycle {
+        arguments,
+        log,
+        program,
+    } = cycle;
     let target = arguments.selected().resolve(context, format).await?;
-    let session = arguments.open(context, None).await?;
+    let session = arguments.open_reusing(context, None, program).await?;
     let outcome = async {
         let started = start(context, &session, arguments, &target).await?;
         let report = follow_to_end(context, &session, &started.run_id, interrupts).await?;
@@ -116,10 +141,49 @@ fn sources(arguments: &Arguments) -> Result<Vec<PathBuf>, Failure> {
     }
     let scoring: Vec<PathBuf> = sources.iter().filter_map(|it| beside(it)).collect();
     sources.extend(scoring);
+    sources.extend(named_by_command(arguments));
+    Ok(sources)
+}
+
+/// The files that the agent's command names.
+fn named_by_command(arguments: &Arguments) -> Vec<PathBuf> {
     let command = arguments.agent_command.iter();
     let words = command.flat_map(|command| command.split_whitespace());
-    sources.extend(words.map(PathBuf::from).filter(|word| word.is_file()));
-    Ok(sources)
+    let files = words.map(PathBuf::from);
+    files.filter(|word| word.is_file()).collect()
+}
+
+/// The state of the agent's program: of the files that its command names, and of everything else in
+/// their folders apart from the evaluated work and the written files. `None` if the command names no file, or the folders
+/// have too many.
+fn program(arguments: &Arguments) -> Option<String> {
+    let files = named_by_command(arguments);
+    let folders = files.iter().map(|file| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    });
+    let mut found = stamps(&folders.collect::<Vec<_>>());
+    if files.is_empty() || found.len() >= MAX_FILES {
+        return None;
+    }
+    let canonical = |path: &Path| path.canonicalize().ok();
+    let own: Vec<PathBuf> = files.iter().filter_map(|file| canonical(file)).collect();
+    let selected = arguments.selected();
+    let work = selected.sources().into_iter();
+    let work = work.flat_map(|it| [Some(it.to_owned()), beside(it)]);
+    let written = arguments.outputs.files().map(|it| Some(it.to_owned()));
+    // A folder of work that contains the program is a part of the program.
+    let apart: Vec<PathBuf> = work
+        .chain(written)
+        .flatten()
+        .filter_map(|path| canonical(&path))
+        .filter(|path| !own.iter().any(|file| file.starts_with(path)))
+        .collect();
+    found.retain(|path, _| {
+        canonical(path).is_none_or(|path| !apart.iter().any(|it| path.starts_with(it)))
+    });
+    found.extend(stamps(&files));
+    Some(integrity::of(format!("{found:?}").as_bytes()))
 }
 
 /// Returns once the files differ from those seen, and no longer change.
@@ -160,10 +224,10 @@ fn stamps(sources: &[PathBuf]) -> Stamps {
     stamps
 }
 
-/// Editors keep their own files there.
+/// Editors and interpreters keep their own files there.
 fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
-    name.as_encoded_bytes().starts_with(b".")
+    name.as_encoded_bytes().starts_with(b".") || name == COMPILED
 }
 
 #[cfg(test)]

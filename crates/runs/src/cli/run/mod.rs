@@ -242,7 +242,7 @@ async fn dispatch(context: &Context<'_>, kinds: Kinds, command: Command) -> Resu
                 return tasks::show_task(context, session.client(), &arguments.run, task).await;
             }
             if arguments.failed {
-                return tasks::show_failed(context, session.client(), &arguments.run).await;
+                return tasks::show_failed(context, &session, &arguments.run).await;
             }
             let report = fetch(session.client(), &arguments.run).await?;
             show(context, &session, kinds, &report, &outputs).await

@@ -6,7 +6,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::run::{run_id, until_ended};
-use crate::cli::watch::{Outputs, Started, watch};
+use crate::cli::watch::{Outputs, Started, fetch, watch};
+use crate::rules::eval::report::Verdict;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{AssertOptions, ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
@@ -73,7 +74,7 @@ async fn execute(
     let outcome = async {
         let (client, run) = (session.client(), &arguments.run);
         if only_continue {
-            check_unfinished(context, client, run).await?;
+            check_unfinished(context, kinds, client, run).await?;
         }
         // A host continues its runs itself; only a command's run needs another command.
         let started = match only_continue && !context.is_embedded() {
@@ -98,6 +99,7 @@ async fn execute(
 
 async fn check_unfinished(
     context: &Context<'_>,
+    kinds: Kinds,
     client: &Client,
     run: &str,
 ) -> Result<(), Failure> {
@@ -109,16 +111,26 @@ async fn check_unfinished(
             "run_has_ended",
             format!("run {run} has ended: {status}"),
         )
-        .or_try(format!(
-            "{program} run show {run} for its result, or {program} run retry {run} for its unjudged tasks"
-        ))),
-        "paused" => Err(Failure::bad_input(
-            "run_is_paused",
-            format!("run {run} is paused"),
-        )
-        .or_try(format!("{program} run resume {run}, then continue it"))),
+        .or_try(match has_unjudged_tasks(kinds, client, run).await {
+            true => format!(
+                "{program} run show {run} for its result, or {program} run retry {run} for its \
+                 unjudged tasks"
+            ),
+            false => format!("{program} run show {run} for its result"),
+        })),
+        "paused" => Err(
+            Failure::bad_input("run_is_paused", format!("run {run} is paused"))
+                .or_try(format!("{program} run resume {run}, then continue it")),
+        ),
         _ => Ok(()),
     }
+}
+
+/// Whether a run that has ended can be retried.
+async fn has_unjudged_tasks(kinds: Kinds, client: &Client, run: &str) -> bool {
+    // A workflow run has no report.
+    let report = fetch(client, run).await.ok();
+    report.is_some_and(|it| it.verdict == Verdict::Inconclusive && !kinds.are_in(&it))
 }
 
 /// Requests a retry. If the run is still being cancelled, waits for it to end and requests it

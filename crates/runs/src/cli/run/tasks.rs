@@ -6,12 +6,13 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::cli::next_steps::main_step;
 use crate::cli::watch::fetch as fetch_report;
 use crate::render::task::{Extent, answers as render_answers, task as render};
-use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
+use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::cli::client::Client;
-use touchstone_host::cli::context::Context;
+use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
@@ -57,16 +58,18 @@ pub async fn show_task(
     Ok(Exit::Good)
 }
 
-/// Prints every task that did not pass, in full; under `--json` one document per line.
+/// Prints every task that did not pass, in full; under `--json` one document per line. A run that
+/// has not ended may have more of them.
 ///
 /// # Errors
 /// The host's error response.
 pub async fn show_failed(
     context: &Context<'_>,
-    client: &Client,
+    session: &Session,
     run: &str,
 ) -> Result<Exit, Failure> {
-    let terminal = context.terminal();
+    let (terminal, client) = (context.terminal(), session.client());
+    let report = fetch_report(client, run).await?;
     let mut none = true;
     for outcome in NOT_PASSED {
         let mut after = None;
@@ -87,10 +90,28 @@ pub async fn show_failed(
             }
         }
     }
+    if report.verdict == Verdict::Pending {
+        terminal.note(&unfinished(&report));
+        if let Some(step) = main_step(context, session, &report, true) {
+            terminal.note(&step);
+        }
+        return Ok(Exit::Inconclusive);
+    }
     if none && !terminal.json() {
         terminal.print("every scored task passed\n");
     }
     Ok(Exit::Good)
+}
+
+/// How far a run is that has not ended.
+fn unfinished(report: &EvalReport) -> String {
+    let judged = report.judged_count();
+    format!(
+        "run {} has not ended (it is {}): {judged} of its {} tasks have a result",
+        report.run_id,
+        report.status,
+        report.tasks.len()
+    )
 }
 
 /// The first tasks that did not pass, failed ones first.

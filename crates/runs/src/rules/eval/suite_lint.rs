@@ -12,6 +12,7 @@ use super::safety::probe::descriptions;
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
 use super::scoring_document::ScoringDocument;
 use super::statistics::perfect_run_shows;
+use super::statistics::unshown::NEVER_SHOWN;
 use touchstone_kit::json::canonical_text;
 use touchstone_kit::statistics::minimum_detectable_effect;
 use touchstone_openwop::suite::{AgentEvalSuite, Criterion, EvalMode, ExpectedKind, Task};
@@ -271,9 +272,7 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
         advise(
             Rule::Underpowered,
             "/thresholds/passScore".to_owned(),
-            "a score of 1 can never be shown, so a strict gate is always inconclusive; require \
-             less than 1"
-                .to_owned(),
+            format!("{NEVER_SHOWN}, so a strict gate is always inconclusive; require less than 1"),
         );
     } else if !shown(n) {
         let needed = match smallest_sufficient(shown) {

@@ -256,7 +256,8 @@ fn arguments(
     };
     Arguments {
         subject: matrix.subject.clone(),
-        described: DescribedAgent::of(file, matrix.cases.clone()).with_own_prompt(own),
+        described: DescribedAgent::of(file, matrix.cases.clone(), matrix.case_options.clone())
+            .with_own_prompt(own),
         agent: agent.cloned(),
         agent_command: match answerer {
             Some(Answerer::Command(it)) => Some(it.command.clone()),

@@ -11,6 +11,7 @@ use self::combinations::{
     Combination, CommandChoice, ModelChoice, PriceChoice, combinations, command_choice,
     model_choice, price_choice,
 };
+use crate::cli::eval::case_options::CaseOptions;
 use crate::cli::eval::configuration::Configuration;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::start;
@@ -78,6 +79,9 @@ pub struct Matrix {
     /// promptfoo configuration are compared too, unless options name others
     #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "agents"])]
     cases: Option<PathBuf>,
+
+    #[command(flatten)]
+    case_options: CaseOptions,
 
     /// Model name at --model-url, or NAME=URL; repeat to compare several
     #[arg(long = "model", value_name = "NAME[=URL]", value_parser = model_choice)]
@@ -177,7 +181,7 @@ pub async fn run(
         check_output(file)?;
     }
     let configuration = match &arguments.cases {
-        Some(file) => Configuration::read(context, file)?,
+        Some(file) => Configuration::read(context, file, &arguments.case_options)?,
         None => Configuration::default(),
     };
     let providers = match &arguments.cases {

@@ -27,7 +27,7 @@ pub struct Import {
     #[command(flatten)]
     file: File,
     /// Format of the file: promptfoo, openai-evals, inspect, inspect-log, deepeval, langfuse,
-    /// braintrust, otel or table [default: detected, else a suite]
+    /// braintrust, otel, table or touchstone [default: detected, else a suite]
     #[arg(long, alias = "from", value_name = "FORMAT", value_parser = format)]
     format: Option<Format>,
     /// Column that holds the input; dots separate nested members
@@ -100,7 +100,7 @@ impl Import {
     }
 }
 
-fn format(text: &str) -> Result<Format, String> {
+pub fn format(text: &str) -> Result<Format, String> {
     Format::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Format::ALL.iter().map(|format| format.as_str()).collect();
         format!("must be one of {}", known.join(", "))

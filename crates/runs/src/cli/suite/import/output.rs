@@ -8,9 +8,9 @@ use crate::cli::output::{not_written, write_file};
 use crate::cli::suite::Shown;
 use crate::rules::eval::import::pack;
 use crate::rules::eval::import::{Imported, Loss};
-use crate::rules::eval::judged::decided_by_judge;
-use crate::rules::eval::scoring_document::ScoringDocument;
+use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::shell::quoted;
 use touchstone_host::cli::terminal::Terminal;
 
 /// Number of skipped tasks that are listed without `--json`.
@@ -75,7 +75,7 @@ impl Output<'_> {
         self.terminal.note(&format!(
             "next: {} suite lint {}",
             self.program,
-            file.display()
+            quoted(&file.to_string_lossy())
         ));
         Ok(Exit::Good)
     }
@@ -122,19 +122,11 @@ impl Output<'_> {
             [first, _, ..] => format!(" --agent {first}"),
             _ => String::new(),
         };
-        let modes = imported.suite.get("modes").and_then(Value::as_array);
-        let has_rubrics = modes.is_some_and(|modes| modes.contains(&json!("rubric")));
-        let scoring = imported.scoring.clone().map(serde_json::from_value);
-        let scoring: Option<ScoringDocument> = scoring.and_then(Result::ok);
-        let is_judged = has_rubrics || scoring.is_some_and(|it| !decided_by_judge(&it).is_empty());
-        let judge = match is_judged {
-            true => " --judge-url URL --judge-model JUDGE",
-            false => "",
-        };
         format!(
-            "next: {} eval {}{agent} --model-url URL --model MODEL{judge}",
+            "next: {} eval {}{agent} --model-url URL --model MODEL{}",
             self.program,
-            folder.display()
+            quoted(&folder.to_string_lossy()),
+            further_models(imported)
         )
     }
 
@@ -167,6 +159,35 @@ impl Output<'_> {
     }
 }
 
+/// The flags of everything besides the agent's model that evaluates the tasks.
+fn further_models(imported: &Imported) -> String {
+    let modes = imported.suite.get("modes").and_then(Value::as_array);
+    let has_rubrics = modes.is_some_and(|modes| modes.contains(&json!("rubric")));
+    let scoring = imported.scoring.clone().map(serde_json::from_value);
+    let scoring: Option<ScoringDocument> = scoring.and_then(Result::ok);
+    let has = |wanted: &dyn Fn(&ScoringDocument) -> bool| scoring.as_ref().is_some_and(wanted);
+    let flags = [
+        (
+            has_rubrics || has(&|it| it.has(Check::is_judged)),
+            " --judge-url URL --judge-model JUDGE",
+        ),
+        (
+            has(&|it| it.has(|check| matches!(check, Check::Similar(_)))),
+            " --embeddings-url URL --embeddings-model EMBEDDINGS",
+        ),
+        (
+            has(&|it| it.has(|check| matches!(check, Check::Command(_)))),
+            " --assert-command COMMAND",
+        ),
+        (
+            has(&ScoringDocument::has_simulated_user),
+            " --user-url URL --user-model USER",
+        ),
+    ];
+    let needed = flags.into_iter().filter(|(is_needed, _)| *is_needed);
+    needed.map(|(_, flags)| flags).collect()
+}
+
 fn counted(count: usize, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
@@ -194,5 +215,36 @@ fn places(loss: &Loss) -> String {
         ([] | [_], _, n) => format!("{}, {n} times", loss.first),
         (_, 0, _) => named.join(", "),
         (_, more, _) => format!("{} and {more} more; --json lists all", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::nothing(json!({"assertions": [{"type": "contains", "value": "a"}]}), "")]
+    #[case::judge(
+        json!({"assertions": [{"type": "closed-question", "question": "Polite?"}]}),
+        " --judge-url URL --judge-model JUDGE"
+    )]
+    #[case::nested(
+        json!({"assertions": [{"type": "any", "assertions": [
+            {"type": "similar", "value": "a"}, {"type": "command", "name": "python"}]}]}),
+        " --embeddings-url URL --embeddings-model EMBEDDINGS --assert-command COMMAND"
+    )]
+    #[case::user(
+        json!({"conversation": {"user": {"goal": "wants a refund"}}}),
+        " --user-url URL --user-model USER"
+    )]
+    fn the_next_command_has_the_flags_of_all_models(#[case] entry: Value, #[case] flags: &str) {
+        let scoring = json!({"scoringVersion": 1, "suiteId": "a.b.evals.c", "tasks": {"t": entry}});
+        let imported = Imported {
+            scoring: Some(scoring),
+            ..Imported::of_suite(json!({"modes": ["golden"]}))
+        };
+        assert_eq!(further_models(&imported), flags);
     }
 }

@@ -7,7 +7,7 @@ mod promptfoo;
 
 pub use crate::rules::eval::import::Loss;
 use crate::rules::eval::scoring_document::ScoringDocument;
-use touchstone_openwop::suite::AgentEvalSuite;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
 
 /// The format of an exported file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +56,32 @@ pub fn export(
         losses.add("thresholds", "the thresholds of the suite".to_owned());
     }
     let text = match format {
-        Format::Jsonl => jsonl::text(suite, scoring),
+        Format::Jsonl => {
+            report_suite(suite, &mut losses);
+            jsonl::text(suite, scoring)
+        }
         Format::Promptfoo => promptfoo::text(suite, scoring, &mut losses)?,
     };
     Ok(Exported {
         text,
         losses: losses.0,
     })
+}
+
+/// Members of the suite that no row of a task can hold. The modes `golden` and `rubric` follow from
+/// the tasks.
+fn report_suite(suite: &AgentEvalSuite, losses: &mut Losses) {
+    if suite.target_agent_id.is_some() {
+        losses.add("targetAgentId", "the agent of the suite".to_owned());
+    }
+    if suite.allowed_models.is_some() {
+        losses.add("allowedModels", "the model classes of the suite".to_owned());
+    }
+    for mode in &suite.modes {
+        if !matches!(mode, EvalMode::Golden | EvalMode::Rubric) {
+            losses.add("modes", format!("the mode `{}`", mode.as_str()));
+        }
+    }
 }
 
 /// Everything that was lost, each kind once.
@@ -83,5 +102,7 @@ impl Losses {
     }
 }
 
+#[cfg(test)]
+mod round_trip;
 #[cfg(test)]
 mod tests;

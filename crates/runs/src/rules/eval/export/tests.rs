@@ -33,7 +33,7 @@ fn exported(format: Format) -> Exported {
     export(&suite, Some(&scoring), format).unwrap()
 }
 
-fn imported_again(text: &str, format: Foreign) -> Imported {
+pub(super) fn imported_again(text: &str, format: Foreign) -> Imported {
     let identity = Identity {
         suite_id: "vendor.acme.evals.x".to_owned(),
         version: "1.0.0".to_owned(),
@@ -73,10 +73,15 @@ fn lines_hold_everything_of_a_task() {
 
 #[test]
 fn exported_lines_are_imported_again() {
-    let it = imported_again(&exported(Format::Jsonl).text, Foreign::Table);
     let suite: Value = serde_json::from_str(SUITE).unwrap();
-    for n in [0, 3] {
-        assert_eq!(it.suite["tasks"][n.min(2)], suite["tasks"][n]);
+    let scoring: Value = serde_json::from_str(SCORING).unwrap();
+    for format in [Foreign::Table, Foreign::Lines] {
+        let it = imported_again(&exported(Format::Jsonl).text, format);
+        assert_eq!(it.suite["tasks"], suite["tasks"]);
+        let entries = &it.scoring.unwrap()["tasks"];
+        let threshold = |entries: &Value| entries["judged"]["threshold"].clone();
+        assert_eq!(threshold(entries), threshold(&scoring["tasks"]));
+        assert_eq!(it.losses, []);
     }
 }
 

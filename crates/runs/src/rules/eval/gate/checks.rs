@@ -12,7 +12,8 @@ use crate::rules::eval::rubric::calibration::shortfall;
 use crate::rules::eval::safety::kinds::in_words;
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, critical};
 use crate::rules::eval::scoring::tasks;
-use crate::rules::eval::statistics::{Evidence, Gate, statistics};
+use crate::rules::eval::statistics::unshown::unshown;
+use crate::rules::eval::statistics::{Evidence, statistics};
 use crate::rules::run::fork::ForkMode;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::GateVerdict;
@@ -186,7 +187,10 @@ impl<'a> Checks<'a> {
                 format!("{open} other trials of the experiment are missing or unjudged"),
             ),
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
-                self.refuse(Condition::Confidence, unshown(&found.gate));
+                self.refuse(
+                    Condition::Confidence,
+                    unshown(&found.gate, "gate set --lenient"),
+                );
             }
             // A single run may have been lucky, so all runs count.
             Strictness::Lenient if score < found.gate.threshold && runs > 1 => self.refuse(
@@ -396,20 +400,4 @@ fn sources(run: &EvalReport) -> BTreeSet<&RunId> {
     sources.extend(replayed.map(|fork| &fork.source_run_id));
     sources.extend(run.partial_rerun.as_ref().map(|rerun| &rerun.source_run_id));
     sources
-}
-
-fn unshown(shown: &Gate) -> String {
-    let threshold = shown.threshold;
-    if threshold >= 1.0 {
-        return "a score of 1 can never be shown with a finite number of tasks; require a score \
-                below 1, or accept the observed score (`gate set --lenient`)"
-            .to_owned();
-    }
-    match shown.verdict {
-        GateVerdict::Fail => format!("the score is significantly below {threshold:.3}"),
-        _ => format!(
-            "{}; run more tasks, or accept the observed score (`gate set --lenient`)",
-            shown.reasons.join("; ")
-        ),
-    }
 }

@@ -13,7 +13,7 @@ use super::scoring::{self, Expectation};
 use crate::rules::eval::scoring_document::limits::MAX_METRICS;
 use crate::rules::eval::suite_rules::check_suite;
 use crate::rules::kind::Kinds;
-use touchstone_openwop::suite::{MatchStrategy, SuiteFault};
+use touchstone_openwop::suite::{MatchStrategy, SAFETY_TOOL, SuiteFault};
 
 const MAX_ID_CHARS: usize = 64;
 /// Maximum number of tasks of a suite; a few lists of values can expand to very many.
@@ -91,8 +91,10 @@ pub struct NewTask<'a> {
     pub name: Option<&'a Value>,
     pub input: Value,
     pub expectation: Expectation,
-    /// Recorded tool results, in order.
-    pub tool_responses: Vec<Value>,
+    /// Recorded tool results and memory.
+    pub fixtures: Option<Value>,
+    /// Whether its name is the id of a task in a suite, and stays as it is.
+    pub keeps_id: bool,
 }
 
 /// The suite so far.
@@ -201,7 +203,8 @@ impl Draft {
             name,
             input,
             expectation,
-            tool_responses: Vec::new(),
+            fixtures: None,
+            keeps_id: false,
         });
     }
 
@@ -212,15 +215,15 @@ impl Draft {
         }
         let parts = [&new.input, &new.expectation.expected];
         let parts = parts.into_iter().chain(&new.expectation.scoring);
-        self.octets += parts.chain(&new.tool_responses).map(octets).sum::<usize>();
-        let id = self.id_of(new.place, new.name);
+        self.octets += parts.chain(&new.fixtures).map(octets).sum::<usize>();
+        let id = match new.name.and_then(Value::as_str).filter(|_| new.keeps_id) {
+            Some(id) => self.unique(new.place, id.to_owned(), true),
+            None => self.id_of(new.place, new.name),
+        };
         let mut task =
             json!({"taskId": id, "input": new.input, "expected": new.expectation.expected});
-        if let (false, Some(members)) = (new.tool_responses.is_empty(), task.as_object_mut()) {
-            members.insert(
-                "fixtures".to_owned(),
-                json!({"toolResponses": new.tool_responses}),
-            );
+        if let (Some(fixtures), Some(members)) = (new.fixtures, task.as_object_mut()) {
+            members.insert("fixtures".to_owned(), fixtures);
         }
         self.tasks.push(task);
         self.places.push(new.place.to_owned());
@@ -258,13 +261,19 @@ impl Draft {
             true => format!("task-{number}"),
             false => id,
         };
+        self.unique(place, base, name.is_some())
+    }
+
+    /// The id, with a number if an earlier task has it too. `is_named` says that the document gave
+    /// the id.
+    fn unique(&mut self, place: &str, base: String, is_named: bool) -> String {
         let mut id = base.clone();
         let mut suffix = 2;
         while !self.ids.insert(id.clone()) {
             id = format!("{base}-{suffix}");
             suffix += 1;
         }
-        if suffix > 2 && name.is_some() {
+        if suffix > 2 && is_named {
             self.report_loss(
                 place,
                 "a name that an earlier task has too; a number was appended",
@@ -334,7 +343,7 @@ pub fn octets(value: &Value) -> usize {
     inside.saturating_add(16)
 }
 
-/// The tools with fixtures in a suite.
+/// The tools with fixtures in a suite. The description of a probe is for detectors, never a tool.
 fn tools(suite: &Value) -> Vec<String> {
     let tasks = suite.get("tasks").and_then(Value::as_array);
     let responses = tasks
@@ -343,7 +352,9 @@ fn tools(suite: &Value) -> Vec<String> {
         .filter_map(|task| task.pointer("/fixtures/toolResponses")?.as_array())
         .flatten();
     let names: BTreeSet<String> = responses
-        .filter_map(|response| Some(response.get("tool")?.as_str()?.to_owned()))
+        .filter_map(|response| response.get("tool")?.as_str())
+        .filter(|tool| *tool != SAFETY_TOOL)
+        .map(str::to_owned)
         .collect();
     names.into_iter().collect()
 }

@@ -6,6 +6,7 @@
 
 mod datasets;
 mod draft;
+mod lines;
 pub mod pack;
 mod parquet;
 mod promptfoo;
@@ -49,10 +50,12 @@ pub enum Format {
     Otel,
     /// JSON, JSON lines, CSV or Parquet with columns for input and expected answer.
     Table,
+    /// Rows of `suite export --format jsonl`.
+    Lines,
 }
 
 impl Format {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Promptfoo,
         Self::OpenaiEvals,
         Self::Inspect,
@@ -62,6 +65,7 @@ impl Format {
         Self::Braintrust,
         Self::Otel,
         Self::Table,
+        Self::Lines,
     ];
 
     /// The name on the command line.
@@ -76,6 +80,7 @@ impl Format {
             Self::Braintrust => "braintrust",
             Self::Otel => "otel",
             Self::Table => "table",
+            Self::Lines => "touchstone",
         }
     }
 
@@ -160,6 +165,10 @@ fn fill(source: &Source<'_>, options: &Options<'_>, draft: &mut Draft) -> Result
         Format::Langfuse => {
             require(&rows, &records::LANGFUSE, columns)?;
             records::convert(rows, &records::LANGFUSE, columns, draft);
+        }
+        Format::Lines => lines::convert(rows, draft),
+        Format::Table if columns.is_empty() && lines::is_export(&rows) => {
+            lines::convert(rows, draft);
         }
         Format::Braintrust => {
             require(&rows, &records::BRAINTRUST, columns)?;

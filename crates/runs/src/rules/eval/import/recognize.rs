@@ -6,7 +6,7 @@ use super::datasets::{Columns, inspect_log, openai_evals, records};
 use super::parquet;
 use super::rows::{Rows, named};
 use super::source::document;
-use super::{Format, traces, unknown_column};
+use super::{Format, lines, traces, unknown_column};
 
 /// A format and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +126,12 @@ fn of_rows(rows: &Rows, columns: &Columns) -> Recognition {
     };
     if let Some(reason) = unknown_column(rows, columns) {
         return Recognition::Unknown(reason);
+    }
+    if columns.is_empty() && lines::is_export(rows) {
+        return found(
+            Format::Lines,
+            format!("tasks of a suite that `suite export` wrote ({notation})"),
+        );
     }
     if columns.input.is_none()
         && columns.expected.is_none()

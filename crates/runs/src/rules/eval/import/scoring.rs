@@ -4,7 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::rules::eval::scoring_document::{ScoringDocument, VERSION, read};
-use touchstone_openwop::suite::{AgentEvalSuite, MatchStrategy};
+use crate::rules::eval::suite_rules::check_suite;
+use crate::rules::kind::Kinds;
+use touchstone_openwop::suite::{AgentEvalSuite, MatchStrategy, SuiteFault};
 
 /// The expectation of a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +101,32 @@ pub fn check(assertion: &Value) -> Result<(), String> {
                 format!("`{member}` {}", fault.reason)
             })
         })
+}
+
+/// Checks a task by itself, with its entry in the scoring document.
+///
+/// # Errors
+/// The member and the reason.
+pub fn check_task(task: &Value, entry: Option<&Value>) -> Result<(), String> {
+    const SUITE: &str = "a.b.evals.c";
+    let first = |of: &str, faults: Vec<SuiteFault>| {
+        let fault = faults.into_iter().next();
+        fault.map_or_else(String::new, |fault| {
+            let at = fault.pointer.strip_prefix(of).unwrap_or(&fault.pointer);
+            format!("`{}` {}", at.trim_start_matches('/'), fault.reason)
+        })
+    };
+    let kind = task.pointer("/expected/kind");
+    let suite = json!({"suiteId": SUITE, "version": "1.0.0", "modes": [kind], "tasks": [task]});
+    let suite = check_suite(Kinds::NONE, &suite).map_err(|faults| first("/tasks/0", faults))?;
+    let (Some(entry), Some(task)) = (entry, suite.tasks.first()) else {
+        return Ok(());
+    };
+    let id = task.task_id.as_str();
+    let document = json!({"scoringVersion": VERSION, "suiteId": SUITE, "tasks": {id: entry}});
+    read::read_for(document.to_string().as_bytes(), &suite)
+        .map(|_| ())
+        .map_err(|faults| first(&format!("/tasks/{id}"), faults))
 }
 
 /// The scoring document of a suite; `None` if the suite says everything.

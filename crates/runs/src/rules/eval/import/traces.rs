@@ -184,7 +184,7 @@ fn add(place: &str, trace: &str, spans: &[Span], draft: &mut Draft) {
         let result = attribute(span, &RESULT);
         match (name, result) {
             (Some(name), Some(result)) if !name.is_empty() => {
-                tool_responses.push(json!({"tool": tool_name(name), "response": result}));
+                tool_responses.push(json!({"tool": name, "response": result}));
             }
             _ => draft.report_loss(place, "a tool call without its name or recorded result"),
         }
@@ -200,16 +200,9 @@ fn add(place: &str, trace: &str, spans: &[Span], draft: &mut Draft) {
         name: Some(&json!(trace)),
         input,
         expectation,
-        tool_responses,
+        fixtures: (!tool_responses.is_empty()).then(|| json!({"toolResponses": tool_responses})),
+        keeps_id: false,
     });
-}
-
-/// The name of a tool with a scope, which suites require.
-fn tool_name(name: &str) -> String {
-    match name.contains(':') {
-        true => name.to_owned(),
-        false => format!("recorded:{name}"),
-    }
 }
 
 /// The last user message of a span's input.

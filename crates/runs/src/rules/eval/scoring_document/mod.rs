@@ -217,6 +217,25 @@ impl ScoringDocument {
         })
     }
 
+    /// Whether any assertion, also a nested one, satisfies `wanted`.
+    pub fn has(&self, wanted: impl Fn(&Check) -> bool) -> bool {
+        let mut found = false;
+        let all = self.defaults.iter().chain(self.tasks.values());
+        for assertion in all.flat_map(|entry| &entry.assertions) {
+            assertion.visit(&mut |it| found |= wanted(&it.check));
+        }
+        found
+    }
+
+    /// Whether a model plays the user of a task.
+    pub fn has_simulated_user(&self) -> bool {
+        let mut conversations = self
+            .tasks
+            .values()
+            .filter_map(|it| it.conversation.as_ref());
+        conversations.any(|it| it.user.is_some())
+    }
+
     /// The names of all metrics.
     pub fn metrics(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();

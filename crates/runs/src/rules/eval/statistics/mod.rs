@@ -6,6 +6,7 @@
 //! accounts for chance.
 
 mod trials;
+pub mod unshown;
 
 use std::collections::BTreeMap;
 
@@ -501,6 +502,15 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
             it.low.max(0.0),
             it.high.min(1.0)
         ));
+    }
+    if reasons.is_empty() && interval.is_none() {
+        reasons.push(match scores.len() {
+            0 => "no task has a score".to_owned(),
+            n => format!(
+                "the score over {} has no confidence interval",
+                counted_tasks(n)
+            ),
+        });
     }
     if verdict == GateVerdict::Fail {
         reasons.clear();

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::unshown::unshown;
 use super::*;
 use crate::rules::eval::sample::report as run;
 
@@ -48,6 +49,44 @@ fn a_score_passes_if_its_confidence_interval_excludes_the_pass_score(
     );
     assert_eq!((found.n_tasks, found.n_trials), (n, n));
     assert_eq!(found.pass_at_k[&1], found.pass_rate.map(|rate| rate.value));
+}
+
+#[test]
+fn one_task_with_a_part_of_the_score_has_a_reason() {
+    let found = alone(&golden(&[Some(2.0 / 3.0)])).gate;
+    assert_eq!(found.verdict, GateVerdict::Inconclusive);
+    assert_eq!(
+        found.reasons,
+        ["the score over 1 task has no confidence interval"]
+    );
+    assert!(unshown(&found, "--lenient").contains("run more tasks"));
+}
+
+#[rstest]
+#[case::perfect(
+    20,
+    20,
+    1.0,
+    "a score of 1 can never be shown with a finite number of tasks"
+)]
+#[case::undecided(
+    16,
+    20,
+    0.8,
+    "run more tasks, or accept the observed score (`--lenient`)"
+)]
+#[case::below(9, 20, 1.0, "significantly below 1.000")]
+fn a_remedy_can_help(
+    #[case] passed: usize,
+    #[case] n: usize,
+    #[case] threshold: f64,
+    #[case] part: &str,
+) {
+    let mut report = golden(&of(passed, n));
+    report.suite.pass_score = threshold;
+    let said = unshown(&alone(&report).gate, "--lenient");
+    assert!(said.contains(part), "{said}");
+    assert_eq!(said.contains("more tasks"), part.contains("more tasks"));
 }
 
 /// Student's interval alone has no width here.

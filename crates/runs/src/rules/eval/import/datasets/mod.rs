@@ -39,6 +39,11 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// Whether the user names no column.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The flag and name of every column that the user names.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [

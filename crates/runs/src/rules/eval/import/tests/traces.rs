@@ -61,9 +61,9 @@ fn a_trace_becomes_a_task_with_its_tool_results() {
     assert_eq!(task["expected"], exact("In Lisbon."));
     assert_eq!(
         task["fixtures"]["toolResponses"],
-        json!([{"tool": "recorded:orders", "response": {"city": "Lisbon"}}])
+        json!([{"tool": "orders", "response": {"city": "Lisbon"}}])
     );
-    assert_eq!(it.tools, ["recorded:orders"]);
+    assert_eq!(it.tools, ["orders"]);
     assert_lost(
         &it,
         &[
