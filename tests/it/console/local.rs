@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use axum::body::Body;
 use axum::http::header::{COOKIE, HOST};
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, StatusCode, Version};
 use rstest::rstest;
 use touchstone_host::access::Scope;
 
@@ -99,6 +99,10 @@ async fn without_keys_the_console_opens_to_a_browser_of_the_machine_itself(
             ..NEAR
         },
         Local {
+            header: Some(("x-original-host", "evals.example")),
+            ..NEAR
+        },
+        Local {
             header: Some(("via", "1.1 proxy")),
             ..NEAR
         },
@@ -129,6 +133,19 @@ async fn a_local_session_has_the_local_tenant_and_ends_once_a_key_exists() {
     site.host.key_with(&[Scope::RunsRead]).await;
     assert_eq!(open().await.status, StatusCode::SEE_OTHER);
     assert!(!NEAR.opens(&site).await);
+}
+
+#[tokio::test]
+async fn a_proxy_that_speaks_http_1_0_and_adds_no_header_gets_no_session() {
+    let site = without_keys(Sqlite).await.unwrap();
+    let ask = async |version: Version| {
+        let request = Request::builder().uri("/console/runs").version(version);
+        let request = request.header(HOST, NEAR.host).body(Body::empty()).unwrap();
+        let reply = answer(&site.host, request, NEAR.peer.parse().ok()).await;
+        token_of(&reply).is_some()
+    };
+    assert!(!ask(Version::HTTP_10).await);
+    assert!(ask(Version::HTTP_11).await);
 }
 
 #[tokio::test]

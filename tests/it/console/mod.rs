@@ -5,6 +5,7 @@ mod compare;
 mod deployments;
 mod headers;
 mod journeys;
+mod limits;
 mod links;
 mod live;
 mod local;

@@ -85,6 +85,8 @@ pub async fn import(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form
     let suite = form.required("suite")?;
     let scoring = form.get("scoring").map(str::trim).unwrap_or_default();
     let document = (!scoring.is_empty()).then(|| scoring.as_bytes().to_vec());
+    let weight = json::weight(suite.as_bytes()) + json::weight(scoring.as_bytes());
+    let _memory = api.host.limits.weigh(weight)?;
     let packs = &api.packs.packs;
     let imported = packs.import_suite(visit.tenant(), suite.as_bytes(), document);
     let faults = match imported.await {

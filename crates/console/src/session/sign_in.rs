@@ -1,12 +1,11 @@
 //! Signing in with an API key, and out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
-use axum::Extension;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use secrecy::ExposeSecret as _;
@@ -20,10 +19,15 @@ use crate::page::visit::Visit;
 use crate::session::{cookie, oidc};
 use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::auth::recognise;
+use touchstone_host::http::auth::{address, recognise};
 use touchstone_host::http::extract::Query;
 use touchstone_host::service::sign_in::SIGN_OUT;
 use touchstone_kit::error::{ErrorCode, Problem};
+
+/// Largest form of a sign-in, in bytes: anyone may send one.
+const MAX_FORM: usize = 16 * 1024;
+/// The form of a sign-in must arrive within this time.
+const FORM_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Template)]
 #[template(path = "session/sign-in.html")]
@@ -62,18 +66,17 @@ fn to(place: Option<&str>) -> &str {
 }
 
 /// `POST /console/sign-in`: exchanges a key for a session.
-pub async fn send(
-    State(api): State<Arc<ConsoleApi>>,
-    peer: Option<Extension<Peer>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer {
-    let _place = api.host.limits.enter()?;
+pub async fn send(State(api): State<Arc<ConsoleApi>>, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let (headers, peer) = (parts.headers, parts.extensions.get::<Peer>().copied());
     same_site(&headers)?;
-    let form = Form::parse(&body);
+    let form = {
+        let _place = api.host.limits.enter_sign_in(address(peer))?;
+        read(body).await?
+    };
+    let _place = api.host.limits.enter()?;
     let to = to(form.get("to"));
     let key = form.get("key").map(str::trim);
-    let peer = peer.map(|Extension(peer)| peer);
     let caller = match recognise(&api.host, key, peer).await {
         Ok(caller) => caller,
         Err(problem) => {
@@ -96,6 +99,26 @@ pub async fn send(
     let cookie = cookie::session(api.secure, new.token.expose_secret());
     response.headers_mut().append(SET_COOKIE, cookie);
     Ok(response)
+}
+
+/// Reads the form of a person who is not known yet.
+async fn read(body: Body) -> Result<Form, Problem> {
+    let read = tokio::time::timeout(FORM_TIME, to_bytes(body, MAX_FORM)).await;
+    let read = read.map_err(|_| {
+        let seconds = FORM_TIME.as_secs();
+        Problem::new(
+            ErrorCode::Unavailable,
+            format!("the form did not arrive within {seconds} seconds; send it again"),
+        )
+        .with("retryAfter", 1)
+    })?;
+    let bytes = read.map_err(|_| {
+        Problem::new(
+            ErrorCode::PayloadTooLarge,
+            format!("the form is larger than {MAX_FORM} bytes; enter only the key"),
+        )
+    })?;
+    Form::parse(&bytes)
 }
 
 fn refused(problem: Problem, to: &str) -> Answer {
