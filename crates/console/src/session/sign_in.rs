@@ -26,6 +26,8 @@ use touchstone_kit::error::{ErrorCode, Problem};
 
 /// Largest form of a sign-in, in bytes: anyone may send one.
 const MAX_FORM: usize = 16 * 1024;
+/// Longest page to open after sign-in, in bytes.
+const MAX_PLACE: usize = 512;
 /// The form of a sign-in must arrive within this time.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
@@ -61,7 +63,9 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, query: Query) -> Answer {
     })
 }
 
-fn to(place: Option<&str>) -> &str {
+/// The page to open after sign-in. A sign-in that is under way keeps it, so a long one is not kept.
+pub fn to(place: Option<&str>) -> &str {
+    let place = place.filter(|place| place.len() <= MAX_PLACE);
     place.and_then(own_place).unwrap_or(crate::ROOT)
 }
 
@@ -94,7 +98,7 @@ pub async fn send(State(api): State<Arc<ConsoleApi>>, request: Request) -> Answe
         let (caller, id) = (&before.caller, &before.record.id);
         api.sessions.end_by(caller, SIGN_OUT, id).await?;
     }
-    let new = api.sessions.begin(&caller).await?;
+    let new = api.sessions.begin(&caller, key.unwrap_or_default()).await?;
     let mut response = see_other(to);
     let cookie = cookie::session(api.secure, new.token.expose_secret());
     response.headers_mut().append(SET_COOKIE, cookie);
@@ -157,4 +161,16 @@ pub async fn theme(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form)
     response.headers_mut().append(SET_COOKIE, cookie);
     drop(visit);
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_page_is_not_kept() {
+        let page = |bytes: usize| format!("/console/{}", "a".repeat(bytes - 9));
+        assert_eq!(to(Some(&page(512))), page(512));
+        assert_eq!(to(Some(&page(513))), crate::ROOT);
+    }
 }

@@ -93,6 +93,8 @@ pub struct Limits {
     keys: Option<Allowance<KeyId>>,
     tenants: Option<Allowance<TenantId>>,
     peers: Option<Peers>,
+    /// Sign-ins at an OpenID provider that each address begins.
+    starts: Option<Peers>,
     in_flight: Option<Arc<Semaphore>>,
     in_flight_of: Option<Arc<Shares<TenantId>>>,
     sign_ins: Arc<Shares<Option<IpAddr>>>,
@@ -126,6 +128,7 @@ impl Limits {
             keys: per_second("key", rates.per_key),
             tenants: per_second("tenant", rates.per_tenant),
             peers: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
+            starts: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
             in_flight: in_flight.map(|most| Arc::new(Semaphore::new(most))),
         }
     }
@@ -269,6 +272,18 @@ impl Limits {
                 .with("scope", "route")
                 .with("retryAfterMs", 1000)
             })
+    }
+
+    /// Counts a sign-in at an OpenID provider that an address begins. Refused credentials of the same
+    /// address do not count: other people may share it.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn begin_sign_in(&self, peer: Option<IpAddr>) -> Result<(), Problem> {
+        match (&self.starts, peer) {
+            (Some(starts), Some(peer)) => starts.take(peer),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a refused credential and returns the refusal, or `rate_limited` for an address with
@@ -509,6 +524,27 @@ mod tests {
             ErrorCode::RateLimited,
             "the limit for unknown peers is reached"
         );
+    }
+
+    #[test]
+    fn refused_credentials_do_not_keep_others_of_their_address_from_single_sign_on() {
+        let limits = Limits::new(
+            Rates {
+                refusals_per_minute: 2,
+                ..Rates::default()
+            },
+            1000,
+            1000,
+        );
+        let peer = "192.0.2.1".parse().ok();
+        let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
+        let last = (0..3).map(|_| limits.refuse(peer, refusal())).last();
+        assert_eq!(last.unwrap().code, ErrorCode::RateLimited);
+        assert!(limits.begin_sign_in(peer).is_ok());
+        assert!(limits.begin_sign_in(peer).is_ok());
+        let refused = limits.begin_sign_in(peer).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::RateLimited);
+        assert!(limits.begin_sign_in("192.0.2.2".parse().ok()).is_ok());
     }
 
     #[test]
