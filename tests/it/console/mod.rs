@@ -1,5 +1,6 @@
 //! The web console: sessions, every page, what attackers try, and journeys in a browser.
 
+mod audited;
 mod browser;
 mod compare;
 mod deployments;
