@@ -447,3 +447,18 @@ async fn the_agents_are_shown_in_pages() {
     let none = person.page("/console/deployments?after=zzz").await;
     assert!(none.contains("No further agent"));
 }
+
+#[tokio::test]
+async fn a_step_shows_deployments_only_to_people_who_may_read_them() {
+    let host = TestHost::idle().await;
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let person = Person::sign_in(&host, &key).await;
+    for step in [
+        "promote?version=1.0.0",
+        "change?transition=pause&version=1.0.0",
+    ] {
+        let shown = person.get(&format!("{}/{step}", agent())).await;
+        assert_eq!(shown.status, StatusCode::FORBIDDEN, "{}", shown.body);
+        assert!(shown.body.contains("manifest:read"), "{}", shown.body);
+    }
+}

@@ -7,8 +7,10 @@ use axum::http::{Method, Request, StatusCode};
 use bytes::Bytes;
 use futures_util::stream::pending;
 use touchstone_host::access::Scope;
+use touchstone_ratings::http::rates::RatingRates;
 
 use super::support::{Person, Site, answer, form};
+use crate::http::support::host::{Lab, UNLIMITED, public_place};
 use crate::store::Engine::*;
 
 /// A body that never arrives.
@@ -86,4 +88,21 @@ async fn a_form_has_a_bounded_number_of_fields() {
         let reply = answer(&site.host, form(request, &fields), None).await;
         assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE, "{reply:?}");
     }
+}
+
+#[tokio::test]
+async fn pages_of_ratings_count_as_requests_of_the_rating_api() {
+    let rates = RatingRates {
+        requests_per_minute: 2,
+        ..UNLIMITED
+    };
+    let lab = Lab::limited(rates);
+    let site = Site::with(Sqlite, public_place(), lab).await.unwrap();
+    let mut person = site.person().await;
+    for _ in 0..2 {
+        assert_eq!(person.get("/console/ratings").await.status, StatusCode::OK);
+    }
+    let refused = person.get("/console/ratings").await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS, "{refused:?}");
+    assert!(person.is_in().await, "other pages are not affected");
 }
