@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::header::HOST;
 use axum::http::{Method, Request, StatusCode};
 use bytes::Bytes;
 use futures_util::stream::pending;
@@ -33,6 +34,7 @@ async fn slow_sign_ins_of_one_address_do_not_take_the_places_of_others() {
     let site = Site::on(Sqlite).await.unwrap();
     let sign_in = |body: Body| {
         let request = Request::builder().method(Method::POST);
+        let request = request.header(HOST, "evals.example");
         request.uri("/console/sign-in").body(body).unwrap()
     };
     let near = "192.0.2.1:50000".parse().ok();

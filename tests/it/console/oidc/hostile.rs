@@ -307,6 +307,7 @@ async fn an_answer_that_names_nobody_writes_nothing_to_the_audit_log() {
 async fn near(site: &Site, path: &str) -> Reply {
     let peer: SocketAddr = "192.0.2.1:50000".parse().unwrap();
     let request = Request::builder().uri(path).extension(Peer(peer));
+    let request = request.header("host", "evals.example");
     answer(&site.host, request.body(Body::empty()).unwrap(), None).await
 }
 
