@@ -96,7 +96,8 @@ pub async fn open(
         keys.clone(),
         sessions,
     )
-    .trusting(config.console.oidc.as_ref().map(|it| it.issuer.clone()));
+    .trusting(oidc.as_ref().map(|provider| provider.settings()))
+    .opening_locally(config.console.opens_without_key());
     let parts = Parts {
         store,
         keys,

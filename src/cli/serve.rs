@@ -7,7 +7,6 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
 use crate::cli::embedded;
 use crate::cli::embedded::start;
 use touchstone_host::background::{Spawned, spawn};
@@ -16,6 +15,7 @@ use touchstone_host::cli::exit::{Exit, Failure, with_causes};
 use touchstone_host::http;
 use touchstone_host::http::server::ServerSettings;
 use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::service::keys::KeyState;
 use touchstone_host::system::{SystemClock, open_files};
 use touchstone_host::telemetry::{LogFormat, init_logs};
@@ -32,6 +32,10 @@ Examples:
     --config touchstone.toml
   touchstone key create --tenant acme && touchstone serve --listen 0.0.0.0:7800
   touchstone serve --database-url postgres://touchstone@db/touchstone";
+
+const OPEN_CONSOLE: &str = "\
+warning: the console needs no key: every program and user of this machine can open it. Before you put a proxy in \
+front of this host, create a key or set `open_on_loopback = false` under `[console]`";
 
 /// Serve the OpenWOP API
 #[derive(Debug, Args)]
@@ -71,7 +75,10 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     config.conformance.enabled |= arguments.conformance;
     let address = resolve(&config.listen).await?;
     let app = start(config).await?;
-    let keys = usable_keys(&app).await?;
+    let keys = app.keys().list(None).await;
+    let keys = keys.map_err(|cause| Failure::not_done("store_failed", with_causes(&cause)))?;
+    let opens_without_key = keys.is_empty() && app.config().console.opens_without_key();
+    let keys = usable(&keys);
     if !address.ip().is_loopback() && keys == 0 {
         return Err(Failure::bad_input(
             "no_keys",
@@ -103,6 +110,9 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
                 context.program()
             ));
         }
+    }
+    if opens_without_key {
+        terminal.note(OPEN_CONSOLE);
     }
     let router = app.router();
     let wanted = app.config().limits.max_connections;
@@ -144,17 +154,10 @@ async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {
         .ok_or_else(|| unusable("the name has no address"))
 }
 
-async fn usable_keys(app: &App) -> Result<usize, Failure> {
-    let keys = app
-        .keys()
-        .list(None)
-        .await
-        .map_err(|cause| Failure::not_done("store_failed", with_causes(&cause)))?;
+fn usable(keys: &[KeyRecord]) -> usize {
     let now = SystemClock.now();
-    Ok(keys
-        .iter()
-        .filter(|key| KeyState::of(key, now).is_good())
-        .count())
+    let good = keys.iter().filter(|key| KeyState::of(key, now).is_good());
+    good.count()
 }
 
 /// Cancels `shutdown` at the first SIGTERM or SIGINT; a second one ends the process at once.

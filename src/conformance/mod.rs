@@ -28,7 +28,7 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::database::head;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
-use touchstone_packs::service::packs::{ImportError, Packs};
+use touchstone_packs::service::packs::{Actor, ImportError, Packs};
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::runs::create::Dedup;
 use touchstone_runs::service::webhooks::Webhooks;
@@ -368,7 +368,7 @@ impl Seams {
         let suite = errand.suite.to_string();
         let suite = self
             .packs
-            .import_suite(&caller.tenant, suite.as_bytes(), None)
+            .import_suite(&Actor::of(caller), suite.as_bytes(), None)
             .await
             .map_err(|error| match error {
                 ImportError::Problem(problem) => problem,

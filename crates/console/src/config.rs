@@ -46,6 +46,11 @@ impl Default for ConsoleConfig {
 }
 
 impl ConsoleConfig {
+    /// Whether browsers on the same machine need no key while the host has none.
+    pub fn opens_without_key(&self) -> bool {
+        self.enabled && self.open_on_loopback && self.oidc.is_none()
+    }
+
     /// # Errors
     /// A text that names the setting and its bounds.
     pub fn session_limits(&self) -> Result<SessionLimits, String> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -17,8 +18,8 @@ use crate::page::visit::Visit;
 use crate::routes::Kind;
 use crate::session::{bounce, cookie, csrf, local};
 use touchstone_host::access::Scope;
-use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Failure;
+use touchstone_host::http::unread_body::HeldPermits;
 use touchstone_host::service::access::authorise;
 use touchstone_host::service::sessions::Session;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -38,8 +39,8 @@ pub struct Guard {
 /// to sign in.
 ///
 /// # Errors
-/// In this order: `503` at the limit of requests, `403` for a form of another site or without the
-/// token of the session, `429` for a rate limit, `403` for a missing scope.
+/// In this order: `503` at the limit of requests, `403` for a form of another site, `429` for a rate
+/// limit, `403` for a missing scope, `403` for a form without the token of the session.
 pub async fn guard(
     State(required): State<Guard>,
     request: Request,
@@ -56,9 +57,9 @@ pub async fn guard(
     }
     let headers = request.headers().clone();
     let Some(session) = session(api, &headers).await? else {
-        let peer = request.extensions().get::<Peer>().copied();
-        let uri = request.uri().clone();
-        return without_session(&required, &headers, &uri, peer).await;
+        // Without its body, which cannot be shared between threads.
+        let (head, _) = request.into_parts();
+        return without_session(&required, &head).await;
     };
     let renewed = session.renewed.clone();
     let answer = enter(&required, session, request, next).await;
@@ -82,11 +83,11 @@ async fn enter(
     limits.admit(&session.caller)?;
     let waits = required.kind == Kind::Stream;
     let _held = limits.hold(&session.caller.tenant, request.body(), waits)?;
-    if required.kind == Kind::Form {
-        request = read_form(request, &session, required.most).await?;
-    }
     if let Some(scope) = required.scope {
         authorise(&session.caller, scope)?;
+    }
+    if required.kind == Kind::Form {
+        request = read_form(request, &session, required).await?;
     }
     let visit = Visit::of(&required.api, &session, &request);
     request.extensions_mut().insert(visit);
@@ -109,24 +110,19 @@ pub async fn session(api: &ConsoleApi, headers: &HeaderMap) -> Result<Option<Ses
 }
 
 /// On a host without keys, a browser of the same machine gets a session; others sign in.
-async fn without_session(
-    required: &Guard,
-    headers: &HeaderMap,
-    uri: &Uri,
-    peer: Option<Peer>,
-) -> Result<Response, Failure> {
+async fn without_session(required: &Guard, head: &Parts) -> Result<Response, Failure> {
     let api = &required.api;
     if required.kind == Kind::Stream {
         return Err(signed_out().into());
     }
     let place = match required.kind {
         Kind::Form => crate::ROOT.to_owned(),
-        _ => place(uri),
+        _ => place(&head.uri),
     };
-    if bounce::is_from_elsewhere(headers) && required.kind == Kind::Page {
+    if bounce::is_from_elsewhere(&head.headers) && required.kind == Kind::Page {
         return bounce::page(&place);
     }
-    if local::opens(api, headers, peer).await? {
+    if local::opens(api, head).await? {
         let new = api.sessions.begin_local().await?;
         let mut response = see_other(&place);
         let cookie = cookie::session(api.secure, new.token.expose_secret());
@@ -174,7 +170,12 @@ pub fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-async fn read_form(request: Request, session: &Session, most: usize) -> Result<Request, Problem> {
+async fn read_form(
+    request: Request,
+    session: &Session,
+    required: &Guard,
+) -> Result<Request, Problem> {
+    let most = required.most;
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, most).await.map_err(|_| {
         Problem::new(
@@ -182,7 +183,13 @@ async fn read_form(request: Request, session: &Session, most: usize) -> Result<R
             format!("the form is larger than {most} bytes; shorten its texts"),
         )
     })?;
-    let form = Form::parse(&bytes);
+    // The body and the texts of its fields are in memory together; the permit is held until the
+    // request ends.
+    let memory = required.api.host.limits.weigh(bytes.len() * 2)?;
+    if let Some(held) = parts.extensions.get::<HeldPermits>() {
+        held.keep(memory);
+    }
+    let form = Form::parse(&bytes)?;
     if !csrf::matches(&session.record.csrf, form.get("csrf").unwrap_or_default()) {
         return Err(Problem::new(
             ErrorCode::Forbidden,

@@ -17,7 +17,7 @@ impl Server {
         Self::start_with(home, &[])
     }
 
-    pub fn start_with(home: &Home, more: &[&str]) -> Self {
+    fn command(home: &Home, more: &[&str]) -> Command {
         let mut command = Command::new(home.touchstone().get_program());
         command
             .current_dir(home.path(""))
@@ -30,7 +30,11 @@ impl Server {
                 command.env_remove(name);
             }
         }
-        let mut child = command.spawn().unwrap();
+        command
+    }
+
+    pub fn start_with(home: &Home, more: &[&str]) -> Self {
+        let mut child = Self::command(home, more).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -103,6 +107,32 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
     assert_eq!(foreign.document()["error"]["code"], "not_found");
 
     assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn it_warns_while_the_console_opens_without_a_key() {
+    let warned = |home: &Home| {
+        let mut command = Server::command(home, &[]);
+        command.stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on "), "{line}");
+        let mut server = Server {
+            child,
+            url: String::new(),
+        };
+        let notes = server.child.stderr.take().unwrap();
+        assert_eq!(server.terminate(), 0);
+        let lines = BufReader::new(notes).lines().map(Result::unwrap);
+        let warnings = lines.filter(|line| line.contains("the console needs no key"));
+        warnings.count()
+    };
+    let home = Home::with_pack();
+    assert_eq!(warned(&home), 1);
+    home.run(&["key", "create", "--tenant", "default"]);
+    assert_eq!(warned(&home), 0);
 }
 
 #[test]

@@ -481,3 +481,18 @@ async fn a_run_shows_the_strictest_gate_that_requires_its_suite() {
     let reader = Person::sign_in(&host, &reader).await;
     assert!(!reader.page(&run).await.contains("Gate of channel"));
 }
+
+#[tokio::test]
+async fn a_step_shows_deployments_only_to_people_who_may_read_them() {
+    let host = TestHost::idle().await;
+    let key = host.key_with(&[Scope::RunsRead]).await;
+    let person = Person::sign_in(&host, &key).await;
+    for step in [
+        "promote?version=1.0.0",
+        "change?transition=pause&version=1.0.0",
+    ] {
+        let shown = person.get(&format!("{}/{step}", agent())).await;
+        assert_eq!(shown.status, StatusCode::FORBIDDEN, "{}", shown.body);
+        assert!(shown.body.contains("manifest:read"), "{}", shown.body);
+    }
+}

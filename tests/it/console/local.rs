@@ -1,12 +1,15 @@
 //! The console of a host without keys, which opens to browsers of the same machine.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{COOKIE, HOST};
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, StatusCode, Version};
 use rstest::rstest;
 use touchstone_host::access::Scope;
+use touchstone_host::service::sessions::{SessionLimits, Sessions};
+use touchstone_host::system::SystemIds;
 
 use super::support::{Site, answer, token_of};
 use crate::http::support::host::{Reply, id_of};
@@ -99,6 +102,10 @@ async fn without_keys_the_console_opens_to_a_browser_of_the_machine_itself(
             ..NEAR
         },
         Local {
+            header: Some(("x-original-host", "evals.example")),
+            ..NEAR
+        },
+        Local {
             header: Some(("via", "1.1 proxy")),
             ..NEAR
         },
@@ -129,6 +136,35 @@ async fn a_local_session_has_the_local_tenant_and_ends_once_a_key_exists() {
     site.host.key_with(&[Scope::RunsRead]).await;
     assert_eq!(open().await.status, StatusCode::SEE_OTHER);
     assert!(!NEAR.opens(&site).await);
+}
+
+#[tokio::test]
+async fn a_proxy_that_speaks_http_1_0_and_adds_no_header_gets_no_session() {
+    let site = without_keys(Sqlite).await.unwrap();
+    let ask = async |version: Version| {
+        let request = Request::builder().uri("/console/runs").version(version);
+        let request = request.header(HOST, NEAR.host).body(Body::empty()).unwrap();
+        let reply = answer(&site.host, request, NEAR.peer.parse().ok()).await;
+        token_of(&reply).is_some()
+    };
+    assert!(!ask(Version::HTTP_10).await);
+    assert!(ask(Version::HTTP_11).await);
+}
+
+#[tokio::test]
+async fn a_local_session_ends_with_the_setting() {
+    let site = without_keys(Sqlite).await.unwrap();
+    let token = token_of(&NEAR.ask(&site).await).unwrap();
+    let host = &site.host;
+    let with = |opens| {
+        let (store, clock, keys) = (host.store.clone(), host.clock.clone(), host.keys.clone());
+        let limits = SessionLimits::default();
+        let sessions = Sessions::new(store, clock, Arc::new(SystemIds), keys, limits);
+        sessions.opening_locally(opens)
+    };
+    assert!(with(true).recognise(&token).await.is_ok());
+    let refused = with(false).recognise(&token).await;
+    assert_eq!(refused.unwrap_err().code.status(), 401);
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! The web console: sessions, every page, what attackers try, and journeys in a browser.
 
+mod audited;
 mod browser;
 mod compare;
 mod deployments;
 mod headers;
 mod journeys;
+mod limits;
 mod links;
 mod live;
 mod local;

@@ -7,6 +7,7 @@ use rstest::rstest;
 use serde_json::json;
 use touchstone_host::access::Scope;
 
+use super::audited::actions;
 use super::person::Person;
 use super::support::Site;
 use crate::http::support::host::{TestHost, id_of, says, suite};
@@ -284,6 +285,8 @@ async fn a_webhook_shows_its_secret_once_and_is_removed() {
             .await
             .contains("No webhooks yet")
     );
+    let acts = actions(&host, &host.key, "webhooks:").await;
+    assert_eq!(acts, ["webhooks:register", "webhooks:remove"]);
 }
 
 #[tokio::test]
@@ -328,6 +331,9 @@ async fn the_deliveries_of_a_webhook_are_shown_and_sent_again() {
         other.submit(&replay, &[]).await.status,
         StatusCode::NOT_FOUND
     );
+    let acts = actions(&host, &host.key, "webhooks:").await;
+    let replayed = ["webhooks:register", "webhooks:replay", "webhooks:replay"];
+    assert_eq!(acts, replayed);
 }
 
 #[tokio::test]

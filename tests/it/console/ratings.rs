@@ -9,6 +9,7 @@ use serde_json::json;
 use touchstone_host::access::Scope;
 use touchstone_host::system::SystemClock;
 
+use super::audited::actions;
 use super::person::Person;
 use crate::http::support::host::TestHost;
 use crate::ratings::api::Site;
@@ -262,4 +263,7 @@ async fn notices_have_webhooks_with_deliveries() {
     let removed = person.submit(&format!("{page}/remove"), &[]).await;
     assert_eq!(removed.status, StatusCode::SEE_OTHER);
     assert_eq!(person.open(&page).await.status, StatusCode::NOT_FOUND);
+    let acts = actions(&site.host, &site.ours.key, "notices:").await;
+    let expected = ["create", "enable", "redeliver", "rotate", "remove"];
+    assert_eq!(acts, expected.map(|act| format!("notices:{act}")));
 }

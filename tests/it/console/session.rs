@@ -5,6 +5,8 @@ use axum::http::header::{AUTHORIZATION, SET_COOKIE};
 use axum::http::{Method, Request, StatusCode};
 use jiff::SignedDuration;
 use rstest::rstest;
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
 use touchstone_host::access::Scope;
 
 use super::support::{COOKIE_NAME, Person, Site, answer, token_of};
@@ -212,14 +214,88 @@ async fn a_session_ends_with_its_key(#[values(Sqlite, Postgres)] engine: Engine)
     assert!(!other.is_in().await);
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_rotated_key_keeps_its_sessions() {
+async fn a_session_ends_with_the_secret_that_signed_in(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some(site) = Site::on(engine).await else {
+        return;
+    };
+    let (host, now) = (&site.host, jiff::Timestamp::now());
+    let id = id_of(&host.key);
+    let mut thief = site.person().await;
+    let overlap = now + SignedDuration::from_mins(10);
+    let new = host.keys.rotate(&id, overlap, None).await.unwrap();
+    assert!(thief.is_in().await, "the old secret is still valid");
+    let mut person = Person::signed_in(host, new.text.expose_secret()).await;
+    host.clock.pass(MINUTE * 11);
+    assert!(!thief.is_in().await, "the old secret has ended");
+    assert!(person.is_in().await);
+    let newer = host.keys.rotate(&id, now, None).await.unwrap();
+    assert!(!person.is_in().await, "rotated without an overlap");
+    let mut person = Person::signed_in(host, newer.text.expose_secret()).await;
+    assert!(person.is_in().await && !thief.is_in().await);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_principal_has_a_bounded_number_of_sessions(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some(site) = Site::on(engine).await else {
+        return;
+    };
+    let key = site.host.key_with(&[Scope::RunsRead]).await;
+    let mut other = site.person().await;
+    let mut first = Person::signed_in(&site.host, &key).await;
+    let mut second = Person::signed_in(&site.host, &key).await;
+    for _ in 0..18 {
+        site.host.clock.pass(SignedDuration::from_secs(1));
+        Person::signed_in(&site.host, &key).await;
+    }
+    assert!(first.is_in().await && second.is_in().await);
+    Person::signed_in(&site.host, &key).await;
+    Person::signed_in(&site.host, &key).await;
+    assert!(!first.is_in().await && !second.is_in().await);
+    assert!(other.is_in().await, "other principals are not affected");
+    let log = site.host.get("/v1/host/touchstone/audit").await;
+    let log = log.text();
+    assert_eq!(log.matches("console:end-session").count(), 2, "{log}");
+    assert!(log.contains("limit: 20 sessions"), "{log}");
+}
+
+#[tokio::test]
+async fn the_list_of_sessions_has_pages() {
     let site = Site::on(Sqlite).await.unwrap();
     let mut person = site.person().await;
-    let now = jiff::Timestamp::now();
-    let id = id_of(&site.host.key);
-    site.host.keys.rotate(&id, now, None).await.unwrap();
-    assert!(person.is_in().await);
+    for _ in 0..210 {
+        let key = site.host.key_with(&[Scope::RunsRead]).await;
+        Person::signed_in(&site.host, &key).await;
+    }
+    let own = person.session().await.unwrap().id;
+    let page = person.get("/console/sessions").await.text();
+    assert!(!page.contains(&own), "the oldest is on the next page");
+    let (_, rest) = page.split_once("/console/sessions?before=").unwrap();
+    let (before, _) = rest.split_once('"').unwrap();
+    let next = format!("/console/sessions?before={before}");
+    let page = person.get(&next).await.text();
+    assert!(page.contains(&own), "{page}");
+    let unknown = person.get("/console/sessions?before=none").await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn ending_the_other_sessions_is_in_the_audit_log() {
+    let site = Site::on(Sqlite).await.unwrap();
+    let (mut person, other) = (site.person().await, site.person().await);
+    person.send("/console/sessions/end-others", &[]).await;
+    let ended = other.session().await.unwrap();
+    assert!(ended.ended_at.is_some());
+    let log = site.host.get("/v1/host/touchstone/audit").await;
+    let log = log.json();
+    let entries = log["entries"].as_array().unwrap().iter();
+    let found: Vec<&Value> = entries
+        .filter(|it| it["entry"]["action"] == "console:end-session")
+        .collect();
+    assert_eq!(found.len(), 1, "{log}");
+    assert_eq!(found[0]["entry"]["resource"], ended.id);
 }
 
 #[tokio::test]

@@ -112,6 +112,20 @@ async fn a_key_gives_at_most_the_rights_of_its_maker_and_stays_in_its_tenant() {
 }
 
 #[tokio::test]
+async fn the_audit_log_says_for_whom_a_key_was_created() {
+    let host = TestHost::idle().await;
+    let body = json!({
+        "scopes": ["approvals:respond"], "principal": "ceo", "expiresInHours": 7,
+    });
+    let made = send(&host, &host.key, KEYS, &body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let audit = host.get("/v1/host/touchstone/audit").await.text();
+    for reason in ["approvals:respond", "principal: ceo", "expires: 20"] {
+        assert!(audit.contains(reason), "{reason}: {audit}");
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_request_gets_no_second_key_and_not_its_text() {
     let host = TestHost::idle().await;
     let ask = async || {

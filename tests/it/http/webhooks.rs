@@ -414,6 +414,8 @@ async fn a_rotated_secret_signs_beside_the_previous_one() {
     let rotated = host.post(&path(&made), &rotation).await;
     assert_eq!(rotated.status, StatusCode::OK, "{rotated:?}");
     assert!(!rotated.text().contains("whsec_"));
+    let audit = host.get("/v1/host/touchstone/audit").await.text();
+    assert!(audit.contains("webhooks:rotate"), "{audit}");
     assert_eq!(
         listed(&host).await[1]["previousSecretExpiresAt"],
         rotated.json()["previousSecretExpiresAt"]

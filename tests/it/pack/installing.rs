@@ -17,7 +17,7 @@ use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::build::template::new_pack;
 use touchstone_packs::rules::verify::{Fetched, Policy, SigningMethod, verify};
-use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
+use touchstone_packs::service::packs::{Actor, Candidate, ImportError, Packs};
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::storage::Storage;
@@ -72,6 +72,7 @@ struct World {
     packs: Packs,
     library: Library,
     tenant: TenantId,
+    by: Actor,
     _folder: tempfile::TempDir,
 }
 
@@ -108,6 +109,10 @@ async fn world() -> World {
         ),
         library: Library::new(store, KINDS),
         tenant: TenantId::from("one"),
+        by: Actor {
+            tenant: TenantId::from("one"),
+            principal: "dana".to_owned(),
+        },
         _folder: folder,
     }
 }
@@ -116,11 +121,7 @@ async fn world() -> World {
 async fn an_installed_pack_is_listed_usable_and_can_be_removed() {
     let world = world().await;
     let candidate = candidate(SigningMethod::Ed25519, |_| {});
-    let facts = world
-        .packs
-        .install(&world.tenant, &candidate)
-        .await
-        .unwrap();
+    let facts = world.packs.install(&world.by, &candidate).await.unwrap();
     assert_eq!(
         world.packs.list(&world.tenant).await.unwrap(),
         std::slice::from_ref(&facts)
@@ -153,14 +154,14 @@ async fn an_installed_pack_is_listed_usable_and_can_be_removed() {
 
     world
         .packs
-        .remove(&world.tenant, &candidate.pack.id)
+        .remove(&world.by, &candidate.pack.id)
         .await
         .unwrap();
     assert!(world.packs.list(&world.tenant).await.unwrap().is_empty());
     assert!(world.packs.suites(&world.tenant).await.unwrap().is_empty());
     let gone = world
         .packs
-        .remove(&world.tenant, &candidate.pack.id)
+        .remove(&world.by, &candidate.pack.id)
         .await
         .unwrap_err();
     assert_eq!(gone.code, ErrorCode::NotFound);
@@ -179,7 +180,7 @@ async fn tenants_do_not_see_each_others_packs() {
     let other = TenantId::from("two");
     world
         .packs
-        .install(&world.tenant, &candidate(SigningMethod::Ed25519, |_| {}))
+        .install(&world.by, &candidate(SigningMethod::Ed25519, |_| {}))
         .await
         .unwrap();
     assert!(world.packs.list(&other).await.unwrap().is_empty());
@@ -191,16 +192,12 @@ async fn tenants_do_not_see_each_others_packs() {
 async fn a_version_never_changes() {
     let world = world().await;
     let one = candidate(SigningMethod::Ed25519, |_| {});
-    world.packs.install(&world.tenant, &one).await.unwrap();
-    world.packs.install(&world.tenant, &one).await.unwrap();
+    world.packs.install(&world.by, &one).await.unwrap();
+    world.packs.install(&world.by, &one).await.unwrap();
     let changed = candidate(SigningMethod::Ed25519, |files| {
         files.insert("prompts/agent.md".into(), b"Always say billing.".to_vec());
     });
-    let refused = world
-        .packs
-        .install(&world.tenant, &changed)
-        .await
-        .unwrap_err();
+    let refused = world.packs.install(&world.by, &changed).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert_eq!(world.packs.list(&world.tenant).await.unwrap().len(), 1);
 
@@ -213,7 +210,7 @@ async fn a_version_never_changes() {
             suite["thresholds"] = json!({"passScore": 0})
         });
     });
-    assert!(world.packs.install(&world.tenant, &half).await.is_err());
+    assert!(world.packs.install(&world.by, &half).await.is_err());
     assert_eq!(world.packs.list(&world.tenant).await.unwrap().len(), 1);
 }
 
@@ -222,7 +219,7 @@ async fn a_manifest_signature_leaves_the_suites_unsigned() {
     let world = world().await;
     world
         .packs
-        .install(&world.tenant, &candidate(SigningMethod::Manual, |_| {}))
+        .install(&world.by, &candidate(SigningMethod::Manual, |_| {}))
         .await
         .unwrap();
     assert!(!world.packs.suites(&world.tenant).await.unwrap()[0].signed);
@@ -233,11 +230,7 @@ async fn of_several_versions_the_inventory_shows_the_one_runs_would_use() {
     let world = world().await;
     for number in ["0.9.0", "0.10.0", "1.0.0-rc.1"] {
         let candidate = candidate(SigningMethod::Ed25519, version(number));
-        world
-            .packs
-            .install(&world.tenant, &candidate)
-            .await
-            .unwrap();
+        world.packs.install(&world.by, &candidate).await.unwrap();
     }
     let inventory = world.packs.agents(&world.tenant).await.unwrap();
     assert_eq!((inventory.total, inventory.agents.len()), (1, 1));
@@ -262,11 +255,7 @@ async fn missing_requirements_of_an_agent_are_shown() {
             manifest["agents"][0]["memoryShape"] = json!({"longTerm": true});
         });
     });
-    let facts = world
-        .packs
-        .install(&world.tenant, &candidate)
-        .await
-        .unwrap();
+    let facts = world.packs.install(&world.by, &candidate).await.unwrap();
     assert_eq!(facts.degraded, ["host.agentRuntime"]);
     let agent = &world.packs.agents(&world.tenant).await.unwrap().agents[0];
     assert_eq!(agent.degraded, ["host.agentRuntime"]);
@@ -279,13 +268,13 @@ async fn an_imported_suite_is_unsigned_and_checked() {
     let bytes = new_pack(NAME).unwrap()["evals/label.json"].clone();
     let record = world
         .packs
-        .import_suite(&world.tenant, &bytes, None)
+        .import_suite(&world.by, &bytes, None)
         .await
         .unwrap();
     assert!(!record.signed && record.pack.is_none());
     world
         .packs
-        .import_suite(&world.tenant, &bytes, None)
+        .import_suite(&world.by, &bytes, None)
         .await
         .unwrap();
 
@@ -293,14 +282,14 @@ async fn an_imported_suite_is_unsigned_and_checked() {
     changed["thresholds"] = json!({"passScore": 0});
     let outcome = world
         .packs
-        .import_suite(&world.tenant, changed.to_string().as_bytes(), None)
+        .import_suite(&world.by, changed.to_string().as_bytes(), None)
         .await;
     assert!(matches!(outcome, Err(ImportError::Problem(p)) if p.code == ErrorCode::Conflict));
 
     changed["tasks"][1]["taskId"] = changed["tasks"][0]["taskId"].clone();
     let outcome = world
         .packs
-        .import_suite(&world.tenant, changed.to_string().as_bytes(), None)
+        .import_suite(&world.by, changed.to_string().as_bytes(), None)
         .await;
     assert!(
         matches!(outcome, Err(ImportError::Faults(faults)) if faults[0].pointer == "/tasks/1/taskId")
@@ -309,13 +298,13 @@ async fn an_imported_suite_is_unsigned_and_checked() {
     let id = &record.suite_id;
     world
         .packs
-        .remove_suite(&world.tenant, id, &record.version)
+        .remove_suite(&world.by, id, &record.version)
         .await
         .unwrap();
     assert!(
         world
             .packs
-            .remove_suite(&world.tenant, id, &record.version)
+            .remove_suite(&world.by, id, &record.version)
             .await
             .is_err()
     );

@@ -20,6 +20,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::render::words::plain;
+use touchstone_host::service::access::authorise;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
@@ -100,6 +101,7 @@ pub async fn promote(
     parameters: PathParameters,
     query: Query,
 ) -> Answer {
+    authorise(&visit.caller, Scope::ManifestRead)?;
     let agent = AgentId::from(parameters.get("agentId"));
     page(&api, &visit, &agent, TransitionKind::Promote, &query).await
 }
@@ -111,6 +113,7 @@ pub async fn change(
     parameters: PathParameters,
     query: Query,
 ) -> Answer {
+    authorise(&visit.caller, Scope::ManifestRead)?;
     let agent = AgentId::from(parameters.get("agentId"));
     let kind = query.get("transition").and_then(TransitionKind::parse);
     let kind = kind.ok_or_else(|| {

@@ -16,7 +16,7 @@ use touchstone_host::render::words::plain;
 use touchstone_kit::json;
 use touchstone_kit::json_place::place;
 use touchstone_openwop::suite::SuiteFault;
-use touchstone_packs::service::packs::ImportError;
+use touchstone_packs::service::packs::{Actor, ImportError};
 
 /// Faults that the page shows.
 const SHOWN: usize = 50;
@@ -85,8 +85,10 @@ pub async fn import(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form
     let suite = form.required("suite")?;
     let scoring = form.get("scoring").map(str::trim).unwrap_or_default();
     let document = (!scoring.is_empty()).then(|| scoring.as_bytes().to_vec());
-    let packs = &api.packs.packs;
-    let imported = packs.import_suite(visit.tenant(), suite.as_bytes(), document);
+    let weight = json::weight(suite.as_bytes()) + json::weight(scoring.as_bytes());
+    let _memory = api.host.limits.weigh(weight)?;
+    let (packs, by) = (&api.packs.packs, Actor::of(&visit.caller));
+    let imported = packs.import_suite(&by, suite.as_bytes(), document);
     let faults = match imported.await {
         Ok(record) => {
             let place = suite_address(&record.suite_id, &record.version);

@@ -22,6 +22,7 @@ use touchstone_packs::ports::inventory::SuiteRecord;
 use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::verify::{SignatureCoverage, SignatureState};
+use touchstone_packs::service::packs::Actor;
 
 #[derive(Template)]
 #[template(path = "operations/packs.html")]
@@ -259,6 +260,7 @@ pub async fn remove(
     path: PathParameters,
 ) -> Answer {
     let pack = PackId::new(path.get("name"), path.get("version")).ok_or_else(not_installed)?;
-    api.packs.packs.remove(visit.tenant(), &pack).await?;
+    let by = Actor::of(&visit.caller);
+    api.packs.packs.remove(&by, &pack).await?;
     Ok(see_other(&format!("{PACKS}?done=pack-removed")))
 }

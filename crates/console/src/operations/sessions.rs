@@ -13,12 +13,12 @@ use crate::page::text::Time;
 use crate::page::visit::Visit;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::extract::PathParameters;
+use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::ports::sessions::{SessionOrigin, SessionRecord};
 use touchstone_host::render::words::plain;
 
 /// Most sessions of a page.
-const MOST: u32 = 500;
+const MOST: u32 = 200;
 
 #[derive(Template)]
 #[template(path = "operations/sessions.html")]
@@ -29,6 +29,8 @@ struct Page {
     sees_all: bool,
     idle_minutes: i64,
     hours: i64,
+    is_first: bool,
+    next: Option<String>,
 }
 
 struct Row {
@@ -48,7 +50,7 @@ impl Row {
             href: format!("{SESSIONS}/{}", segment(&record.id)),
             principal: plain(&record.principal),
             by: match &record.origin {
-                SessionOrigin::Key(key) => format!("API key {key}"),
+                SessionOrigin::Key { id, .. } => format!("API key {id}"),
                 SessionOrigin::Local => "This machine, without a key".to_owned(),
                 SessionOrigin::Oidc(grant) => format!("Single sign-on, {}", plain(&grant.issuer)),
             },
@@ -59,9 +61,11 @@ impl Row {
     }
 }
 
-/// `GET /console/sessions`.
-pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
-    let found = api.sessions.visible(&visit.caller, MOST).await?;
+/// `GET /console/sessions?before=ID`.
+pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
+    let before = query.get("before");
+    let found = api.sessions.visible(&visit.caller, before, MOST).await?;
+    let (found, next) = (found.sessions, found.next);
     let is_own_other = |record: &&SessionRecord| {
         record.principal == visit.caller.principal && record.id != visit.session_id
     };
@@ -72,6 +76,8 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit) -> Answer {
         sees_all: visit.may(Scope::KeysManage),
         idle_minutes: limits.idle.as_mins(),
         hours: limits.absolute.as_hours(),
+        is_first: before.is_none(),
+        next: next.map(|id| format!("{SESSIONS}?before={}", segment(&id))),
         chrome: visit.chrome(Section::Sessions),
     })
 }

@@ -18,6 +18,7 @@ use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_packs::service::packs::Actor;
 
 /// Tasks of a page.
 const TASKS: usize = 50;
@@ -203,7 +204,9 @@ pub async fn remove(
 ) -> Answer {
     let (id, version) = (path.get("suiteId"), path.get("version"));
     let packs = &api.packs.packs;
-    packs.remove_suite(visit.tenant(), id, version).await?;
+    packs
+        .remove_suite(&Actor::of(&visit.caller), id, version)
+        .await?;
     Ok(see_other(&format!("{PACKS}?done=suite-removed")))
 }
 

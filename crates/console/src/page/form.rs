@@ -1,5 +1,7 @@
 //! The fields of a form.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
@@ -7,15 +9,26 @@ use crate::page::answer::own_place;
 use touchstone_host::http::answer::Failure;
 use touchstone_kit::error::{ErrorCode, Problem};
 
+/// Most fields of a form. A field takes many times the memory of its shortest text.
+const MAX_FIELDS: usize = 2000;
+
 /// The fields in their order; the guard has checked the token.
 #[derive(Clone, Debug, Default)]
-pub struct Form(Vec<(String, String)>);
+pub struct Form(Arc<[(String, String)]>);
 
 impl Form {
-    pub fn parse(body: &[u8]) -> Self {
+    /// # Errors
+    /// `payload_too_large` for too many fields.
+    pub fn parse(body: &[u8]) -> Result<Self, Problem> {
         let pairs = url::form_urlencoded::parse(body);
+        if pairs.clone().nth(MAX_FIELDS).is_some() {
+            return Err(Problem::new(
+                ErrorCode::PayloadTooLarge,
+                format!("the form has more than {MAX_FIELDS} fields; send fewer"),
+            ));
+        }
         let owned = pairs.map(|(name, value)| (name.into_owned(), value.into_owned()));
-        Self(owned.collect())
+        Ok(Self(owned.collect()))
     }
 
     /// The value of a field, if it is not empty.
@@ -63,5 +76,18 @@ impl<S: Sync> FromRequestParts<S> for Form {
             )
             .into()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_form_are_bounded() {
+        let most = Form::parse("a&".repeat(MAX_FIELDS).as_bytes()).unwrap();
+        assert_eq!(most.all("a").count(), MAX_FIELDS);
+        let more = Form::parse("a&".repeat(MAX_FIELDS + 1).as_bytes());
+        assert_eq!(more.unwrap_err().code, ErrorCode::PayloadTooLarge);
     }
 }

@@ -355,16 +355,16 @@ mod tests {
 
     #[test]
     fn an_order_has_what_the_form_names() {
-        let order = requested("a", &Form::parse(b""));
+        let order = requested("a", &Form::parse(b"").unwrap());
         assert_eq!(order, json!({"agent_id": "a", "type": "passive_only"}));
         let form = b"kind=single_dimension&dimension=speed&from=2026-11-01&until=";
         assert_eq!(
-            requested("a", &Form::parse(form)),
+            requested("a", &Form::parse(form).unwrap()),
             json!({"agent_id": "a", "type": "single_dimension", "dimension": "speed",
                 "window_start": "2026-11-01T00:00:00Z"})
         );
         let form = b"kind=full&dimension=speed";
-        let order = requested("a", &Form::parse(form));
+        let order = requested("a", &Form::parse(form).unwrap());
         assert_eq!(order.get("dimension"), None);
     }
 }

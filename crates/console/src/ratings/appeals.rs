@@ -229,7 +229,7 @@ mod tests {
     )]
     #[case("", None)]
     fn a_form_decides_on_an_appeal(#[case] form: &str, #[case] expected: Option<Value>) {
-        let found = decided(&Form::parse(form.as_bytes())).ok();
+        let found = decided(&Form::parse(form.as_bytes()).unwrap()).ok();
         assert_eq!(found, expected);
         if let Some(asked) = found {
             Ruling::parse(&asked).unwrap();

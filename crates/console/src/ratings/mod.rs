@@ -109,15 +109,17 @@ pub fn no_organization(visit: &Visit) -> Answer {
     html(&NoOrganization { chrome })
 }
 
-/// The organization of the tenant, if it has one.
+/// The organization of the tenant, if it has one. The page counts as a request of the rating API.
 pub async fn membership(api: &ConsoleApi, visit: &Visit) -> Result<Option<Member>, Problem> {
     let ratings = &api.ratings.ratings;
+    api.ratings.allowances.request(&visit.caller.key_id)?;
     ratings.membership(visit.caller.clone(), false).await
 }
 
 /// The organization of the tenant, for changes.
 async fn writer(api: &ConsoleApi, visit: &Visit) -> Result<Member, Problem> {
     let ratings = &api.ratings.ratings;
+    api.ratings.allowances.request(&visit.caller.key_id)?;
     ratings.member(visit.caller.clone(), true).await
 }
 

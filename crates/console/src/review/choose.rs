@@ -107,12 +107,13 @@ mod tests {
 
     #[test]
     fn empty_fields_are_left_out() {
-        let form = Form::parse(b"run=run_1&outcome=failed&sample=&seed=7&labellers=2&steps=4");
+        let form =
+            Form::parse(b"run=run_1&outcome=failed&sample=&seed=7&labellers=2&steps=4").unwrap();
         let expected =
             json!({"runId": "run_1", "outcome": "failed", "seed": 7, "labellers": 2, "steps": 4});
         assert_eq!(document(&form).unwrap(), expected);
-        let wrong = document(&Form::parse(b"run=run_1&sample=many")).unwrap_err();
+        let wrong = document(&Form::parse(b"run=run_1&sample=many").unwrap()).unwrap_err();
         assert_eq!(wrong.details["field"], "sample");
-        assert!(document(&Form::parse(b"outcome=all")).is_err());
+        assert!(document(&Form::parse(b"outcome=all").unwrap()).is_err());
     }
 }

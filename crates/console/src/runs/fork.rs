@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_event_counts_for_a_branch_alone() {
-        let read = |text: &str| body(&Form::parse(text.as_bytes()));
+        let read = |text: &str| body(&Form::parse(text.as_bytes()).unwrap());
         assert_eq!(
             read("mode=replay&from=7").unwrap(),
             json!({"mode": "replay"})

@@ -104,7 +104,7 @@ mod tests {
         r#"{"signal":{"kind":"rating","rating":4},"target":{"nodeId":"a/b"}}"#
     )]
     fn a_form_is_the_document_of_an_annotation(#[case] form: &str, #[case] expected: &str) {
-        let found = annotation(&Form::parse(form.as_bytes())).unwrap();
+        let found = annotation(&Form::parse(form.as_bytes()).unwrap()).unwrap();
         assert_eq!(found, serde_json::from_str::<Value>(expected).unwrap());
         parse(&found).unwrap();
     }
@@ -114,7 +114,7 @@ mod tests {
     #[case("kind=rating-x", "kind")]
     #[case("kind=other", "kind")]
     fn an_incomplete_form_is_refused_by_field(#[case] form: &str, #[case] field: &str) {
-        let problem = annotation(&Form::parse(form.as_bytes())).unwrap_err();
+        let problem = annotation(&Form::parse(form.as_bytes()).unwrap()).unwrap_err();
         assert_eq!(problem.details["field"], field);
     }
 }

@@ -1,12 +1,11 @@
 //! Signing in with an API key, and out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
-use axum::Extension;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use secrecy::ExposeSecret as _;
@@ -20,10 +19,17 @@ use crate::page::visit::Visit;
 use crate::session::{cookie, oidc};
 use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::auth::recognise;
+use touchstone_host::http::auth::{address, recognise};
 use touchstone_host::http::extract::Query;
 use touchstone_host::service::sign_in::SIGN_OUT;
 use touchstone_kit::error::{ErrorCode, Problem};
+
+/// Largest form of a sign-in, in bytes: anyone may send one.
+const MAX_FORM: usize = 16 * 1024;
+/// Longest page to open after sign-in, in bytes.
+const MAX_PLACE: usize = 512;
+/// The form of a sign-in must arrive within this time.
+const FORM_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Template)]
 #[template(path = "session/sign-in.html")]
@@ -57,23 +63,24 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, query: Query) -> Answer {
     })
 }
 
-fn to(place: Option<&str>) -> &str {
+/// The page to open after sign-in. A sign-in that is under way keeps it, so a long one is not kept.
+pub fn to(place: Option<&str>) -> &str {
+    let place = place.filter(|place| place.len() <= MAX_PLACE);
     place.and_then(own_place).unwrap_or(crate::ROOT)
 }
 
 /// `POST /console/sign-in`: exchanges a key for a session.
-pub async fn send(
-    State(api): State<Arc<ConsoleApi>>,
-    peer: Option<Extension<Peer>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer {
-    let _place = api.host.limits.enter()?;
+pub async fn send(State(api): State<Arc<ConsoleApi>>, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let (headers, peer) = (parts.headers, parts.extensions.get::<Peer>().copied());
     same_site(&headers)?;
-    let form = Form::parse(&body);
+    let form = {
+        let _place = api.host.limits.enter_sign_in(address(peer))?;
+        read(body).await?
+    };
+    let _place = api.host.limits.enter()?;
     let to = to(form.get("to"));
     let key = form.get("key").map(str::trim);
-    let peer = peer.map(|Extension(peer)| peer);
     let caller = match recognise(&api.host, key, peer).await {
         Ok(caller) => caller,
         Err(problem) => {
@@ -91,11 +98,31 @@ pub async fn send(
         let (caller, id) = (&before.caller, &before.record.id);
         api.sessions.end_by(caller, SIGN_OUT, id).await?;
     }
-    let new = api.sessions.begin(&caller).await?;
+    let new = api.sessions.begin(&caller, key.unwrap_or_default()).await?;
     let mut response = see_other(to);
     let cookie = cookie::session(api.secure, new.token.expose_secret());
     response.headers_mut().append(SET_COOKIE, cookie);
     Ok(response)
+}
+
+/// Reads the form of a person who is not known yet.
+async fn read(body: Body) -> Result<Form, Problem> {
+    let read = tokio::time::timeout(FORM_TIME, to_bytes(body, MAX_FORM)).await;
+    let read = read.map_err(|_| {
+        let seconds = FORM_TIME.as_secs();
+        Problem::new(
+            ErrorCode::Unavailable,
+            format!("the form did not arrive within {seconds} seconds; send it again"),
+        )
+        .with("retryAfter", 1)
+    })?;
+    let bytes = read.map_err(|_| {
+        Problem::new(
+            ErrorCode::PayloadTooLarge,
+            format!("the form is larger than {MAX_FORM} bytes; enter only the key"),
+        )
+    })?;
+    Form::parse(&bytes)
 }
 
 fn refused(problem: Problem, to: &str) -> Answer {
@@ -134,4 +161,16 @@ pub async fn theme(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Form)
     response.headers_mut().append(SET_COOKIE, cookie);
     drop(visit);
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_page_is_not_kept() {
+        let page = |bytes: usize| format!("/console/{}", "a".repeat(bytes - 9));
+        assert_eq!(to(Some(&page(512))), page(512));
+        assert_eq!(to(Some(&page(513))), crate::ROOT);
+    }
 }

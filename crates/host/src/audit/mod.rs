@@ -49,6 +49,27 @@ pub struct Decision {
     pub run_id: Option<RunId>,
 }
 
+impl Decision {
+    /// An act that was done.
+    pub fn done(at: Timestamp, principal: &str, action: &str, resource: String) -> Self {
+        Self {
+            at,
+            principal: principal.to_owned(),
+            action: action.to_owned(),
+            resource,
+            outcome: Outcome::Done,
+            reasons: Vec::new(),
+            decided_on: None,
+            run_id: None,
+        }
+    }
+
+    #[must_use]
+    pub fn because(self, reasons: Vec<String>) -> Self {
+        Self { reasons, ..self }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {

@@ -20,12 +20,22 @@ use touchstone_kit::error::{ErrorCode, Problem};
 
 /// Headers that proxies add to a request, besides `X-Forwarded-…`.
 const PROXY_HEADERS: &[&str] = &[
+    "cdn-loop",
     "cf-connecting-ip",
+    "fastly-client-ip",
     "forwarded",
+    "max-forwards",
+    "proxy-connection",
     "true-client-ip",
     "via",
+    "x-amzn-trace-id",
     "x-client-ip",
+    "x-cluster-client-ip",
     "x-envoy-external-address",
+    "x-original-forwarded-for",
+    "x-original-host",
+    "x-original-url",
+    "x-proxyuser-ip",
     "x-real-ip",
 ];
 

@@ -29,7 +29,11 @@ pub struct SessionRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOrigin {
     /// By an API key, whose rights are read at each request.
-    Key(KeyId),
+    Key {
+        id: KeyId,
+        /// SHA-256 of the secret that signed in: the session ends with it.
+        secret: [u8; 32],
+    },
     /// On a host without keys, from the machine itself.
     Local,
     /// By an OpenID provider.
@@ -41,6 +45,8 @@ pub enum SessionOrigin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OidcGrant {
     pub issuer: String,
+    /// The digest of the settings under which it signed in: other settings end the session.
+    pub settings: String,
     /// Wire names.
     pub scopes: Vec<String>,
     pub roles: Vec<String>,
@@ -56,13 +62,15 @@ pub struct SignInAttempt {
     pub browser_hash: [u8; 32],
     /// The page to open after sign-in.
     pub to: String,
+    /// The session that the browser had.
+    pub session: Option<String>,
     pub expires_at: Timestamp,
 }
 
 impl SessionOrigin {
     pub const fn method(&self) -> &'static str {
         match self {
-            Self::Key(_) => "key",
+            Self::Key { .. } => "key",
             Self::Local => "local",
             Self::Oidc(_) => "oidc",
         }
@@ -75,4 +83,17 @@ pub struct ReplacedToken {
     /// SHA-256 of its secret half.
     pub hash: [u8; 32],
     pub valid_until: Timestamp,
+}
+
+/// Which open sessions of a tenant are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenSessions<'a> {
+    /// Of one principal, or of all.
+    pub principal: Option<&'a str>,
+    /// Older than the session that began then and has this id.
+    pub before: Option<(Timestamp, &'a str)>,
+    /// Sessions that were not used since, or began before, are over.
+    pub used_after: Timestamp,
+    pub begun_after: Timestamp,
+    pub limit: u32,
 }

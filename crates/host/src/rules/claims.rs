@@ -4,9 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::access::{Grants, Roles, Scope};
+use touchstone_kit::hex::hex;
 use touchstone_kit::ids::TenantId;
 
 /// The claims of a person, from the ID token and the userinfo endpoint.
@@ -20,7 +23,7 @@ pub const PREFIX: &str = "oidc:";
 const MAX_NAME: usize = 200;
 
 /// How claims are mapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClaimRules {
     /// The claim that names the person.
     pub principal_claim: String,
@@ -31,7 +34,7 @@ pub struct ClaimRules {
 }
 
 /// Where the tenant comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum TenantRule {
     Fixed(TenantId),
     /// From a claim; each listed value stands for a tenant.
@@ -42,7 +45,7 @@ pub enum TenantRule {
 }
 
 /// What one value of the groups claim gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupGrant {
     pub value: String,
     /// Wire names.
@@ -125,12 +128,10 @@ impl ClaimRules {
         needed.any(|name| texts(claims, name).is_empty())
     }
 
-    /// The tenant whose audit log records a refused sign-in, if no claim decides it.
-    pub fn fixed_tenant(&self) -> Option<&TenantId> {
-        match &self.tenant {
-            TenantRule::Fixed(tenant) => Some(tenant),
-            TenantRule::Claim { .. } => None,
-        }
+    /// The digest of these rules for a client of a provider. Sessions of other settings end.
+    pub fn digest(&self, issuer: &str, client: &str) -> String {
+        let settings = serde_json::json!([issuer, client, self]);
+        hex(&Sha256::digest(settings.to_string()))
     }
 
     /// The principal of a person.
@@ -298,6 +299,23 @@ mod tests {
         assert_eq!(texts(&claims, "https://acme.example/roles"), ["a.b"]);
         assert!(texts(&claims, "realm_access.none").is_empty());
         assert!(texts(&claims, "realm_access").is_empty());
+    }
+
+    #[test]
+    fn every_setting_of_the_provider_changes_the_digest() {
+        let digest = rules().digest("https://a.example", "client");
+        assert_eq!(rules().digest("https://a.example", "client"), digest);
+        let mut stricter = rules();
+        stricter.grants.pop();
+        let mut moved = rules();
+        moved.tenant = TenantRule::Fixed("acme".into());
+        let others = [
+            rules().digest("https://b.example", "client"),
+            rules().digest("https://a.example", "other"),
+            stricter.digest("https://a.example", "client"),
+            moved.digest("https://a.example", "client"),
+        ];
+        assert!(others.iter().all(|other| *other != digest));
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Keys {
                 expires_at,
             },
         );
-        let entry = self.entry(caller, "keys:create", &record.id, record.scopes.clone());
+        let entry = self.entry(caller, "keys:create", &record.id, given(&record));
         let added = async {
             let mut transaction = self.store.begin_write().await?;
             store::audit::record(&mut transaction, &caller.tenant, &entry).await?;
@@ -210,6 +210,15 @@ impl Keys {
             run_id: None,
         }
     }
+}
+
+/// What a new key may do, for whom and until when, for the audit log.
+fn given(key: &KeyRecord) -> Vec<String> {
+    let roles = key.roles.iter().map(|role| format!("role: {role}"));
+    let principal = key.principal.iter().map(|it| format!("principal: {it}"));
+    let expires = key.expires_at.iter().map(|it| format!("expires: {it}"));
+    let more = roles.chain(principal).chain(expires);
+    key.scopes.iter().cloned().chain(more).collect()
 }
 
 /// The precision of the store.

@@ -401,13 +401,18 @@ impl Keys {
         self.admit(record).map(drop)
     }
 
-    /// The caller of a key that was presented earlier, by its id.
+    /// The caller of a key that was presented earlier, by its id and the hash of the secret that was
+    /// presented.
     ///
     /// # Errors
-    /// `unauthenticated`, `key_revoked`, `key_expired`.
-    pub async fn holder(&self, id: &KeyId) -> Result<Caller, Problem> {
+    /// `unauthenticated`, `key_revoked`, `key_expired`; the last one also for a secret that a
+    /// rotation replaced and that is no longer valid.
+    pub async fn holder(&self, id: &KeyId, secret: &[u8; 32]) -> Result<Caller, Problem> {
         let record = self.find(id).await?.ok_or_else(unknown)?;
-        self.admit(record)
+        match record.secret_hash == *secret {
+            true => self.admit(record),
+            false => self.admit_replaced_by(record, secret),
+        }
     }
 
     /// Whether the host has a key of any tenant, also a revoked or expired one.
@@ -446,12 +451,17 @@ impl Keys {
             .as_ref()
             .is_some_and(|previous| previous.valid_until > now);
         if !good && record.revoked_at.is_none() {
-            return Err(Problem::new(
-                ErrorCode::KeyExpired,
-                "this key was rotated; use its new secret",
-            ));
+            return Err(rotated());
         }
         self.admit(record)
+    }
+
+    fn admit_replaced_by(&self, record: KeyRecord, secret: &[u8; 32]) -> Result<Caller, Problem> {
+        let previous = record.previous.as_ref();
+        match previous.is_some_and(|previous| previous.hash == *secret) {
+            true => self.admit_replaced(record),
+            false => Err(rotated()),
+        }
     }
 
     fn admit(&self, record: KeyRecord) -> Result<Caller, Problem> {
@@ -481,6 +491,21 @@ pub fn unknown() -> Problem {
         ErrorCode::Unauthenticated,
         "send `Authorization: Bearer <key>` with a valid API key of this host",
     )
+}
+
+fn rotated() -> Problem {
+    Problem::new(
+        ErrorCode::KeyExpired,
+        "this key was rotated; use its new secret",
+    )
+}
+
+/// The hash of the secret in a key's text, as the key's record holds it.
+pub(super) fn secret_hash(key: &str) -> Option<[u8; 32]> {
+    match is_whole(key) {
+        true => Some(hash(key)),
+        false => split(key).map(|presented| hash(presented.secret)),
+    }
 }
 
 /// A key's text, split into its parts.

@@ -8,6 +8,7 @@ pub mod jobs;
 pub mod key_management;
 pub mod keys;
 pub mod lease;
+pub mod open_sessions;
 pub mod sessions;
 pub mod sign_in;
 pub mod vault;

@@ -2,8 +2,9 @@
 //!
 //! A token's text is `<id>.<secret>`: the id is public and used for the lookup, the secret is 32
 //! random bytes of which only the SHA-256 is stored. The rights of a session that a key began are
-//! those of the key at each request, so that a revoked key ends its sessions at once. A session of
-//! an OpenID provider keeps what the claims gave at sign-in.
+//! those of the key at each request, so that a revoked key ends its sessions at once, and a rotated
+//! one when the secret that signed in ends. A session of an OpenID provider keeps what the claims gave
+//! at sign-in.
 
 use std::sync::Arc;
 
@@ -14,7 +15,6 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::access::Scope;
 use crate::ports::clock::Clock;
 use crate::ports::ids::Ids;
 use crate::ports::sessions::{SessionOrigin, SessionRecord};
@@ -22,7 +22,7 @@ use crate::ports::store::StoreError;
 use crate::rules::claims;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
-use crate::service::keys::{Keys, LOCAL_TENANT};
+use crate::service::keys::{Keys, LOCAL_TENANT, secret_hash};
 use crate::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
@@ -80,9 +80,11 @@ pub struct Sessions {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) keys: Arc<Keys>,
-    limits: SessionLimits,
-    /// The OpenID provider whose people may have sessions.
-    issuer: Option<String>,
+    pub(super) limits: SessionLimits,
+    /// The digest of the settings of the OpenID provider whose people may have sessions.
+    pub(super) trust: Option<String>,
+    /// Whether people on the machine itself may have sessions on a host without keys.
+    opens_locally: bool,
 }
 
 impl Sessions {
@@ -99,28 +101,43 @@ impl Sessions {
             ids,
             keys,
             limits,
-            issuer: None,
+            trust: None,
+            opens_locally: false,
         }
     }
 
-    /// Accepts sessions of people whom this OpenID provider named. Sessions of another provider
-    /// end, also if they began before.
+    /// Accepts sessions of people whom an OpenID provider named under the settings of this digest.
+    /// Sessions of other settings end, also if they began before.
     #[must_use]
-    pub fn trusting(mut self, issuer: Option<String>) -> Self {
-        self.issuer = issuer;
-        self
+    pub fn trusting(self, settings: Option<String>) -> Self {
+        Self {
+            trust: settings,
+            ..self
+        }
+    }
+
+    /// Accepts sessions of people on the machine itself, as long as the host has no key.
+    #[must_use]
+    pub fn opening_locally(self, opens_locally: bool) -> Self {
+        Self {
+            opens_locally,
+            ..self
+        }
     }
 
     pub fn limits(&self) -> SessionLimits {
         self.limits
     }
 
-    /// Begins a session of a key's owner.
+    /// Begins a session of the owner of a key, whose text was accepted just now.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn begin(&self, caller: &Caller) -> Result<NewSession, Problem> {
-        let origin = SessionOrigin::Key(caller.key_id.clone());
+    pub async fn begin(&self, caller: &Caller, key: &str) -> Result<NewSession, Problem> {
+        let origin = SessionOrigin::Key {
+            id: caller.key_id.clone(),
+            secret: secret_hash(key).ok_or_else(ended)?,
+        };
         self.add(caller.tenant.clone(), caller.principal.clone(), origin)
             .await
     }
@@ -249,10 +266,10 @@ impl Sessions {
 
     async fn caller(&self, record: &SessionRecord) -> Result<Caller, Problem> {
         let caller = match &record.origin {
-            SessionOrigin::Key(key) => self.keys.holder(key).await?,
+            SessionOrigin::Key { id, secret } => self.keys.holder(id, secret).await?,
             SessionOrigin::Local => self.local_caller().await?,
             SessionOrigin::Oidc(grant) => {
-                if self.issuer.as_ref() != Some(&grant.issuer) {
+                if self.trust.as_ref() != Some(&grant.settings) {
                     return Err(ended());
                 }
                 Caller {
@@ -272,19 +289,20 @@ impl Sessions {
 
     /// The person on the machine itself, as long as no key exists.
     async fn local_caller(&self) -> Result<Caller, Problem> {
-        match self.keys.any().await? {
-            true => Err(ended()),
-            false => self.keys.local_caller().ok_or_else(ended),
+        match self.opens_locally().await? {
+            true => self.keys.local_caller().ok_or_else(ended),
+            false => Err(ended()),
         }
     }
 
-    /// Whether the console opens without a key: the host has none. A host whose keys were revoked
-    /// or have expired stays closed.
+    /// Whether the console opens without a key: the setting allows it and the host has none. A host whose keys were revoked or
+    /// have expired stays closed.
     ///
     /// # Errors
     /// The store failed.
     pub async fn opens_locally(&self) -> Result<bool, Problem> {
-        Ok(!self.keys.any().await? && self.keys.local_caller().is_some())
+        let is_possible = self.opens_locally && self.keys.local_caller().is_some();
+        Ok(is_possible && !self.keys.any().await?)
     }
 
     /// Whether a session still exists: for streams that outlive their request.
@@ -304,48 +322,6 @@ impl Sessions {
         self.caller(&record).await.map(drop)
     }
 
-    /// The open sessions among the `limit` newest that a caller may see and end: its own, with
-    /// `keys:manage` also those of other people of its tenant.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn visible(
-        &self,
-        caller: &Caller,
-        limit: u32,
-    ) -> Result<Vec<SessionRecord>, Problem> {
-        let own = (!caller.has(Scope::KeysManage)).then_some(caller.principal.as_str());
-        let found = self.store.sessions(&caller.tenant, own, limit).await;
-        let mut found = found.map_err(|cause| internal(&cause))?;
-        let now = self.clock.now();
-        found.retain(|record| self.is_open(record, now));
-        Ok(found)
-    }
-
-    /// Ends a session that the caller may end.
-    ///
-    /// # Errors
-    /// `not_found`.
-    pub async fn end_visible(&self, caller: &Caller, id: &str) -> Result<(), Problem> {
-        let found = self.store.session(id).await;
-        let found = found.map_err(|cause| internal(&cause))?;
-        match found.filter(|record| may_end(caller, record)) {
-            Some(record) => self.end_by(caller, END_SESSION, &record.id).await.map(drop),
-            None => Err(Problem::new(ErrorCode::NotFound, "no such session")),
-        }
-    }
-
-    /// Ends the sessions of the caller itself except one.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn end_own_others(&self, caller: &Caller, kept: &str) -> Result<(), Problem> {
-        let (tenant, principal) = (&caller.tenant, &caller.principal);
-        let now = self.clock.now();
-        let ended = self.store.end_other_sessions(tenant, principal, kept, now);
-        ended.await.map(drop).map_err(|cause| internal(&cause))
-    }
-
     /// Deletes sessions whose absolute limit is over, and sign-ins that never came back.
     ///
     /// # Errors
@@ -360,13 +336,8 @@ impl Sessions {
     }
 }
 
-fn may_end(caller: &Caller, record: &SessionRecord) -> bool {
-    let is_own = record.principal == caller.principal || caller.has(Scope::KeysManage);
-    record.tenant == caller.tenant && is_own
-}
-
 /// The same error for every token that is not one of an open session.
-fn ended() -> Problem {
+pub(super) fn ended() -> Problem {
     Problem::new(
         ErrorCode::Unauthenticated,
         "this session does not exist or has ended; sign in again",

@@ -14,9 +14,10 @@ use crate::ports::store::StoreError;
 use crate::rules::claims::Identity;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
-use crate::service::sessions::{END_SESSION, NewSession, Sessions, hash};
+use crate::service::sessions::{END_SESSION, NewSession, Sessions, ended, hash};
 use crate::store;
 use touchstone_kit::error::Problem;
+use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::ids::{KeyId, TenantId};
 
 pub const SIGN_IN: &str = "console:sign-in";
@@ -75,14 +76,20 @@ pub struct TakenAttempt {
     pub secrets: AttemptSecrets,
     /// The page to open after sign-in.
     pub to: String,
+    /// The session that the browser had before.
+    pub session: Option<String>,
 }
 
 impl Sessions {
-    /// Begins a sign-in at a provider.
+    /// Begins a sign-in at a provider, in a browser that may have a session.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn begin_attempt(&self, to: &str) -> Result<AttemptSecrets, Problem> {
+    pub async fn begin_attempt(
+        &self,
+        to: &str,
+        session: Option<String>,
+    ) -> Result<AttemptSecrets, Problem> {
         let fresh = || SecretString::from(URL_SAFE_NO_PAD.encode(self.ids.secret()));
         let secrets = AttemptSecrets {
             browser: fresh(),
@@ -93,9 +100,10 @@ impl Sessions {
             state_hash: hash(secrets.state.expose_secret()),
             browser_hash: hash(secrets.browser.expose_secret()),
             to: to.to_owned(),
+            session,
             expires_at: now.saturating_add(ATTEMPT_TIME).unwrap_or(now),
         };
-        let added = self.store.add_sign_in_attempt(&attempt).await;
+        let added = self.store.add_sign_in_attempt(&attempt, now).await;
         added.map_err(|cause| internal(&cause))?;
         Ok(secrets)
     }
@@ -130,13 +138,14 @@ impl Sessions {
                 state: state.to_owned().into(),
             },
             to: attempt.to,
+            session: attempt.session,
         }))
     }
 
     /// Begins a session of a person whom an OpenID provider named.
     ///
     /// # Errors
-    /// The store failed.
+    /// `unauthenticated` if the host trusts no provider.
     pub async fn begin_oidc(
         &self,
         issuer: &str,
@@ -144,6 +153,7 @@ impl Sessions {
     ) -> Result<NewSession, Problem> {
         let grant = OidcGrant {
             issuer: issuer.to_owned(),
+            settings: self.trust.clone().ok_or_else(ended)?,
             scopes: identity.scopes,
             roles: identity.roles,
         };
@@ -159,6 +169,7 @@ impl Sessions {
         };
         let mut transaction = self.store.begin_write().await?;
         store::audit::record(&mut transaction, &session.tenant, &entry).await?;
+        self.end_excess(&mut transaction, session).await?;
         store::sessions::add_session(&mut transaction, session).await?;
         transaction.commit().await
     }
@@ -170,6 +181,21 @@ impl Sessions {
     pub async fn end_by(&self, caller: &Caller, action: &str, id: &str) -> Result<bool, Problem> {
         let entry = self.entry(&caller.principal, action, id);
         self.end_recorded(&caller.tenant, id, &entry).await
+    }
+
+    /// Ends the session that a browser had before it began another one: its token may be known to
+    /// others.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn end_before(&self, id: &str) -> Result<(), Problem> {
+        let found = self.store.session(id).await;
+        let Some(session) = found.map_err(|cause| internal(&cause))? else {
+            return Ok(());
+        };
+        let entry = self.entry(&session.principal, SIGN_OUT, id);
+        let ended = self.end_recorded(&session.tenant, id, &entry).await;
+        ended.map(drop)
     }
 
     /// Ends a session whose replaced token is still in use.
@@ -202,8 +228,9 @@ impl Sessions {
         ended.map_err(|cause| internal(&cause))
     }
 
-    /// Notes a refused sign-in in the audit log of a tenant. Requests that name no tenant are only
-    /// counted, because anyone could fill the log with them.
+    /// Notes a refused sign-in in the audit log of a tenant: of a person whom the provider named, or
+    /// of the holder of a key. Other requests are only counted, because anyone could fill the log with
+    /// them.
     ///
     /// # Errors
     /// The store failed.
@@ -241,7 +268,7 @@ impl Sessions {
             .await
     }
 
-    fn entry(&self, principal: &str, action: &str, resource: &str) -> Decision {
+    pub(super) fn entry(&self, principal: &str, action: &str, resource: &str) -> Decision {
         Decision {
             at: self.clock.now(),
             principal: principal.to_owned(),
@@ -254,10 +281,11 @@ impl Sessions {
         }
     }
 
-    /// The id under which the requests of a session without a key are counted. Ids of keys are
-    /// hexadecimal, so no key has it.
+    /// The id under which the requests of a person without a key are counted, in all its sessions.
+    /// Ids of keys are hexadecimal, so no key has it.
     pub(super) fn counted_as(record: &SessionRecord) -> KeyId {
-        KeyId::from(format!("session-{}", record.id))
+        let person = hash(&format!("{}\n{}", record.tenant, record.principal));
+        KeyId::from(format!("person-{}", hex_prefix(&person, 20)))
     }
 
     /// Deletes attempts that can no longer be used.
@@ -269,7 +297,7 @@ impl Sessions {
 /// How a session began, for the audit log.
 fn how(origin: &SessionOrigin) -> String {
     match origin {
-        SessionOrigin::Key(key) => format!("key: with the API key {key}"),
+        SessionOrigin::Key { id, .. } => format!("key: with the API key {id}"),
         SessionOrigin::Local => "local: on the machine itself, without a key".to_owned(),
         SessionOrigin::Oidc(grant) => format!("oidc: through {}", grant.issuer),
     }

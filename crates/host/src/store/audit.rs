@@ -63,6 +63,17 @@ fn checkpoint_of(row: CheckpointRow) -> Result<Checkpoint, StoreError> {
     })
 }
 
+/// Adds an entry in a transaction of its own.
+pub async fn record_alone(
+    database: &Database,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
+}
+
 pub async fn record(
     transaction: &mut Transaction,
     tenant: &TenantId,

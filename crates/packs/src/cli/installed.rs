@@ -19,15 +19,13 @@ use crate::rules::format::PackFormat;
 use crate::rules::inventory::PackFacts;
 use crate::rules::name::PackId;
 use crate::rules::{Refusal, lockfile};
-use crate::service::packs::{Candidate, Packs};
+use crate::service::packs::{Actor, Candidate, Packs};
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::{Context, Purpose, Start};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::ports::clock::Clock as _;
-use touchstone_host::service::keys::LOCAL_TENANT;
 use touchstone_host::system::SystemClock;
 use touchstone_kit::error::ErrorCode;
-use touchstone_kit::ids::TenantId;
 
 #[derive(Debug, Args)]
 pub struct Install {
@@ -96,8 +94,7 @@ async fn install_here(
     let packs = session.service::<Arc<Packs>>().ok_or_else(|| {
         Failure::not_done("internal_error", "the embedded host has no pack service")
     })?;
-    let tenant = TenantId::from(LOCAL_TENANT);
-    Ok(packs.install(&tenant, candidate).await?)
+    Ok(packs.install(&Actor::local(), candidate).await?)
 }
 
 /// Verifies by the lockfile; with `--pin`, the pack may be missing from it.

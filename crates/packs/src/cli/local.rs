@@ -11,11 +11,9 @@ use crate::rules::format::PackFormat;
 use crate::rules::inventory::PackFacts;
 use crate::rules::verify::{Fetched, Trust, TrustMode, verify};
 use crate::rules::{Refusal, Stage};
-use crate::service::packs::{Candidate, Packs};
+use crate::service::packs::{Actor, Candidate, Packs};
 use touchstone_host::cli::context::{Context, Purpose, Start};
 use touchstone_host::cli::exit::Failure;
-use touchstone_host::service::keys::LOCAL_TENANT;
-use touchstone_kit::ids::TenantId;
 
 /// Installs the folder in the embedded host, unless this content is installed already.
 ///
@@ -68,9 +66,7 @@ pub async fn install_files(
     let packs = session.service::<Arc<Packs>>().ok_or_else(|| {
         Failure::not_done("internal_error", "the embedded host has no pack service")
     })?;
-    let installed = packs
-        .install(&TenantId::from(LOCAL_TENANT), &candidate)
-        .await;
+    let installed = packs.install(&Actor::local(), &candidate).await;
     session.close().await;
     Ok(installed?)
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::http::PacksApi;
 use crate::rules::name::PackId;
 use crate::rules::verify::{Fetched, verify};
-use crate::service::packs::Candidate;
+use crate::service::packs::{Actor, Candidate};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, members};
 use touchstone_host::http::idempotency::{Done, once};
@@ -38,7 +38,7 @@ pub async fn install(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let upload = Upload::parse(members(&body)?)?;
-    let (api, tenant) = (state.clone(), caller.tenant.clone());
+    let (api, by) = (state.clone(), Actor::of(&caller));
     let endpoint = "POST /v1/host/touchstone/packs".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let turn = api.host.limits.pack_turn().await?;
@@ -47,7 +47,7 @@ pub async fn install(
         // holds the turn: it continues when the client disconnects.
         let judging = tokio::task::spawn_blocking(move || (upload.verify(&judge), turn));
         let (candidate, _turn) = judging.await.map_err(|cause| internal(&cause))?;
-        let facts = api.packs.install(&tenant, &candidate?).await?;
+        let facts = api.packs.install(&by, &candidate?).await?;
         let facts = serde_json::to_value(facts).map_err(|cause| internal(&cause))?;
         Ok(Done::new(StatusCode::CREATED, facts))
     })
@@ -67,7 +67,7 @@ pub async fn remove(
         "DELETE /v1/host/touchstone/packs/{}/{}",
         pack.name, pack.version
     );
-    let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
+    let (packs, by) = (state.packs.clone(), Actor::of(&caller));
     once(
         &state.host,
         &caller,
@@ -75,7 +75,7 @@ pub async fn remove(
         key,
         &Value::Null,
         |_| async move {
-            packs.remove(&tenant, &pack).await?;
+            packs.remove(&by, &pack).await?;
             Ok(Done::new(StatusCode::OK, json!({"removed": true})))
         },
     )

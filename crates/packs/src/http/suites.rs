@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http::PacksApi;
 use crate::ports::inventory::SuiteRecord;
-use crate::service::packs::ImportError;
+use crate::service::packs::{Actor, ImportError};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use touchstone_host::http::idempotency::{Done, once};
@@ -67,12 +67,12 @@ pub async fn import(
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
+    let (packs, by) = (state.packs.clone(), Actor::of(&caller));
     let Import { suite, scoring } = Import::of(&body);
     let endpoint = "POST /v1/host/touchstone/suites".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let suite = packs
-            .import_suite(&tenant, suite.as_bytes(), scoring.map(String::into_bytes))
+            .import_suite(&by, suite.as_bytes(), scoring.map(String::into_bytes))
             .await
             .map_err(refused)?;
         Ok(Done::new(StatusCode::CREATED, shown(&suite)))
@@ -113,7 +113,7 @@ pub async fn remove(
         path.get("version").to_owned(),
     );
     let endpoint = format!("DELETE /v1/host/touchstone/suites/{id}/{version}");
-    let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
+    let (packs, by) = (state.packs.clone(), Actor::of(&caller));
     once(
         &state.host,
         &caller,
@@ -122,7 +122,7 @@ pub async fn remove(
         &Value::Null,
         |_| async move {
             packs
-                .remove_suite(&tenant, &id, &version)
+                .remove_suite(&by, &id, &version)
                 .await
                 .map_err(not_imported)?;
             Ok(Done::new(StatusCode::OK, json!({"removed": true})))

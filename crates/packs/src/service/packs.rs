@@ -18,11 +18,13 @@ use crate::rules::inventory::PackFacts;
 use crate::rules::name::PackId;
 use crate::rules::verify::{SignatureCoverage, VerifiedPack};
 use crate::store;
-use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::audit::Decision;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
+use touchstone_host::service::keys::{LOCAL, LOCAL_TENANT};
+use touchstone_host::store::audit::record_alone;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
@@ -38,6 +40,30 @@ pub struct Candidate {
     pub pack: VerifiedPack,
     /// The archive.
     pub tgz: Bytes,
+}
+
+/// Who installs and removes, for the audit log of the tenant.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    pub tenant: TenantId,
+    pub principal: String,
+}
+
+impl Actor {
+    pub fn of(caller: &Caller) -> Self {
+        Self {
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+        }
+    }
+
+    /// A person at the data folder itself.
+    pub fn local() -> Self {
+        Self {
+            tenant: LOCAL_TENANT.into(),
+            principal: LOCAL.to_owned(),
+        }
+    }
 }
 
 /// Why a suite was not imported.
@@ -95,11 +121,8 @@ impl Packs {
     ///
     /// # Errors
     /// `conflict` if the version, or one of its suites, exists with different content.
-    pub async fn install(
-        &self,
-        tenant: &TenantId,
-        candidate: &Candidate,
-    ) -> Result<PackFacts, Problem> {
+    pub async fn install(&self, by: &Actor, candidate: &Candidate) -> Result<PackFacts, Problem> {
+        let tenant = &by.tenant;
         let pack = &candidate.pack;
         let facts = inventory::facts(pack);
         let now = self.clock.now();
@@ -145,7 +168,12 @@ impl Packs {
             )
             .await;
         match installed {
-            Ok(()) => Ok(facts),
+            Ok(()) => {
+                let reasons = vec![format!("integrity: {}", pack.integrity)];
+                self.note(by, "packs:install", pack.id.to_string(), reasons)
+                    .await?;
+                Ok(facts)
+            }
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
@@ -156,6 +184,20 @@ impl Packs {
             )),
             Err(cause) => Err(internal(&cause)),
         }
+    }
+
+    /// Records in the audit log what was installed or removed.
+    async fn note(
+        &self,
+        by: &Actor,
+        action: &str,
+        resource: String,
+        reasons: Vec<String>,
+    ) -> Result<(), Problem> {
+        let decision = Decision::done(self.clock.now(), &by.principal, action, resource);
+        let decision = decision.because(reasons);
+        let noted = record_alone(&self.store, &by.tenant, &decision).await;
+        noted.map_err(|cause| internal(&cause))
     }
 
     /// Stores bytes by their digests, then the records that refer to them. Bytes without references
@@ -235,7 +277,8 @@ impl Packs {
     ///
     /// # Errors
     /// `not_found`; `conflict` for a pack in service.
-    pub async fn remove(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
+    pub async fn remove(&self, by: &Actor, pack: &PackId) -> Result<(), Problem> {
+        let tenant = &by.tenant;
         let version = pack.version.to_string();
         for _ in 0..ATTEMPTS {
             let seen = self.out_of_service(tenant, pack).await?;
@@ -246,7 +289,9 @@ impl Packs {
                 Ok(true) => {
                     let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
                     let released = self.storage.release(tenant, &digests).await;
-                    return released.map_err(|cause| internal(&cause));
+                    released.map_err(|cause| internal(&cause))?;
+                    let resource = pack.to_string();
+                    return self.note(by, "packs:remove", resource, Vec::new()).await;
                 }
                 Ok(false) => {
                     return Err(Problem::new(
@@ -369,10 +414,11 @@ impl Packs {
     /// content.
     pub async fn import_suite(
         &self,
-        tenant: &TenantId,
+        by: &Actor,
         octets: &[u8],
         scoring: Option<Vec<u8>>,
     ) -> Result<SuiteRecord, ImportError> {
+        let tenant = &by.tenant;
         let (document, scoring) = self.read_import(octets.to_vec(), scoring).await?;
         let digest = document.digest();
         let suite = &document.suite;
@@ -412,7 +458,13 @@ impl Packs {
             .await
             .map_err(|cause| ImportError::Problem(internal(&cause)))?;
         match added {
-            Ok(()) => Ok(used.unwrap_or(record)),
+            Ok(()) => {
+                let resource = document.suite.reference();
+                let reasons = vec![format!("digest: {}", record.digest)];
+                let noted = self.note(by, "suites:import", resource, reasons).await;
+                noted.map_err(ImportError::Problem)?;
+                Ok(used.unwrap_or(record))
+            }
             Err(StoreError::Exists(_)) => {
                 let origin = match used.and_then(|suite| suite.pack) {
                     Some(pack) => format!(", from {pack}"),
@@ -488,22 +540,10 @@ impl Packs {
             Some(digest) => Some(self.document(digest).await?.ok_or_else(not_found)?),
             None => None,
         };
-        let decision = Decision {
-            at: self.clock.now(),
-            principal: caller.principal.clone(),
-            action: "suites:content".to_owned(),
-            resource: format!("{}@{}", known.suite_id, known.version),
-            outcome: Outcome::Done,
-            reasons: Vec::new(),
-            decided_on: None,
-            run_id: None,
-        };
-        let recorded = async {
-            let mut transaction = self.store.begin_write().await?;
-            touchstone_host::store::audit::record(&mut transaction, tenant, &decision).await?;
-            transaction.commit().await
-        };
-        recorded.await.map_err(|cause| internal(&cause))?;
+        let resource = format!("{}@{}", known.suite_id, known.version);
+        let by = Actor::of(caller);
+        self.note(&by, "suites:content", resource, Vec::new())
+            .await?;
         Ok(SuiteDocuments { suite, scoring })
     }
 
@@ -521,10 +561,11 @@ impl Packs {
     /// `not_found`, also if it came with a pack.
     pub async fn remove_suite(
         &self,
-        tenant: &TenantId,
+        by: &Actor,
         suite_id: &str,
         version: &str,
     ) -> Result<(), Problem> {
+        let tenant = &by.tenant;
         let known = store::inventory::suite(&self.store, tenant, suite_id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
         match store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
@@ -535,7 +576,9 @@ impl Packs {
                     .flatten()
                     .collect();
                 let released = self.storage.release(tenant, &digests).await;
-                released.map_err(|cause| internal(&cause))
+                released.map_err(|cause| internal(&cause))?;
+                let resource = format!("{suite_id}@{version}");
+                self.note(by, "suites:remove", resource, Vec::new()).await
             }
             Ok(false) => Err(Problem::new(
                 ErrorCode::NotFound,

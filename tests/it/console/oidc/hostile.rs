@@ -1,6 +1,13 @@
 //! Answers of a provider, and of others in its name, that must not begin a session.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use jiff::Timestamp;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use touchstone_host::http::Peer;
+use touchstone_host::ports::sessions::OpenSessions;
+use touchstone_host::service::sessions::{SessionLimits, Sessions};
+use touchstone_host::system::SystemIds;
 
 use super::fake::unsigned;
 use super::*;
@@ -33,7 +40,14 @@ async fn an_id_token_for_something_else_is_refused(#[case] change: fn(&mut Value
 
 async fn open_sessions(stage: &Stage) -> usize {
     let store = &stage.site.host.store;
-    let found = store.sessions(&TenantId::from("acme"), None, 100).await;
+    let wanted = OpenSessions {
+        principal: None,
+        before: None,
+        used_after: Timestamp::MIN,
+        begun_after: Timestamp::MIN,
+        limit: 100,
+    };
+    let found = store.sessions(&TenantId::from("acme"), &wanted).await;
     found.unwrap().len()
 }
 
@@ -258,4 +272,145 @@ async fn a_new_key_of_the_provider_is_found_and_the_old_one_no_longer_counts() {
     assert!(token_of(&flow.back(&stage.site).await).is_some());
     let (_, reply) = stage.sign_in(|_| ()).await;
     assert_refused(&reply, StatusCode::BAD_GATEWAY, "not valid");
+}
+
+#[tokio::test]
+async fn an_answer_that_names_nobody_writes_nothing_to_the_audit_log() {
+    let provider = FakeProvider::start(Key::new("first", 7)).await;
+    let mut oidc = config(&provider.issuer);
+    (oidc.tenant, oidc.tenant_claim) = (Some("acme".to_owned()), None);
+    oidc.tenants.clear();
+    let site = site_with(Sqlite, oidc).await.unwrap();
+    let entries = async || {
+        let acme = TenantId::from("acme");
+        let found = site.host.store.audit_entries(&acme, 0, 100).await;
+        found.unwrap().len()
+    };
+    let before = entries().await;
+    for answer in [
+        "error=approved-by-dana",
+        "error=access_denied",
+        "code=wrong",
+        "code=a&iss=https%3A%2F%2Fevil.example",
+        "nothing=1",
+    ] {
+        let flow = Flow::begin(&site, START).await;
+        let state = flow.query("state");
+        let path = format!("/console/sign-in/oidc/callback?{answer}&state={state}");
+        let reply = come_back(&site, &path, Some(&flow.cookie)).await;
+        assert!(!reply.status.is_success(), "{answer}: {reply:?}");
+        assert_eq!(entries().await, before, "{answer}");
+    }
+}
+
+/// A request of one address.
+async fn near(site: &Site, path: &str) -> Reply {
+    let peer: SocketAddr = "192.0.2.1:50000".parse().unwrap();
+    let request = Request::builder().uri(path).extension(Peer(peer));
+    let request = request.header("host", "evals.example");
+    answer(&site.host, request.body(Body::empty()).unwrap(), None).await
+}
+
+#[tokio::test]
+async fn refused_callbacks_of_an_address_do_not_keep_its_people_from_signing_in() {
+    let stage = Stage::on(Sqlite).await.unwrap();
+    let callback = "/console/sign-in/oidc/callback?code=a";
+    let mut last = StatusCode::OK;
+    // The allowance of 600 is filled again all the time.
+    for _ in 0..5000 {
+        last = near(&stage.site, callback).await.status;
+        if last == StatusCode::TOO_MANY_REQUESTS {
+            break;
+        }
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+    let start = near(&stage.site, START).await;
+    assert_eq!(start.status, StatusCode::SEE_OTHER, "{start:?}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn other_settings_end_the_sessions_of_the_former_ones(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(stage) = Stage::on(engine).await else {
+        return;
+    };
+    let host = &stage.site.host;
+    let person = stage.person(|_| ()).await;
+    let token = person.token.clone().unwrap();
+    assert!(host.sessions.recognise(&token).await.is_ok());
+    let with = |settings: &str| {
+        let (store, clock, keys) = (host.store.clone(), host.clock.clone(), host.keys.clone());
+        let sessions = Sessions::new(
+            store,
+            clock,
+            Arc::new(SystemIds),
+            keys,
+            SessionLimits::default(),
+        );
+        sessions.trusting(Some(settings.to_owned()))
+    };
+    let refused = with("other").recognise(&token).await;
+    assert_eq!(refused.unwrap_err().code.status(), 401);
+}
+
+#[rstest]
+#[tokio::test]
+async fn single_sign_on_ends_the_session_that_the_browser_had(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(stage) = Stage::on(engine).await else {
+        return;
+    };
+    let mut before = stage.site.person().await;
+    let request = before.request(Method::GET, START);
+    let reply = answer(&stage.site.host, request.body(Body::empty()).unwrap(), None).await;
+    let flow = Flow {
+        page: reply.header("location").unwrap().parse().unwrap(),
+        cookie: {
+            let cookie = reply.header("set-cookie").unwrap();
+            let (pair, _) = cookie.split_once(';').unwrap();
+            pair.split_once('=').unwrap().1.to_owned()
+        },
+    };
+    assert!(before.is_in().await, "the sign-in has not come back");
+    stage.provider.give(&stage.key.sign(&stage.claims(&flow)));
+    let reply = flow.back(&stage.site).await;
+    let mut person = Person {
+        host: &stage.site.host,
+        token: token_of(&reply),
+    };
+    assert!(person.is_in().await);
+    assert!(!before.is_in().await, "its token may be known to others");
+}
+
+#[rstest]
+#[tokio::test]
+async fn sign_ins_that_never_come_back_do_not_pile_up(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some(stage) = Stage::on(engine).await else {
+        return;
+    };
+    let abandoned = stage.begin().await;
+    stage.site.host.clock.pass(SignedDuration::from_mins(11));
+    stage.begin().await;
+    let reply = abandoned.back(&stage.site).await;
+    assert_refused(&reply, StatusCode::BAD_REQUEST, "already used");
+}
+
+#[tokio::test]
+async fn the_limits_of_a_person_are_those_of_all_its_sessions() {
+    let stage = Stage::on(Sqlite).await.unwrap();
+    let counted = async |person: Person<'_>| {
+        let sessions = &stage.site.host.sessions;
+        let found = sessions.recognise(person.token.as_deref().unwrap()).await;
+        found.unwrap().caller.key_id
+    };
+    let first = counted(stage.person(|_| ()).await).await;
+    let again = counted(stage.person(|_| ()).await).await;
+    assert_eq!(first, again);
+    let kim = stage.person(|claims| claims["sub"] = json!("kim")).await;
+    assert_ne!(counted(kim).await, first);
+    let elsewhere = stage.person(|claims| claims["org"] = json!("Globex")).await;
+    assert_ne!(counted(elsewhere).await, first);
 }

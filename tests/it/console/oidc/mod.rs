@@ -228,7 +228,7 @@ async fn a_person_gets_the_tenant_and_the_rights_that_the_claims_stand_for(
     let scopes = [Scope::ManifestRead, Scope::RunsRead, Scope::DeployPromote];
     assert_eq!(caller.grants.scopes, scopes.into());
     assert_eq!(caller.grants.roles, ["release-manager".to_owned()].into());
-    assert!(caller.key_id.as_str().starts_with("session-"), "{caller:?}");
+    assert!(caller.key_id.as_str().starts_with("person-"), "{caller:?}");
     let raw = stage.site.database.raw().await;
     for secret in [
         &flow.cookie,

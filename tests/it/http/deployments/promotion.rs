@@ -82,10 +82,15 @@ pub async fn audit(host: &TestHost) -> Vec<Value> {
     let verified = host.get("/v1/audit/verify").await.json();
     assert_eq!(verified["chainValid"], true, "{verified}");
     assert_eq!(verified["toSeq"], entries.len());
-    entries
-        .into_iter()
-        .map(|entry| entry["entry"].clone())
-        .collect()
+    let entries = entries.into_iter().map(|entry| entry["entry"].clone());
+    // The tests of this folder do not count what was installed before.
+    let installs = |entry: &Value| {
+        let action = entry["action"].as_str().unwrap();
+        ["packs:", "suites:"]
+            .iter()
+            .any(|it| action.starts_with(it))
+    };
+    entries.filter(|entry| !installs(entry)).collect()
 }
 
 pub fn refused(reply: &Reply, status: StatusCode, code: &str) -> Value {
@@ -429,7 +434,7 @@ async fn another_tenants_eval_and_agent_are_not_accepted() {
     .await;
     assert_eq!(
         theirs.json()["head"]["sequence"],
-        1,
+        2,
         "the log of each tenant is separate"
     );
 }
@@ -732,9 +737,9 @@ async fn the_chain_is_verified_in_parts() {
     into_service(&host, "1.0.0", json!({})).await;
     for (query, from, to) in [
         ("?fromSeq=2&toSeq=3", 2, 3),
-        ("?fromSeq=4", 4, 4),
-        ("?toSeq=100", 0, 4),
-        ("?fromSeq=3&toSeq=100", 3, 4),
+        ("?fromSeq=8", 8, 8),
+        ("?toSeq=100", 0, 8),
+        ("?fromSeq=3&toSeq=100", 3, 8),
     ] {
         let found = host.get(&format!("/v1/audit/verify{query}")).await.json();
         assert_eq!(
@@ -746,7 +751,7 @@ async fn the_chain_is_verified_in_parts() {
     let backwards = host.get("/v1/audit/verify?fromSeq=3&toSeq=2").await;
     refused(&backwards, StatusCode::BAD_REQUEST, "validation_error");
     // A range of entries that do not exist cannot be verified.
-    for query in ["?fromSeq=5", "?fromSeq=50&toSeq=60"] {
+    for query in ["?fromSeq=9", "?fromSeq=50&toSeq=60"] {
         let beyond = host.get(&format!("/v1/audit/verify{query}")).await;
         let details = refused(&beyond, StatusCode::BAD_REQUEST, "validation_error");
         assert_eq!(details["field"], "fromSeq");
@@ -778,7 +783,7 @@ async fn a_checkpoint_verifies_with_the_key_in_discovery() {
     let [checkpoint] = found["checkpoints"].as_array().unwrap().as_slice() else {
         panic!("{found}");
     };
-    assert_eq!(checkpoint["atSequence"], 4);
+    assert_eq!(checkpoint["atSequence"], 8);
     let root = checkpoint["merkleRoot"].as_str().unwrap();
     let root: Vec<u8> = (0..32)
         .map(|n| u8::from_str_radix(&root[2 * n..2 * n + 2], 16).unwrap())

@@ -541,7 +541,7 @@ async fn decision_comments_are_kept_without_credentials(#[case] value: Value) {
     assert!(!log.contains("canary"), "{log}");
     let said = log.matches(MASKED).count();
     assert!(said >= 2, "in the decision, and in the answer: {log}");
-    let entries = host.store.audit_entries(&acme, 0, 10).await.unwrap();
+    let entries = host.store.audit_entries(&acme, 0, 100).await.unwrap();
     let audited: String = entries.into_iter().map(|entry| entry.body).collect();
     assert!(!audited.contains("canary"), "{audited}");
     // The debug bundle contains no text that people entered.

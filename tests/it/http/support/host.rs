@@ -438,14 +438,16 @@ impl TestHost {
             keys.clone(),
             SessionLimits::default(),
         );
-        let sessions = sessions.trusting(lab.oidc.as_ref().map(|it| it.issuer.clone()));
-        let sessions = Arc::new(sessions);
         let oidc = lab.oidc.map(|config| {
             let environment = |_: &str| Some(OIDC_SECRET.to_owned());
             let (roles, home) = (keys.roles(), host_url.base_url());
             let provider = Provider::new(&config, roles, &environment, home, clock.clone());
             Arc::new(provider.unwrap())
         });
+        let sessions = sessions
+            .trusting(oidc.as_ref().map(|it| it.settings()))
+            .opening_locally(oidc.is_none());
+        let sessions = Arc::new(sessions);
         let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),

@@ -177,18 +177,22 @@ fn issuer(text: &str) -> Result<IssuerUrl, String> {
         )
     };
     let url: Url = text.parse().map_err(|_| invalid())?;
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if !is_safe(&url) || has_user || url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid());
+    }
+    IssuerUrl::new(text.to_owned()).map_err(|_| invalid())
+}
+
+/// Whether others cannot read what is sent there: over TLS, or on this machine.
+pub fn is_safe(url: &Url) -> bool {
     let is_near = match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
         Some(Host::Domain(name)) => name == "localhost",
         None => false,
     };
-    let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_near);
-    let has_user = !url.username().is_empty() || url.password().is_some();
-    if !is_safe || has_user || url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid());
-    }
-    IssuerUrl::new(text.to_owned()).map_err(|_| invalid())
+    url.scheme() == "https" || (url.scheme() == "http" && is_near)
 }
 
 #[cfg(test)]
@@ -215,7 +219,7 @@ mod tests {
     fn a_complete_configuration_is_accepted() {
         let (issuer, rules) = config(|_| ()).checked(&roles()).unwrap();
         assert_eq!(issuer.as_str(), "https://login.acme.example");
-        assert_eq!(rules.fixed_tenant().unwrap().as_str(), "acme");
+        assert_eq!(rules.tenant, TenantRule::Fixed("acme".into()));
     }
 
     #[rstest]

@@ -8,6 +8,7 @@ pub mod config;
 pub mod provider;
 mod refusal;
 mod token;
+mod transport;
 
 use std::sync::Arc;
 
@@ -20,10 +21,11 @@ use axum::response::Response;
 use secrecy::ExposeSecret as _;
 
 use crate::api::ConsoleApi;
-use crate::page::answer::{add_headers, own_place};
+use crate::guard::session;
+use crate::page::answer::add_headers;
 use crate::session::oidc::provider::Provider;
 use crate::session::oidc::refusal::Refusal;
-use crate::session::{bounce, cookie};
+use crate::session::{bounce, cookie, sign_in};
 use touchstone_host::http::Peer;
 use touchstone_host::http::answer::{Answer, own_header};
 use touchstone_host::http::auth::{address, refused};
@@ -47,7 +49,7 @@ fn provider(api: &ConsoleApi) -> Result<&Arc<Provider>, Problem> {
     })
 }
 
-/// Counts an attempt like a refused key, so that many attempts from one address have to wait.
+/// Counts an answer without a sign-in like a refused key: many from one address have to wait.
 fn count(api: &ConsoleApi, peer: Option<Extension<Peer>>) -> Result<(), Problem> {
     let refusal = Problem::new(ErrorCode::Unauthenticated, "this sign-in was refused");
     let peer = peer.map(|Extension(peer)| peer);
@@ -62,13 +64,18 @@ fn count(api: &ConsoleApi, peer: Option<Extension<Peer>>) -> Result<(), Problem>
 pub async fn start(
     State(api): State<Arc<ConsoleApi>>,
     peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
     query: Query,
 ) -> Answer {
     let _place = api.host.limits.enter()?;
     let provider = provider(&api)?;
-    count(&api, peer)?;
-    let to = query.get("to").and_then(own_place).unwrap_or(crate::ROOT);
-    let secrets = api.sessions.begin_attempt(to).await?;
+    let peer = peer.map(|Extension(peer)| peer);
+    api.host.limits.begin_sign_in(address(peer))?;
+    let to = sign_in::to(query.get("to"));
+    // The callback is a request of the other site, which brings no cookie of a session.
+    let before = session(&api, &headers).await?;
+    let before = before.map(|session| session.record.id);
+    let secrets = api.sessions.begin_attempt(to, before).await?;
     let page = match provider.sign_in_page(&secrets).await {
         Ok(page) => page,
         Err(fault) => {
@@ -137,6 +144,9 @@ async fn finish(
         }
     };
     let new = api.sessions.begin_oidc(provider.issuer(), identity).await?;
+    if let Some(before) = &attempt.session {
+        api.sessions.end_before(before).await?;
+    }
     let mut response = bounce::page(&attempt.to).map_err(|failure| failure.0)?;
     let cookie = cookie::session(api.secure, new.token.expose_secret());
     response.headers_mut().append(SET_COOKIE, cookie);
@@ -161,7 +171,8 @@ async fn answered(
     claims.map_err(Refusal::Provider)
 }
 
-/// Writes a refusal to the log, and to the audit log of the tenant if the tenant is known.
+/// Writes a refusal to the log, and to the audit log of the tenant if the provider named a person of
+/// it. Anyone could fill the audit log with other refusals.
 async fn note(
     api: &ConsoleApi,
     provider: &Provider,
@@ -171,10 +182,7 @@ async fn note(
     let rules = &provider.rules;
     let principal = claims.and_then(|claims| rules.principal(claims).ok());
     let principal = principal.as_deref().unwrap_or(UNKNOWN);
-    let tenant = match claims {
-        Some(claims) => rules.tenant(claims).ok(),
-        None => rules.fixed_tenant().cloned(),
-    };
+    let tenant = claims.and_then(|claims| rules.tenant(claims).ok());
     let reason = refusal.reason();
     tracing::warn!(principal, %reason, "a sign-in with OpenID Connect was refused");
     if let Some(tenant) = tenant {

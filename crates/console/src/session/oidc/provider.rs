@@ -1,7 +1,6 @@
 //! The OpenID provider: where to send people, and what it says about those who come back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -10,30 +9,25 @@ use openidconnect::core::{
     CoreTokenResponse,
 };
 use openidconnect::http::header::{ACCEPT, AUTHORIZATION};
-use openidconnect::http::{HeaderMap, HeaderValue, Method, Response};
+use openidconnect::http::{HeaderMap, HeaderValue};
 use openidconnect::{
-    AsyncHttpClient, AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken,
-    DiscoveryError, EndpointMaybeSet, EndpointNotSet, EndpointSet, HttpRequest, HttpResponse,
-    IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
-    RequestTokenError, Scope,
+    AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, DiscoveryError,
+    EndpointMaybeSet, EndpointNotSet, EndpointSet, IssuerUrl, Nonce, OAuth2TokenResponse as _,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
-use url::Url;
+use url::{Host, Url};
 
-use crate::session::oidc::config::OidcConfig;
+use crate::session::oidc::config::{OidcConfig, is_safe};
 use crate::session::oidc::token::{TokenFault, verified};
+use crate::session::oidc::transport::Transport;
 use touchstone_host::access::Roles;
-use touchstone_host::net;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::render::words::plain;
 use touchstone_host::rules::claims::{ClaimRules, Claims};
 use touchstone_host::service::sign_in::AttemptSecrets;
 
-/// Time for one request to the provider.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest document of a provider, in bytes.
-const MAX_DOCUMENT: u64 = 1 << 20;
 /// The provider's addresses and keys are read again after this time.
 const KEEP: SignedDuration = SignedDuration::from_mins(5);
 const KEEP_FAILURE: SignedDuration = SignedDuration::from_secs(5);
@@ -85,7 +79,7 @@ pub struct Provider {
     secret: Option<SecretString>,
     scopes: Vec<String>,
     redirect: RedirectUrl,
-    client: Guarded,
+    client: Transport,
     clock: Arc<dyn Clock>,
     known: Mutex<Option<Known>>,
 }
@@ -114,11 +108,7 @@ impl Provider {
         };
         let secret = config.client_secret_env.as_ref().map(read).transpose()?;
         let redirect = redirect(home)?;
-        let policy = net::Policy {
-            max_response_bytes: MAX_DOCUMENT,
-            ..net::Policy::model(TIMEOUT, 2)
-        };
-        let client = net::Client::new(policy).map_err(|fault| fault.to_string())?;
+        let client = Transport::new(issuer.url()).map_err(|fault| fault.to_string())?;
         Ok(Self {
             button: config.button.trim().to_owned(),
             rules,
@@ -127,7 +117,7 @@ impl Provider {
             secret,
             scopes: config.scopes.clone(),
             redirect,
-            client: Guarded(client),
+            client,
             clock,
             known: Mutex::new(None),
         })
@@ -135,6 +125,11 @@ impl Provider {
 
     pub fn issuer(&self) -> &str {
         self.issuer.as_str()
+    }
+
+    /// The digest of the provider, the client and the mapping: sessions of other settings end.
+    pub fn settings(&self) -> String {
+        self.rules.digest(self.issuer(), &self.client_id)
     }
 
     /// Where the browser comes back.
@@ -246,7 +241,7 @@ impl Provider {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, bearer);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let answer = self.client.0.get(endpoint.url(), &headers).await;
+        let answer = self.client.get(endpoint.url(), &headers).await;
         let answer = answer.map_err(|fault| ProviderFault::Unusable(fault.to_string()))?;
         if answer.status != 200 {
             return Err(invalid());
@@ -307,49 +302,43 @@ impl Provider {
     }
 }
 
-/// The guarded client, as the library calls it.
-struct Guarded(net::Client);
-
-impl<'c> AsyncHttpClient<'c> for Guarded {
-    type Error = net::Error;
-    type Future = BoxFuture<'c, Result<HttpResponse, net::Error>>;
-
-    fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(self.send(request))
-    }
-}
-
-impl Guarded {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, net::Error> {
-        let (parts, body) = request.into_parts();
-        let url = Url::parse(&parts.uri.to_string());
-        let url = url.map_err(|_| net::Error::Url("the provider gave no address"))?;
-        let answer = match parts.method {
-            Method::POST => self.0.post(&url, &parts.headers, body).await?,
-            _ => self.0.get(&url, &parts.headers).await?,
-        };
-        let mut response = Response::new(answer.body.to_vec());
-        *response.headers_mut() = answer.headers;
-        let status = answer.status.try_into();
-        *response.status_mut() = status.map_err(|_| net::Error::Status(answer.status))?;
-        Ok(response)
-    }
-}
-
 /// The address that the provider sends people back to.
 fn redirect(home: &str) -> Result<RedirectUrl, String> {
     let invalid = || {
-        format!("`console.oidc` needs `ratings.public_url`, because people cannot open `{home}`")
+        format!(
+            "`console.oidc` needs an https address in `ratings.public_url` (http only on a loopback \
+             address), because codes and cookies travel there; it is `{home}`"
+        )
     };
     let url: Url = home.parse().map_err(|_| invalid())?;
     let is_any = match url.host() {
-        Some(url::Host::Ipv4(ip)) => ip.is_unspecified(),
-        Some(url::Host::Ipv6(ip)) => ip.is_unspecified(),
-        Some(url::Host::Domain(_)) => false,
+        Some(Host::Ipv4(ip)) => ip.is_unspecified(),
+        Some(Host::Ipv6(ip)) => ip.is_unspecified(),
+        Some(Host::Domain(_)) => false,
         None => true,
     };
-    match is_any {
+    match is_any || !is_safe(&url) {
         true => Err(invalid()),
         false => RedirectUrl::new(format!("{home}{}", super::CALLBACK)).map_err(|_| invalid()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("https://evals.acme.example", true)]
+    #[case("http://127.0.0.1:7800", true)]
+    #[case("http://localhost:7800", true)]
+    #[case("http://[::1]:7800", true)]
+    #[case("http://evals.acme.example", false)]
+    #[case("http://10.0.0.7:7800", false)]
+    #[case("http://0.0.0.0:7800", false)]
+    #[case("https://0.0.0.0:7800", false)]
+    fn people_come_back_over_tls(#[case] home: &str, #[case] accepted: bool) {
+        let found = redirect(home);
+        assert_eq!(found.is_ok(), accepted, "{found:?}");
     }
 }

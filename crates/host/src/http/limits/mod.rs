@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -56,6 +57,12 @@ const SMALL_WEIGHT: usize = 8 * 1024;
 /// size.
 const LARGEST_BODIES: usize = 4;
 
+/// Sign-in forms that are being read, in all. Anyone may send one, and it may arrive slowly, so they
+/// have places of their own; one address has at most half of them.
+const SIGN_INS: usize = 256;
+/// When to retry if such a place is missing.
+const SHORTLY: Duration = Duration::from_secs(1);
+
 /// Rates and limits; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
@@ -86,8 +93,11 @@ pub struct Limits {
     keys: Option<Allowance<KeyId>>,
     tenants: Option<Allowance<TenantId>>,
     peers: Option<Peers>,
+    /// Sign-ins at an OpenID provider that each address begins.
+    starts: Option<Peers>,
     in_flight: Option<Arc<Semaphore>>,
     in_flight_of: Option<Arc<Shares<TenantId>>>,
+    sign_ins: Arc<Shares<Option<IpAddr>>>,
     bodies: Arc<Shares<TenantId>>,
     max_body: usize,
     packs: Arc<Semaphore>,
@@ -114,9 +124,11 @@ impl Limits {
             memory: Arc::new(Semaphore::new(max_memory.div_ceil(MEMORY_STEP))),
             max_memory,
             in_flight_of: in_flight.map(Shares::halved),
+            sign_ins: Shares::halved(SIGN_INS),
             keys: per_second("key", rates.per_key),
             tenants: per_second("tenant", rates.per_tenant),
             peers: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
+            starts: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
             in_flight: in_flight.map(|most| Arc::new(Semaphore::new(most))),
         }
     }
@@ -137,6 +149,28 @@ impl Limits {
             )
             .with("retryAfter", 1)
         })
+    }
+
+    /// Takes one of the places for reading the form of a sign-in.
+    ///
+    /// # Errors
+    /// `unavailable` if all are taken, `rate_limited` for an address at its share.
+    pub fn enter_sign_in(&self, peer: Option<IpAddr>) -> Result<Share<Option<IpAddr>>, Problem> {
+        self.sign_ins
+            .take(&peer.map(network), 1)
+            .map_err(|full| match full {
+                Full::ForAll(_) => {
+                    metrics::counter!(names::SHED).increment(1);
+                    Problem::new(
+                        ErrorCode::Unavailable,
+                        "the host is at its limit of sign-ins in progress; try again",
+                    )
+                    .with("retryAfter", 1)
+                }
+                Full::ForOne(limit) => {
+                    limited("route", u32::try_from(limit).unwrap_or(u32::MAX), SHORTLY)
+                }
+            })
     }
 
     /// Counts a request of a caller.
@@ -238,6 +272,18 @@ impl Limits {
                 .with("scope", "route")
                 .with("retryAfterMs", 1000)
             })
+    }
+
+    /// Counts a sign-in at an OpenID provider that an address begins. Refused credentials of the same
+    /// address do not count: other people may share it.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn begin_sign_in(&self, peer: Option<IpAddr>) -> Result<(), Problem> {
+        match (&self.starts, peer) {
+            (Some(starts), Some(peer)) => starts.take(peer),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a refused credential and returns the refusal, or `rate_limited` for an address with
@@ -481,6 +527,27 @@ mod tests {
     }
 
     #[test]
+    fn refused_credentials_do_not_keep_others_of_their_address_from_single_sign_on() {
+        let limits = Limits::new(
+            Rates {
+                refusals_per_minute: 2,
+                ..Rates::default()
+            },
+            1000,
+            1000,
+        );
+        let peer = "192.0.2.1".parse().ok();
+        let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
+        let last = (0..3).map(|_| limits.refuse(peer, refusal())).last();
+        assert_eq!(last.unwrap().code, ErrorCode::RateLimited);
+        assert!(limits.begin_sign_in(peer).is_ok());
+        assert!(limits.begin_sign_in(peer).is_ok());
+        let refused = limits.begin_sign_in(peer).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::RateLimited);
+        assert!(limits.begin_sign_in("192.0.2.2".parse().ok()).is_ok());
+    }
+
+    #[test]
     fn requests_beyond_the_concurrency_limit_are_rejected_until_one_ends() {
         let limits = Limits::new(
             Rates {
@@ -503,6 +570,21 @@ mod tests {
             1000,
         );
         assert!(none.enter().unwrap().is_none());
+    }
+
+    #[test]
+    fn sign_in_forms_have_places_of_their_own() {
+        let limits = Limits::new(Rates::default(), 1000, 1000);
+        let enter = |peer: &str| limits.enter_sign_in(peer.parse().ok());
+        let code = |peer: &str| enter(peer).err().map(|problem| problem.code);
+        let half = SIGN_INS / 2;
+        let first: Vec<_> = (0..half).map(|_| enter("192.0.2.1").unwrap()).collect();
+        assert_eq!(code("192.0.2.1"), Some(ErrorCode::RateLimited));
+        let second: Vec<_> = (0..half).map(|_| enter("192.0.2.2").unwrap()).collect();
+        assert_eq!(code("192.0.2.3"), Some(ErrorCode::Unavailable));
+        assert!(limits.enter().is_ok(), "other requests are not affected");
+        drop((first, second));
+        assert_eq!(code("192.0.2.1"), None);
     }
 
     #[test]

@@ -12,8 +12,10 @@ use crate::rules::notice::Registration;
 use crate::rules::notice::schedule::EndpointHealth;
 use crate::service::{Member, Ratings, changed_concurrently, is_id, not_found};
 use crate::store;
+use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
+use touchstone_host::store::audit::record_alone;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::Secret;
@@ -78,6 +80,11 @@ impl Ratings {
             secret = webhook.secrets.fingerprint,
             "a webhook of an organization was created"
         );
+        // The path of an address may hold a secret.
+        let place = webhook.url.origin().ascii_serialization();
+        let reasons = vec![format!("address: {place}")];
+        self.note(member, "notices:create", &webhook.id, reasons)
+            .await?;
         Ok(WebhookWithSecret { webhook, secret })
     }
 
@@ -119,7 +126,7 @@ impl Ratings {
         let removed =
             store::notices::remove_notice_webhook(&self.store, webhook.organization, id).await;
         match removed.map_err(|cause| internal(&cause))? {
-            true => Ok(()),
+            true => self.note(member, "notices:remove", id, Vec::new()).await,
             false => Err(not_found("webhook")),
         }
     }
@@ -153,6 +160,8 @@ impl Ratings {
             secret = secrets.fingerprint,
             "the secret of a webhook was rotated"
         );
+        let reasons = vec![format!("secret: {}", secrets.fingerprint)];
+        self.note(member, "notices:rotate", id, reasons).await?;
         webhook.secrets = secrets;
         Ok(WebhookWithSecret { webhook, secret })
     }
@@ -169,10 +178,11 @@ impl Ratings {
         let webhook = self.webhook(member, id).await?;
         let enabled =
             store::notices::enable_notice_webhook(&self.store, webhook.organization, id).await;
-        match enabled.map_err(|cause| internal(&cause))? {
-            true => self.webhook(member, id).await,
-            false => Err(not_found("webhook")),
+        if !enabled.map_err(|cause| internal(&cause))? {
+            return Err(not_found("webhook"));
         }
+        self.note(member, "notices:enable", id, Vec::new()).await?;
+        self.webhook(member, id).await
     }
 
     /// Deliveries to a webhook, in the order of their messages.
@@ -210,6 +220,8 @@ impl Ratings {
         match again.map_err(|cause| internal(&cause))? {
             Redelivery::Due(delivery) => {
                 self.store.notify_work().await;
+                let reasons = vec![format!("delivery: {}", delivery.id)];
+                self.note(member, "notices:redeliver", id, reasons).await?;
                 Ok(delivery)
             }
             Redelivery::Unknown => Err(not_found("delivery")),
@@ -219,6 +231,20 @@ impl Ratings {
                 /api/v1/webhooks/{id}/enable`",
             )),
         }
+    }
+
+    /// Records in the audit log of the organization what a member did to a webhook.
+    async fn note(
+        &self,
+        member: &Member,
+        action: &str,
+        id: &str,
+        reasons: Vec<String>,
+    ) -> Result<(), Problem> {
+        let (now, principal) = (self.clock.now(), &member.caller.principal);
+        let decision = Decision::done(now, principal, action, id.to_owned()).because(reasons);
+        let noted = record_alone(&self.store, &member.organization.tenant, &decision).await;
+        noted.map_err(|cause| internal(&cause))
     }
 
     /// A new secret, in plain text and encrypted.

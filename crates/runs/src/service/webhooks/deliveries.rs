@@ -124,10 +124,12 @@ impl Webhooks {
             ..DeliveryRecord::first(&first.run_id, what, &outcome, (now, took))
         };
         let added = store::deliveries::add_one(&self.store, &caller.tenant, id, &mut record).await;
-        match added.map_err(|cause| internal(&cause))? {
-            true => Ok(record),
-            false => Err(not_found()),
+        if !added.map_err(|cause| internal(&cause))? {
+            return Err(not_found());
         }
+        let reasons = vec![format!("delivery: {number}, of the run {}", first.run_id)];
+        self.note(caller, "webhooks:replay", id, reasons).await?;
+        Ok(record)
     }
 
     /// The event of a delivery, as it was sent.

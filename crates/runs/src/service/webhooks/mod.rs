@@ -17,10 +17,12 @@ use url::Url;
 use crate::ports::webhooks::{DeliveryError, WebhookRecord};
 use crate::store;
 use crate::webhook_client::WebhookClient;
+use touchstone_host::audit::Decision;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
+use touchstone_host::store::audit::record_alone;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{TenantId, WebhookId};
@@ -113,6 +115,11 @@ impl Webhooks {
             .with("limit", MOST));
         }
         info!(webhook_id = %webhook.id, secret = secret.fingerprint(), "webhook registered");
+        // The path of an address may hold a secret.
+        let place = webhook.url.origin().ascii_serialization();
+        let reasons = vec![format!("address: {place}")];
+        self.note(caller, "webhooks:register", &webhook.id, reasons)
+            .await?;
         Ok(Registered {
             webhook,
             secret: (!standard).then_some(secret),
@@ -175,7 +182,10 @@ impl Webhooks {
         let removed = store::webhooks::remove(&self.store, &caller.tenant, id)
             .await
             .map_err(|cause| internal(&cause))?;
-        if removed { Ok(()) } else { Err(not_found()) }
+        match removed {
+            true => self.note(caller, "webhooks:remove", id, Vec::new()).await,
+            false => Err(not_found()),
+        }
     }
 
     /// Replaces the secret; the previous one also signs for a day (RFC 0201 §E).
@@ -218,7 +228,24 @@ impl Webhooks {
             ));
         }
         info!(webhook_id = %id, secret = fingerprint, "webhook secret rotated");
+        let reasons = vec![format!("secret: {fingerprint}")];
+        self.note(caller, "webhooks:rotate", id, reasons).await?;
         Ok(Rotated { at, previous_until })
+    }
+
+    /// Records in the audit log what a caller did to a subscription.
+    async fn note(
+        &self,
+        caller: &Caller,
+        action: &str,
+        id: &WebhookId,
+        reasons: Vec<String>,
+    ) -> Result<(), Problem> {
+        let now = self.clock.now();
+        let decision = Decision::done(now, &caller.principal, action, id.to_string());
+        let decision = decision.because(reasons);
+        let noted = record_alone(&self.store, &caller.tenant, &decision).await;
+        noted.map_err(|cause| internal(&cause))
     }
 
     /// Verifies that the endpoint wants deliveries: it must echo a challenge.
