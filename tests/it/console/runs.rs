@@ -196,6 +196,40 @@ async fn people_search_runs_by_names_and_tags() {
 }
 
 #[tokio::test]
+async fn people_find_runs_by_day_and_status() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let listed = host.get("/v1/host/touchstone/runs").await.json();
+    let created = listed["runs"][0]["createdAt"].as_str().unwrap();
+    let day = created.get(..10).unwrap();
+    for (query, is_found) in [
+        (format!("since={day}&until={day}"), true),
+        (format!("since={created}"), true),
+        (format!("until={created}"), false),
+        ("until=2001-01-01".to_owned(), false),
+        ("since=2999-01-01".to_owned(), false),
+        ("status=completed".to_owned(), true),
+        ("status=running".to_owned(), false),
+    ] {
+        let page = ada.page(&format!("/console/runs?{query}")).await;
+        assert_eq!(page.contains(run.as_str()), is_found, "{query}: {page}");
+    }
+    let page = ada
+        .page(&format!("/console/runs?kind=eval&limit=7&since={day}"))
+        .await;
+    for field in [
+        "name=\"kind\" value=\"eval\"",
+        "name=\"limit\" value=\"7\"",
+        &format!("name=\"since\" value=\"{day}\" type=\"date\""),
+    ] {
+        assert!(page.contains(field), "{field}: {page}");
+    }
+    let wrong = ada.get("/console/runs?since=yesterday").await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
 async fn people_fork_a_run() {
     let host = TestHost::working(&says(&["yes", "wrong"])).await;
     let ada = Visitor::ada(&host).await;

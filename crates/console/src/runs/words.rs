@@ -46,6 +46,7 @@ pub fn status(status: &str) -> Badge {
         "paused" => Badge::of("warn", "‖", PAUSED),
         "waiting-approval" => Badge::of("warn", "◷", "Waits for approval"),
         "waiting-input" => Badge::of("warn", "◷", "Waits for input"),
+        "waiting-external" => Badge::of("warn", "◷", "Waits for another system"),
         "cancelling" => Badge::of("warn", "…", CANCELLING),
         "cancelled" => Badge::of("", "⊘", "Cancelled"),
         "failed" => Badge::of("bad", "✗", "Error"),
