@@ -69,6 +69,22 @@ async fn the_history_of_a_suite_is_a_chart_and_a_table() {
     assert!(page.contains("series-interval"), "intervals are stored");
     let matrix = ada.page("/console/history").await;
     assert!(matrix.contains("Newest score of each agent version and suite"));
+    assert!(page.contains("aria-current=\"true\">All</a>"), "{page}");
+    for filter in [
+        "since=2999-01-01",
+        "until=2001-01-01",
+        "model=other",
+        "suiteVersion=9.9.9",
+    ] {
+        let path = format!("/console/history?suiteId={SUITE}&{filter}");
+        let none = ada.page(&path).await;
+        assert!(
+            none.contains("No run of this suite matches"),
+            "{filter}: {none}"
+        );
+    }
+    let wrong = format!("/console/history?suiteId={SUITE}&until=tomorrow");
+    assert_eq!(ada.get(&wrong).await.status, StatusCode::BAD_REQUEST);
     let none = ada.page("/console/history?suiteId=other").await;
     assert!(none.contains("No run of this suite"));
     let other = Visitor::signed_in(&host, &host.other_key).await;

@@ -117,7 +117,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
 }
 
 /// The query string; each parameter at most once.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Query(HashMap<String, String>);
 
 impl Query {
