@@ -19,6 +19,8 @@ const CHANGES: usize = 200;
 pub struct Field {
     pub name: &'static str,
     pub value: String,
+    /// The value as a timestamp to the millisecond, if it is a time.
+    pub at: Option<String>,
     /// Whether it is a warning.
     pub is_warning: bool,
 }
@@ -234,20 +236,27 @@ fn sentence(text: &str) -> String {
     }
 }
 
+fn field(name: &'static str, value: &str, is_warning: bool) -> Field {
+    Field {
+        name,
+        value: plain(value),
+        at: None,
+        is_warning,
+    }
+}
+
 /// What was evaluated, so that a reader can check it.
 pub fn provenance(report: &EvalReport) -> Vec<Field> {
-    let mut fields = Vec::new();
-    let mut add = |name, value: String, is_warning| {
-        fields.push(Field {
-            name,
-            value: plain(&value),
-            is_warning,
-        });
-    };
-    add("Run", report.run_id.to_string(), false);
+    let mut fields = vec![field("Run", report.run_id.as_str(), false)];
     if let Some(at) = report.completed_at {
-        add("Ended", minute(at), false);
+        fields.push(Field {
+            at: Some(at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()),
+            ..field("Ended", &minute(at), false)
+        });
     }
+    let mut add = |name, value: String, is_warning| {
+        fields.push(field(name, &value, is_warning));
+    };
     add(
         "Agent",
         format!("{}@{}", report.agent.agent_id, report.agent.version),
