@@ -12,6 +12,7 @@ use secrecy::ExposeSecret as _;
 
 use crate::api::ConsoleApi;
 use crate::page::answer::{own_place, see_other};
+use crate::page::error::Frame;
 use crate::page::form::Form;
 use crate::page::visit::Visit;
 use crate::routes::Kind;
@@ -60,21 +61,29 @@ pub async fn guard(
         let uri = request.uri().clone();
         return without_session(&required, &headers, &uri, peer).await;
     };
-    let renewed = session.renewed.clone();
-    let answer = enter(&required, session, request, next).await;
+    let visit = Visit::of(api, &session, &request);
+    let frame = Frame::of(&visit, &headers, required.kind == Kind::Form);
+    let answer = enter(&required, &session, visit, request, next).await;
     let mut response = answer.into_response();
+    frame.attach(&mut response);
     // A refused request has a renewed token too: the one that it replaced is soon invalid.
-    if let Some(token) = renewed {
+    renew(api, &session, &mut response);
+    Ok(response)
+}
+
+/// Adds the cookie of a token that replaces the presented one.
+pub fn renew(api: &ConsoleApi, session: &Session, response: &mut Response) {
+    if let Some(token) = &session.renewed {
         let cookie = cookie::session(api.secure, token.expose_secret());
         response.headers_mut().append(SET_COOKIE, cookie);
     }
-    Ok(response)
 }
 
 /// Lets a signed-in person's request through to its handler.
 async fn enter(
     required: &Guard,
-    session: Session,
+    session: &Session,
+    visit: Visit,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
@@ -83,12 +92,11 @@ async fn enter(
     let waits = required.kind == Kind::Stream;
     let _held = limits.hold(&session.caller.tenant, request.body(), waits)?;
     if required.kind == Kind::Form {
-        request = read_form(request, &session, required.most).await?;
+        request = read_form(request, session, required.most).await?;
     }
     if let Some(scope) = required.scope {
         authorise(&session.caller, scope)?;
     }
-    let visit = Visit::of(&required.api, &session, &request);
     request.extensions_mut().insert(visit);
     Ok(next.run(request).await)
 }

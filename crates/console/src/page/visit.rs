@@ -54,7 +54,21 @@ impl Visit {
         self.caller.has(scope)
     }
 
-    pub fn chrome(&self, current: Section) -> Chrome {
+    /// The same person at another place, where nothing was done.
+    #[must_use]
+    pub fn at(&self, place: &str) -> Self {
+        Self {
+            place: place.to_owned(),
+            done: "",
+            ..self.clone()
+        }
+    }
+
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    pub fn chrome(&self, current: impl Into<Option<Section>>) -> Chrome {
         Chrome {
             links: assets::links(),
             principal: self.caller.principal.clone(),
@@ -62,7 +76,7 @@ impl Visit {
             theme: self.theme,
             csrf: self.csrf.clone(),
             place: self.place.clone(),
-            navigation: navigation(current),
+            navigation: navigation(current.into(), |scope| self.may(scope)),
             done: self.done,
         }
     }
