@@ -28,6 +28,16 @@ async fn two_runs_are_chosen_and_compared() {
         page.contains(&format!("runs={second},{first}")),
         "the runs can be swapped"
     );
+    assert!(page.contains("<dt>Interval</dt>"), "{page}");
+    for show in ["same", "all"] {
+        let page = ada.page(&format!("{location}&show={show}")).await;
+        for task in ["task-1", "task-2", "task-3"] {
+            let href = format!("/console/compare/tasks/{task}?runs={first},{second}");
+            assert!(page.contains(&href), "{show} {task}: {page}");
+        }
+    }
+    let page = ada.page(&format!("{location}&show=all&from=100")).await;
+    assert!(page.contains("There are no more tasks."), "{page}");
     let one = ada.page(&format!("/console/compare?runs={first}")).await;
     assert!(one.contains("checked"));
 }
@@ -40,6 +50,11 @@ async fn answers_are_side_by_side_for_those_who_may_read_them() {
     let path = format!("/console/compare/tasks/task-1?runs={first},{second}");
     let page = ada.page(&path).await;
     assert!(page.contains("Both runs gave the same answer."), "{page}");
+    let next = format!("/console/compare/tasks/task-2?runs={first},{second}\" rel=\"next\"");
+    assert!(
+        page.contains(&next) && !page.contains("rel=\"prev\""),
+        "{page}"
+    );
     assert!(page.contains("Baseline") && page.contains("Compared run"));
     let key = host.key_with(&[Scope::RunsRead]).await;
     let reader = Visitor::signed_in(&host, &key).await;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
 use crate::render::words::{self, counts, estimated};
-use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::comparison::{RunComparison, UnchangedTask};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::scoring::p95;
 use crate::rules::eval::statistics::Statistics;
@@ -193,6 +193,21 @@ pub struct ChangeRow {
     pub was: String,
     pub is: String,
     pub why: String,
+}
+
+impl ChangeRow {
+    pub fn of_unchanged(task: &UnchangedTask) -> Self {
+        let sign = if task.passes { "✓" } else { "✗" };
+        let result = format!("{sign} {:.2}", task.score);
+        Self {
+            id: plain(task.task_id.as_str()),
+            class: "",
+            kind: "same",
+            was: result.clone(),
+            is: result,
+            why: String::new(),
+        }
+    }
 }
 
 impl Change {
