@@ -79,6 +79,34 @@ async fn people_pause_resume_and_cancel_a_run() {
 }
 
 #[tokio::test]
+async fn a_reload_without_javascript_clears_no_form() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let path = format!("/console/runs/{}", host.create().await);
+    let reload = "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>";
+    let page = ada.page(&path).await;
+    assert!(
+        page.contains("Cancel the run") && !page.contains(reload),
+        "{page}"
+    );
+    assert!(page.contains(&format!("href=\"{path}?reload=5\"")));
+    let page = ada.page(&format!("{path}?reload=5")).await;
+    assert!(
+        page.contains(reload) && page.contains("stop the reloads"),
+        "{page}"
+    );
+    for field in [
+        "Cancel the run",
+        "name=\"reason\"",
+        "name=\"note\"",
+        "name=\"add\"",
+    ] {
+        assert!(!page.contains(field), "{field}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_void_run_says_who_and_why() {
     let host = TestHost::working(&says(&["yes"])).await;
     let ada = Visitor::ada(&host).await;
@@ -227,6 +255,27 @@ async fn people_find_runs_by_day_and_status() {
     }
     let wrong = ada.get("/console/runs?since=yesterday").await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn people_find_a_task_by_its_name() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let path = format!("/console/runs/{run}");
+    let task = |n: u8| format!("href=\"{path}/tasks/task-{n}\"");
+    let found = ada.page(&format!("{path}?q=TASK-2")).await;
+    assert!(
+        found.contains(&task(2)) && !found.contains(&task(1)),
+        "{found}"
+    );
+    let none = ada.page(&format!("{path}?q=other")).await;
+    assert!(none.contains("No task matches."), "{none}");
+    let behind = ada.page(&format!("{path}?from=9999")).await;
+    assert!(behind.contains("There are no more tasks."), "{behind}");
+    assert!(behind.contains("Show the first tasks"));
+    let none = ada.page(&format!("{path}?outcome=unjudged")).await;
+    assert!(none.contains("No task has this outcome."), "{none}");
 }
 
 #[tokio::test]
