@@ -180,6 +180,8 @@ async fn organized(site: &Organized) -> Vec<String> {
         ),
         "/console/notices".to_owned(),
         format!("/console/notices/{}", text(&hook["id"])),
+        format!("/api/v1/badges/{}/verify", text(&assessment["badge_id"])),
+        "/api/v1/badges/none/verify".to_owned(),
     ]
 }
 

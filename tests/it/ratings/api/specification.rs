@@ -595,6 +595,26 @@ async fn a_person_who_verifies_a_badge_sees_a_page_with_its_dimensions() {
     ] {
         assert!(page.contains(said), "{said}: {page}");
     }
+    assert!(
+        page.contains("95 % interval") && page.contains("<time datetime="),
+        "{page}"
+    );
+    let missing = async |accept: &str| {
+        let path = "/api/v1/badges/00000000-0000-4000-8000-000000000000/verify";
+        let call = site.host.request(Method::GET, path).anonymous();
+        call.header("accept", accept).send().await
+    };
+    let none = missing(browser).await;
+    assert_eq!(none.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        none.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(none.header("content-security-policy").is_some());
+    assert!(none.text().contains("No badge here"), "{none:?}");
+    let none = missing("application/json").await;
+    assert_eq!(none.status, StatusCode::NOT_FOUND);
+    assert_eq!(none.json()["error"]["code"], "NOT_FOUND");
     for accept in ["*/*", "application/json", "application/json, text/html"] {
         let answered = accepting(accept).await;
         assert_eq!(answered.json()["valid"], true, "{accept}");
