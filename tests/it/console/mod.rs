@@ -3,6 +3,7 @@
 mod browser;
 mod compare;
 mod deployments;
+mod errors;
 mod headers;
 mod journeys;
 mod links;
