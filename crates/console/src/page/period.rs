@@ -5,6 +5,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use touchstone_host::http::extract::Query;
+use touchstone_kit::error::Problem;
 
 const SINCE: &str = "since";
 const UNTIL: &str = "until";
@@ -56,6 +57,22 @@ pub fn in_timestamps(query: &Query) -> Query {
         found = found.with(UNTIL, end.to_string());
     }
     found
+}
+
+/// The limits of the query.
+///
+/// # Errors
+/// `validation_error` that names the parameter.
+pub fn limits(query: &Query) -> Result<[Option<Timestamp>; 2], Problem> {
+    let query = in_timestamps(query);
+    let read = |name: &str| match query.get(name) {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| {
+            let expected = "must be a day, such as 2026-11-24, or an RFC 3339 timestamp";
+            Problem::validation(name, format!("`{name}` {expected}"))
+        }),
+    };
+    Ok([read(SINCE)?, read(UNTIL)?])
 }
 
 /// The day that a text names, such as `2026-11-28`.
