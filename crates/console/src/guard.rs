@@ -157,7 +157,20 @@ fn place(uri: &Uri) -> String {
     let text = uri
         .path_and_query()
         .map_or(crate::ROOT, |place| place.as_str());
-    own_place(text).unwrap_or(crate::ROOT).to_owned()
+    without_done(own_place(text).unwrap_or(crate::ROOT))
+}
+
+/// A place without what an earlier form did.
+fn without_done(place: &str) -> String {
+    let Some((path, query)) = place.split_once('?') else {
+        return place.to_owned();
+    };
+    let kept = query.split('&').filter(|it| !it.starts_with("done="));
+    let kept: Vec<&str> = kept.collect();
+    match kept.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", kept.join("&")),
+    }
 }
 
 /// Refuses a form that another site sent.

@@ -1,4 +1,5 @@
-//! Error pages of signed-in people, and the sections that the navigation offers.
+//! The frame of pages: errors of signed-in people, the sections that the navigation offers, and what
+//! the last form did.
 
 use axum::body::to_bytes;
 use axum::http::{Method, StatusCode};
@@ -82,4 +83,27 @@ async fn the_navigation_has_only_sections_that_the_session_may_open() {
     assert!(page.contains(">History</a>") && page.contains("<code>audit:read</code>"));
     let page = Visitor::ada(&host).await.page("/console/runs").await;
     assert!(page.contains(">Audit log</a>"));
+}
+
+#[tokio::test]
+async fn a_link_of_another_page_cannot_claim_that_something_was_done() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let path = "/console/runs?done=tagged";
+    for (site, is_shown) in [
+        ("same-origin", true),
+        ("same-site", false),
+        ("cross-site", false),
+        ("none", false),
+    ] {
+        let page = opened(&ada, path, &[("sec-fetch-site", site)]).await;
+        assert_eq!(page.contains("The tags were changed."), is_shown, "{site}");
+    }
+    let stranger = host.request(Method::GET, "/console/runs?done=tagged&q=a");
+    let reply = stranger.anonymous().send().await;
+    let location = reply.header("location").unwrap();
+    assert!(
+        location.ends_with("to=%2Fconsole%2Fruns%3Fq%3Da"),
+        "{location}"
+    );
 }

@@ -18,7 +18,7 @@ use crate::page::chrome::{Chrome, Section};
 use crate::page::period::{Period, in_timestamps};
 use crate::page::text::{Time, cost, latency, score};
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, passed, state};
+use crate::runs::words::{Badge, interval, passed, state};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::{duration, plain, usd};
@@ -296,12 +296,6 @@ fn measured(run: &RunListing, lines: &Lines, measure: &Measure, value: Value) ->
             between.map_or_else(String::new, |it| format!(" ({it})"))
         ),
     })
-}
-
-pub(super) fn interval(run: &RunListing) -> Option<String> {
-    let result = run.result.as_ref()?;
-    let (low, high) = result.score_low.zip(result.score_high)?;
-    Some(format!("{low:.3} to {high:.3}"))
 }
 
 impl Row {

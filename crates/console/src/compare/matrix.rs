@@ -1,8 +1,8 @@
 //! The newest judged run of each agent version (rows) and suite (columns).
 
-use crate::compare::history::{distinct, encoded, interval, suite_of, version_of};
+use crate::compare::history::{distinct, encoded, suite_of, version_of};
 use crate::page::text::{Time, score};
-use crate::runs::words::{Badge, state};
+use crate::runs::words::{Badge, interval, state};
 use touchstone_host::render::words::plain;
 use touchstone_runs::rules::run::listing::RunListing;
 

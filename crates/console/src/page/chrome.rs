@@ -158,7 +158,7 @@ pub const DONE: &[(&str, &str)] = &[
     ("card-scored", "The card was scored."),
     ("card-watched", "The card is watched."),
     ("card-unwatched", "The card is no longer watched."),
-    ("version-promoted", "The version was promoted."),
+    ("version-promoted", "The version was promoted by one step."),
     ("version-paused", "The version was paused."),
     ("version-deprecated", "The version was deprecated."),
     (

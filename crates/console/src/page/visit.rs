@@ -1,6 +1,7 @@
 //! The person who looks at a page.
 
 use axum::extract::{FromRequestParts, Request};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use crate::api::ConsoleApi;
@@ -42,7 +43,10 @@ impl Visit {
             csrf: csrf::masked(&session.record.csrf, &api.host.ids.secret()),
             theme,
             place: uri.to_string(),
-            done: done(name.as_deref()),
+            done: match is_own(request.headers()) {
+                true => done(name.as_deref()),
+                false => "",
+            },
         }
     }
 
@@ -80,6 +84,13 @@ impl Visit {
             done: self.done,
         }
     }
+}
+
+/// Whether a page of the console led here. A link of another page must not claim that something
+/// was done.
+fn is_own(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_none_or(|site| site == "same-origin")
 }
 
 impl<S: Sync> FromRequestParts<S> for Visit {

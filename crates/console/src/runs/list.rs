@@ -12,7 +12,7 @@ use crate::page::chrome::{Chrome, Section};
 use crate::page::period::{Period, in_timestamps};
 use crate::page::text::{Time, cost, score};
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, passed, state, workflow};
+use crate::runs::words::{Badge, interval, passed, state, workflow};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
@@ -78,6 +78,7 @@ struct Row {
     started: Time,
     state: Badge,
     score: String,
+    interval: String,
     tasks: String,
     cost: String,
     tags: Vec<String>,
@@ -110,6 +111,7 @@ impl Row {
                 Some(_) => score(result.and_then(|it| it.score)),
                 None => String::new(),
             },
+            interval: interval(run).unwrap_or_default(),
             tasks: passed(run),
             cost: match result {
                 Some(result) if suite.is_some() => cost(result.total_cost_usd),

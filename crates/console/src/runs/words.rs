@@ -67,6 +67,13 @@ pub fn passed(run: &RunListing) -> String {
     }
 }
 
+/// The 95 % interval of a run's own score.
+pub fn interval(run: &RunListing) -> Option<String> {
+    let result = run.result.as_ref()?;
+    let (low, high) = result.score_low.zip(result.score_high)?;
+    Some(format!("{low:.3} to {high:.3}"))
+}
+
 /// The name of a run that is not an eval run.
 pub fn workflow(id: &str) -> String {
     match id.split_once(':') {
