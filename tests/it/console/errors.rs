@@ -2,9 +2,10 @@
 //! the last form did.
 
 use axum::body::to_bytes;
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use touchstone_host::access::Scope;
 
+use super::support::Person;
 use super::visitor::Visitor;
 use crate::http::support::host::{TestHost, says};
 
@@ -32,8 +33,7 @@ async fn an_error_of_a_signed_in_person_keeps_navigation_and_theme() {
         assert!(page.contains(NAVIGATION), "{path}: {page}");
         assert!(page.contains("data-theme=\"dark\""), "{path}: {page}");
     }
-    let nobody = host.request(Method::GET, "/console/none").anonymous();
-    let nobody = nobody.send().await;
+    let nobody = Person::new(&host).get("/console/none").await;
     assert_eq!(nobody.status, StatusCode::NOT_FOUND);
     assert!(!nobody.text().contains(NAVIGATION));
 }
@@ -99,8 +99,9 @@ async fn a_link_of_another_page_cannot_claim_that_something_was_done() {
         let page = opened(&ada, path, &[("sec-fetch-site", site)]).await;
         assert_eq!(page.contains("The tags were changed."), is_shown, "{site}");
     }
-    let stranger = host.request(Method::GET, "/console/runs?done=tagged&q=a");
-    let reply = stranger.anonymous().send().await;
+    let reply = Person::new(&host)
+        .get("/console/runs?done=tagged&q=a")
+        .await;
     let location = reply.header("location").unwrap();
     assert!(
         location.ends_with("to=%2Fconsole%2Fruns%3Fq%3Da"),
