@@ -35,7 +35,8 @@ for (const file of document.querySelectorAll("input[type=file][data-into]")) {
   file.addEventListener("change", async () => { if (file.files.length) text.value = await file.files[0].text(); });
 }
 
-// "Copy" buttons.
+// "Copy" buttons, which work with this script alone.
+for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
   if (!button) return;

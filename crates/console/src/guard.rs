@@ -13,6 +13,7 @@ use secrecy::ExposeSecret as _;
 
 use crate::api::ConsoleApi;
 use crate::page::answer::{own_place, see_other};
+use crate::page::error::Frame;
 use crate::page::form::Form;
 use crate::page::visit::Visit;
 use crate::routes::Kind;
@@ -61,21 +62,29 @@ pub async fn guard(
         let (head, _) = request.into_parts();
         return without_session(&required, &head).await;
     };
-    let renewed = session.renewed.clone();
-    let answer = enter(&required, session, request, next).await;
+    let visit = Visit::of(api, &session, &request);
+    let frame = Frame::of(&visit, &headers, required.kind == Kind::Form);
+    let answer = enter(&required, &session, visit, request, next).await;
     let mut response = answer.into_response();
+    frame.attach(&mut response);
     // A refused request has a renewed token too: the one that it replaced is soon invalid.
-    if let Some(token) = renewed {
+    renew(api, &session, &mut response);
+    Ok(response)
+}
+
+/// Adds the cookie of a token that replaces the presented one.
+pub fn renew(api: &ConsoleApi, session: &Session, response: &mut Response) {
+    if let Some(token) = &session.renewed {
         let cookie = cookie::session(api.secure, token.expose_secret());
         response.headers_mut().append(SET_COOKIE, cookie);
     }
-    Ok(response)
 }
 
 /// Lets a signed-in person's request through to its handler.
 async fn enter(
     required: &Guard,
-    session: Session,
+    session: &Session,
+    visit: Visit,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
@@ -87,9 +96,8 @@ async fn enter(
         authorise(&session.caller, scope)?;
     }
     if required.kind == Kind::Form {
-        request = read_form(request, &session, required).await?;
+        request = read_form(request, session, required).await?;
     }
-    let visit = Visit::of(&required.api, &session, &request);
     request.extensions_mut().insert(visit);
     Ok(next.run(request).await)
 }
@@ -145,7 +153,20 @@ fn place(uri: &Uri) -> String {
     let text = uri
         .path_and_query()
         .map_or(crate::ROOT, |place| place.as_str());
-    own_place(text).unwrap_or(crate::ROOT).to_owned()
+    without_done(own_place(text).unwrap_or(crate::ROOT))
+}
+
+/// A place without what an earlier form did.
+fn without_done(place: &str) -> String {
+    let Some((path, query)) = place.split_once('?') else {
+        return place.to_owned();
+    };
+    let kept = query.split('&').filter(|it| !it.starts_with("done="));
+    let kept: Vec<&str> = kept.collect();
+    match kept.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", kept.join("&")),
+    }
 }
 
 /// Refuses a form that another site sent.

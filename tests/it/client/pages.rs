@@ -17,8 +17,8 @@ use crate::store::Engine;
 const CHROMIUM: &str = "TOUCHSTONE_TEST_CHROMIUM";
 /// Debian's path.
 const USUAL: &str = "/usr/bin/chromium";
-/// Widths of a desktop and a phone, in pixels.
-const WIDTHS: [u32; 2] = [1280, 390];
+/// Widths of a desktop, a laptop, a tablet and a phone, in pixels.
+const WIDTHS: [u32; 4] = [1920, 1280, 768, 390];
 /// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 200;
 

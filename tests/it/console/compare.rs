@@ -28,6 +28,16 @@ async fn two_runs_are_chosen_and_compared() {
         page.contains(&format!("runs={second},{first}")),
         "the runs can be swapped"
     );
+    assert!(page.contains("<dt>Interval</dt>"), "{page}");
+    for show in ["same", "all"] {
+        let page = ada.page(&format!("{location}&show={show}")).await;
+        for task in ["task-0", "task-1", "task-2"] {
+            let href = format!("/console/compare/tasks/{task}?runs={first},{second}");
+            assert!(page.contains(&href), "{show} {task}: {page}");
+        }
+    }
+    let page = ada.page(&format!("{location}&show=all&from=100")).await;
+    assert!(page.contains("There are no more tasks."), "{page}");
     let one = ada.page(&format!("/console/compare?runs={first}")).await;
     assert!(one.contains("checked"));
 }
@@ -40,6 +50,11 @@ async fn answers_are_side_by_side_for_those_who_may_read_them() {
     let path = format!("/console/compare/tasks/task-1?runs={first},{second}");
     let page = ada.page(&path).await;
     assert!(page.contains("Both runs gave the same answer."), "{page}");
+    let before = format!("/console/compare/tasks/task-0?runs={first},{second}\" rel=\"prev\"");
+    assert!(
+        page.contains(&before) && !page.contains("rel=\"next\""),
+        "{page}"
+    );
     assert!(page.contains("Baseline") && page.contains("Compared run"));
     let key = host.key_with(&[Scope::RunsRead]).await;
     let reader = Visitor::signed_in(&host, &key).await;
@@ -69,6 +84,22 @@ async fn the_history_of_a_suite_is_a_chart_and_a_table() {
     assert!(page.contains("series-interval"), "intervals are stored");
     let matrix = ada.page("/console/history").await;
     assert!(matrix.contains("Newest score of each agent version and suite"));
+    assert!(page.contains("aria-current=\"true\">All</a>"), "{page}");
+    for filter in [
+        "since=2999-01-01",
+        "until=2001-01-01",
+        "model=other",
+        "suiteVersion=9.9.9",
+    ] {
+        let path = format!("/console/history?suiteId={SUITE}&{filter}");
+        let none = ada.page(&path).await;
+        assert!(
+            none.contains("No run of this suite matches"),
+            "{filter}: {none}"
+        );
+    }
+    let wrong = format!("/console/history?suiteId={SUITE}&until=tomorrow");
+    assert_eq!(ada.get(&wrong).await.status, StatusCode::BAD_REQUEST);
     let none = ada.page("/console/history?suiteId=other").await;
     assert!(none.contains("No run of this suite"));
     let other = Visitor::signed_in(&host, &host.other_key).await;

@@ -312,6 +312,19 @@ async fn an_override_is_marked_and_the_audit_log_is_searched_and_verified() {
     assert!(found.contains("approval:override") && !found.contains("deployment:promote"));
     let found = bob.page("/console/audit?principal=nobody").await;
     assert!(found.contains("No entry matches"));
+    for (query, is_found) in [
+        ("since=2001-01-01", true),
+        ("until=2001-01-01", false),
+        ("outcome=done", true),
+        ("outcome=done&since=2999-01-01", false),
+    ] {
+        let found = bob.page(&format!("/console/audit?{query}")).await;
+        assert_eq!(
+            !found.contains("No entry matches"),
+            is_found,
+            "{query}: {found}"
+        );
+    }
     let found = bob.page("/console/audit/verify").await;
     assert!(found.contains("The audit log is intact"), "{found}");
     let other = Person::sign_in(&host, &host.other_key).await;

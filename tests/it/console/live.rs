@@ -85,7 +85,9 @@ async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
     let run = host.create().await;
     let page = ada.page(&format!("/console/runs/{run}")).await;
     assert!(page.contains(&format!("data-live=\"/console/runs/{run}/live\"")));
-    assert!(page.contains("<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>"));
+    assert!(
+        page.contains("<noscript><p class=\"notice info\">This page does not update by itself.")
+    );
     assert!(page.contains("Not finished"));
     let mut events = Events::of(&ada, &format!("/console/runs/{run}/live"), &[]).await;
     let first = events.next().await.unwrap();

@@ -4,6 +4,7 @@ mod audited;
 mod browser;
 mod compare;
 mod deployments;
+mod errors;
 mod headers;
 mod journeys;
 mod limits;

@@ -79,6 +79,34 @@ async fn people_pause_resume_and_cancel_a_run() {
 }
 
 #[tokio::test]
+async fn a_reload_without_javascript_clears_no_form() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let path = format!("/console/runs/{}", host.create().await);
+    let reload = "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>";
+    let page = ada.page(&path).await;
+    assert!(
+        page.contains("Cancel the run") && !page.contains(reload),
+        "{page}"
+    );
+    assert!(page.contains(&format!("href=\"{path}?reload=5\"")));
+    let page = ada.page(&format!("{path}?reload=5")).await;
+    assert!(
+        page.contains(reload) && page.contains("stop the reloads"),
+        "{page}"
+    );
+    for field in [
+        "Cancel the run",
+        "name=\"reason\"",
+        "name=\"note\"",
+        "name=\"add\"",
+    ] {
+        assert!(!page.contains(field), "{field}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_void_run_says_who_and_why() {
     let host = TestHost::working(&says(&["yes"])).await;
     let ada = Visitor::ada(&host).await;
@@ -193,6 +221,61 @@ async fn people_search_runs_by_names_and_tags() {
     assert!(none.contains("No run matches"));
     let long = ada.get("/console/runs?q=a+b+c+d+e").await;
     assert_eq!(long.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn people_find_runs_by_day_and_status() {
+    let host = TestHost::working(&says(&["yes"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let listed = host.get("/v1/host/touchstone/runs").await.json();
+    let created = listed["runs"][0]["createdAt"].as_str().unwrap();
+    let day = created.get(..10).unwrap();
+    for (query, is_found) in [
+        (format!("since={day}&until={day}"), true),
+        (format!("since={created}"), true),
+        (format!("until={created}"), false),
+        ("until=2001-01-01".to_owned(), false),
+        ("since=2999-01-01".to_owned(), false),
+        ("status=completed".to_owned(), true),
+        ("status=running".to_owned(), false),
+    ] {
+        let page = ada.page(&format!("/console/runs?{query}")).await;
+        assert_eq!(page.contains(run.as_str()), is_found, "{query}: {page}");
+    }
+    let page = ada
+        .page(&format!("/console/runs?kind=eval&limit=7&since={day}"))
+        .await;
+    for field in [
+        "name=\"kind\" value=\"eval\"",
+        "name=\"limit\" value=\"7\"",
+        &format!("name=\"since\" value=\"{day}\" type=\"date\""),
+    ] {
+        assert!(page.contains(field), "{field}: {page}");
+    }
+    let wrong = ada.get("/console/runs?since=yesterday").await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn people_find_a_task_by_its_name() {
+    let host = TestHost::working(&says(&["yes", "wrong"])).await;
+    let ada = Visitor::ada(&host).await;
+    let run = ended(&host).await;
+    let path = format!("/console/runs/{run}");
+    let task = |n: u8| format!("href=\"{path}/tasks/task-{n}\"");
+    let found = ada.page(&format!("{path}?q=TASK-1")).await;
+    assert!(
+        found.contains(&task(1)) && !found.contains(&task(0)),
+        "{found}"
+    );
+    let none = ada.page(&format!("{path}?q=other")).await;
+    assert!(none.contains("No task matches."), "{none}");
+    let behind = ada.page(&format!("{path}?from=9999")).await;
+    assert!(behind.contains("There are no more tasks."), "{behind}");
+    assert!(behind.contains("Show the first tasks"));
+    let none = ada.page(&format!("{path}?outcome=unjudged")).await;
+    assert!(none.contains("No task has this outcome."), "{none}");
 }
 
 #[tokio::test]

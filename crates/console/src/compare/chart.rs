@@ -1,5 +1,7 @@
-//! A measure of runs over time as a picture: a line with points and intervals for each agent, and
+//! A measure of runs over time as a picture: lines with points and intervals, and
 //! the deployments of the agents.
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
@@ -11,7 +13,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 24.0;
-/// Most lines; further agents are in the table alone.
+/// Most lines; further ones are in the table alone.
 pub const LINES: usize = 6;
 
 /// A run on the chart.
@@ -57,6 +59,8 @@ pub struct Chart {
     pub view_box: String,
     pub grid: Vec<Grid>,
     pub lines: Vec<Line>,
+    /// Number of lines beyond [`LINES`], which are in the table alone.
+    pub left_out: usize,
     pub from: String,
     pub to: String,
     pub description: String,
@@ -71,7 +75,7 @@ pub struct Grid {
     pub label: String,
 }
 
-/// The points of one agent; its shape tells it from the others.
+/// The points of one line; its shape tells it from the others.
 pub struct Line {
     pub number: usize,
     pub name: String,
@@ -108,6 +112,7 @@ impl Chart {
             tenth(LEFT + 8.0 + share * (WIDTH - LEFT - RIGHT - 16.0))
         };
         let mut lines: Vec<Line> = Vec::new();
+        let mut left_out = BTreeSet::new();
         for run in runs {
             let number = lines.iter().position(|line| line.name == run.line);
             let number = match number {
@@ -116,7 +121,10 @@ impl Chart {
                     lines.push(Line::new(lines.len(), &run.line));
                     lines.len() - 1
                 }
-                None => continue,
+                None => {
+                    left_out.insert(run.line);
+                    continue;
+                }
             };
             if let Some(line) = lines.get_mut(number) {
                 line.add(x(run.at), most, run);
@@ -143,6 +151,7 @@ impl Chart {
                 })
                 .into(),
             lines,
+            left_out: left_out.len(),
             from,
             to,
             description,
@@ -287,7 +296,7 @@ mod tests {
     fn runs_of_one_moment_and_many_agents_have_a_picture() {
         let runs = (0..9).map(|n| run(&format!("agent {n}"), 7, 0.5)).collect();
         let chart = Chart::of(&SCORE, runs, &[]).unwrap();
-        assert_eq!(chart.lines.len(), LINES);
+        assert_eq!((chart.lines.len(), chart.left_out), (LINES, 3));
         assert!(Chart::of(&SCORE, vec![run("a", 0, 0.5)], &[]).is_none());
     }
 }

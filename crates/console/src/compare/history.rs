@@ -5,21 +5,26 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::api::ConsoleApi;
 use crate::compare::chart::{Chart, Measure, Measured};
 use crate::compare::flaky::flaky_page;
+use crate::compare::lines::{Lines, model_of};
 use crate::compare::matrix::Matrix;
 use crate::compare::releases::Releases;
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
+use crate::page::period::{Period, in_timestamps};
 use crate::page::text::{Time, cost, latency, score};
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, passed, state};
+use crate::runs::words::{Badge, interval, passed, state};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::{duration, plain, usd};
+use touchstone_kit::error::Problem;
 use touchstone_kit::money::NanoUsd;
+use touchstone_runs::http::runs::list::asked;
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery, RunResult};
 use touchstone_runs::service::runs::reading::list::MAX_RUNS;
 
@@ -31,8 +36,14 @@ struct Page {
     /// The same as the value of a parameter.
     suite_query: String,
     agent: String,
+    model: String,
+    suite_version: String,
+    period: Period,
+    ranges: Vec<Range>,
+    is_filtered: bool,
     suites: Vec<String>,
     agents: Vec<String>,
+    models: Vec<String>,
     charts: Vec<Chart>,
     releases: Releases,
     flaky: String,
@@ -55,9 +66,24 @@ struct Row {
     latency: String,
 }
 
+/// A time range to choose, up to now.
+struct Range {
+    label: &'static str,
+    href: String,
+    is_chosen: bool,
+}
+
+/// Time ranges and their numbers of days.
+const RANGES: [(&str, i64); 4] = [
+    ("7 days", 7),
+    ("30 days", 30),
+    ("90 days", 90),
+    ("1 year", 365),
+];
+
 const SCORE: Measure = Measure {
     name: "Score",
-    caption: "A point is a run; its bar is the 95 % interval of its own score, where one is recorded.",
+    caption: "A point is a run. Its bar is the 95 % interval of its own score.",
     most: Some(1.0),
     label: |value| value.to_string(),
 };
@@ -78,20 +104,12 @@ const LATENCY: Measure = Measure {
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
     let query = query.filled();
     let runs = &api.runs.runs;
-    let asked = |suite: Option<&str>, agent: Option<&str>| RunQuery {
-        kind: Some(RunKind::Eval),
-        suite_id: suite.map(str::to_owned),
-        agent_id: agent.map(str::to_owned),
-        limit: usize::try_from(MAX_RUNS).unwrap_or(usize::MAX),
-        ..RunQuery::default()
-    };
+    let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
+    let newest = runs.list(visit.tenant(), &eval_runs()).await?.runs;
     let (suite, agent) = (query.get("suiteId"), query.get("agentId"));
-    let newest = runs.list(visit.tenant(), &asked(None, None)).await?;
-    let suites = distinct(newest.runs.iter().filter_map(suite_of));
-    let agents = distinct(newest.runs.iter().filter_map(agent_of));
     let (found, has_more) = match suite {
         Some(_) => {
-            let page = runs.list(visit.tenant(), &asked(suite, agent)).await?;
+            let page = runs.list(visit.tenant(), &of_suite(&query)?).await?;
             (page.runs, page.next.is_some())
         }
         None => (Vec::new(), false),
@@ -102,39 +120,98 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
     };
     let deployed = distinct(found.iter().filter_map(agent_of));
     let releases = Releases::of(&api, &visit, &deployed).await?;
-    let marks = releases.marks();
-    let chart = |(measure, value): (&Measure, Value)| {
-        let points = found.iter().rev();
-        let points = points.filter_map(|run| measured(run, measure, value));
-        Chart::of(measure, points.collect(), &marks)
-    };
-    let charts: [(&Measure, Value); 3] = [
-        (&SCORE, the_score),
-        (&COST, the_cost),
-        (&LATENCY, the_latency),
-    ];
-    let flaky = match agent {
-        Some(agent) => format!(
-            "{}?agentId={}",
-            flaky_page(suite.unwrap_or_default()),
-            encoded(agent)
-        ),
-        None => flaky_page(suite.unwrap_or_default()),
-    };
     html(&Page {
         chrome: visit.chrome(Section::History),
-        suite: suite.unwrap_or_default().to_owned(),
+        suite: text("suiteId"),
         suite_query: encoded(suite.unwrap_or_default()),
-        agent: agent.unwrap_or_default().to_owned(),
-        suites,
-        agents,
-        charts: charts.into_iter().filter_map(chart).collect(),
+        agent: text("agentId"),
+        model: text("model"),
+        suite_version: text("suiteVersion"),
+        period: Period::of(&query),
+        ranges: ranges(&query, api.host.clock.now()),
+        is_filtered: !query.without(&["done"]).is_empty(),
+        suites: distinct(newest.iter().filter_map(suite_of)),
+        agents: distinct(newest.iter().filter_map(agent_of)),
+        models: distinct(newest.iter().filter_map(model_of)),
+        charts: charts(&found, &releases),
         releases,
-        flaky,
+        flaky: flaky_of(suite.unwrap_or_default(), agent),
         rows: found.iter().map(Row::of).collect(),
         has_more,
         matrix,
     })
+}
+
+/// The newest eval runs.
+fn eval_runs() -> RunQuery {
+    RunQuery {
+        kind: Some(RunKind::Eval),
+        limit: usize::try_from(MAX_RUNS).unwrap_or(usize::MAX),
+        ..RunQuery::default()
+    }
+}
+
+/// The runs of the suite that the filters select.
+///
+/// # Errors
+/// `validation_error` that names the parameter.
+fn of_suite(query: &Query) -> Result<RunQuery, Problem> {
+    let asked = asked(&in_timestamps(query))?;
+    Ok(RunQuery {
+        suite_id: asked.suite_id,
+        suite_version: asked.suite_version,
+        agent_id: asked.agent_id,
+        model: asked.model,
+        since: asked.since,
+        until: asked.until,
+        ..eval_runs()
+    })
+}
+
+/// The time ranges with their addresses, and last the one without a limit.
+fn ranges(query: &Query, now: Timestamp) -> Vec<Range> {
+    let kept = query.without(&["since", "until", "done"]);
+    let (since, until) = (query.get("since"), query.get("until"));
+    let range = |(label, days): &(&'static str, i64)| {
+        let start = now
+            .checked_sub(SignedDuration::from_hours(24 * days))
+            .ok()?;
+        let day = start.strftime("%Y-%m-%d").to_string();
+        Some(Range {
+            label,
+            href: format!("/console/history?{kept}&since={day}"),
+            is_chosen: since == Some(&day) && until.is_none(),
+        })
+    };
+    let all = Range {
+        label: "All",
+        href: format!("/console/history?{kept}"),
+        is_chosen: since.is_none() && until.is_none(),
+    };
+    RANGES.iter().filter_map(range).chain([all]).collect()
+}
+
+fn charts(found: &[RunListing], releases: &Releases) -> Vec<Chart> {
+    let (marks, lines) = (releases.marks(), Lines::of(found));
+    let chart = |(measure, value): (&Measure, Value)| {
+        let points = found.iter().rev();
+        let points = points.filter_map(|run| measured(run, &lines, measure, value));
+        Chart::of(measure, points.collect(), &marks)
+    };
+    let measures: [(&Measure, Value); 3] = [
+        (&SCORE, the_score),
+        (&COST, the_cost),
+        (&LATENCY, the_latency),
+    ];
+    measures.into_iter().filter_map(chart).collect()
+}
+
+fn flaky_of(suite: &str, agent: Option<&str>) -> String {
+    let page = flaky_page(suite);
+    match agent {
+        Some(agent) => format!("{page}?agentId={}", encoded(agent)),
+        None => page,
+    }
 }
 
 pub(super) fn encoded(text: &str) -> String {
@@ -145,7 +222,7 @@ pub(super) fn suite_of(run: &RunListing) -> Option<String> {
     Some(run.subject.suite.as_ref()?.suite_id.clone())
 }
 
-fn agent_of(run: &RunListing) -> Option<String> {
+pub(super) fn agent_of(run: &RunListing) -> Option<String> {
     Some(run.subject.agent.as_ref()?.agent_id.to_string())
 }
 
@@ -194,7 +271,7 @@ fn milliseconds(value: f64) -> String {
 }
 
 /// A run as a point of a chart; void runs are in the table alone.
-fn measured(run: &RunListing, measure: &Measure, value: Value) -> Option<Measured> {
+fn measured(run: &RunListing, lines: &Lines, measure: &Measure, value: Value) -> Option<Measured> {
     let result = run.result.as_ref().filter(|_| !run.voided)?;
     let value = value(result)?;
     let is_score = measure.name == SCORE.name;
@@ -207,7 +284,7 @@ fn measured(run: &RunListing, measure: &Measure, value: Value) -> Option<Measure
     };
     let between = interval(run).filter(|_| is_score);
     Some(Measured {
-        line: plain(&agent_of(run)?),
+        line: lines.name(run)?,
         at: run.created_at,
         value,
         interval: bounds,
@@ -219,12 +296,6 @@ fn measured(run: &RunListing, measure: &Measure, value: Value) -> Option<Measure
             between.map_or_else(String::new, |it| format!(" ({it})"))
         ),
     })
-}
-
-pub(super) fn interval(run: &RunListing) -> Option<String> {
-    let result = run.result.as_ref()?;
-    let (low, high) = result.score_low.zip(result.score_high)?;
-    Some(format!("{low:.3} to {high:.3}"))
 }
 
 impl Row {
@@ -245,5 +316,25 @@ impl Row {
             cost: result.map_or_else(String::new, |it| cost(it.total_cost_usd)),
             latency: latency(result.and_then(|it| it.latency_p50_ms)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_range_keeps_the_other_filters() {
+        let now = "2026-11-28T09:00:00Z".parse().unwrap();
+        let query = Query::default()
+            .with("suiteId", "a b".to_owned())
+            .with("since", "2026-11-21".to_owned());
+        let found = ranges(&query, now);
+        let href = "/console/history?suiteId=a+b";
+        let first = &found[0];
+        assert_eq!(first.href, format!("{href}&since=2026-11-21"));
+        assert!(first.is_chosen);
+        let last = found.last().unwrap();
+        assert_eq!((last.href.as_str(), last.is_chosen), (href, false));
     }
 }

@@ -1,8 +1,8 @@
 //! The newest judged run of each agent version (rows) and suite (columns).
 
-use crate::compare::history::{distinct, encoded, interval, suite_of, version_of};
-use crate::page::text::score;
-use crate::runs::words::{Badge, state};
+use crate::compare::history::{distinct, encoded, suite_of, version_of};
+use crate::page::text::{Time, score};
+use crate::runs::words::{Badge, interval, state};
 use touchstone_host::render::words::plain;
 use touchstone_runs::rules::run::listing::RunListing;
 
@@ -17,7 +17,7 @@ pub struct Cell {
     pub state: Badge,
     pub score: String,
     pub interval: String,
-    pub started: String,
+    pub started: Time,
 }
 
 impl Matrix {
@@ -55,7 +55,7 @@ impl Cell {
             state: state(run),
             score: score(run.result.as_ref().and_then(|it| it.score)),
             interval: interval(run).unwrap_or_default(),
-            started: run.created_at.strftime("%Y-%m-%d").to_string(),
+            started: run.created_at.into(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod differences;
 mod flaky;
 mod history;
 mod judges;
+mod lines;
 mod matrix;
 mod pair;
 mod releases;

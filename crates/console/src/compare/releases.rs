@@ -23,6 +23,8 @@ pub struct Releases {
     /// Whether the person may read the audit log, which has them.
     pub may_read: bool,
     pub rows: Vec<Row>,
+    /// Whether there are older ones.
+    pub is_cut: bool,
 }
 
 pub struct Row {
@@ -41,12 +43,13 @@ impl Releases {
     /// The newest promotions and rollbacks that were made, oldest first.
     pub async fn of(api: &ConsoleApi, visit: &Visit, agents: &[String]) -> Result<Self, Problem> {
         let may_read = visit.may(Scope::AuditRead);
-        let mut rows = Vec::new();
+        let (mut rows, mut is_cut) = (Vec::new(), false);
         if may_read && !agents.is_empty() {
             let agents: Vec<AgentId> = agents.iter().map(|it| AgentId::from(it.as_str())).collect();
             let wanted = |entry: &_| agents.iter().any(|agent| concerns(agent, entry));
             let audit = &api.health.audit;
             let found = audit.search(visit.tenant(), None, ENTRIES, wanted).await?;
+            is_cut = found.next.is_some();
             let entries: Vec<_> = found.entries.into_iter().map(|it| it.entry).collect();
             for agent in &agents {
                 let records = transitions(agent, &entries).into_iter();
@@ -54,12 +57,17 @@ impl Releases {
             }
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.mark));
+        is_cut |= rows.len() > MOST;
         rows.truncate(MOST);
         rows.reverse();
         for (number, row) in rows.iter_mut().enumerate() {
             row.number = number + 1;
         }
-        Ok(Self { may_read, rows })
+        Ok(Self {
+            may_read,
+            rows,
+            is_cut,
+        })
     }
 
     pub fn marks(&self) -> Vec<Mark> {

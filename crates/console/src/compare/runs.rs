@@ -19,24 +19,26 @@ use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::RunId;
-use touchstone_runs::render::report_page::rows::{Change, ChangeRow};
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_runs::render::report_page::rows::{Change, ChangeRow, interval};
 use touchstone_runs::rules::eval::comparison::{
     ChangeKind, ComparedRun, ExclusionReason, RunComparison,
 };
-use touchstone_runs::rules::eval::report::EvalReport;
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
+use touchstone_runs::service::runs::shared::Assessed;
 
 /// Runs to choose from.
 const OFFERED: usize = 25;
-/// Changed tasks of a page.
+/// Tasks of a page.
 const CHANGES: usize = 100;
 
-const SHOWN: [(&str, &str); 4] = [
+const SHOWN: [(&str, &str); 6] = [
     ("", "All changes"),
     ("broke", "Broke: passed before, fails now"),
     ("fixed", "Fixed: failed before, passes now"),
     ("scores", "Only the score changed"),
+    ("same", "Same outcome and score"),
+    ("all", "All tasks"),
 ];
 
 #[derive(Template)]
@@ -84,6 +86,10 @@ struct Page {
     it: Change,
     rows: Vec<Row>,
     shown: Vec<Choice>,
+    /// Whether unchanged tasks are shown.
+    has_unchanged: bool,
+    /// The message for a page without tasks.
+    none: &'static str,
     found: String,
     next: Option<String>,
     previous: Option<String>,
@@ -105,11 +111,13 @@ struct Side {
     model: String,
     verdict: Option<Badge>,
     score: String,
+    interval: String,
     trials: usize,
 }
 
 impl Side {
-    fn of(run: &ComparedRun, report: &EvalReport) -> Self {
+    fn of(run: &ComparedRun, assessed: &Assessed) -> Self {
+        let report = &assessed.report;
         Self {
             id: run.run_id.to_string(),
             suite: plain(&format!("{}@{}", run.suite_id, run.suite_version)),
@@ -117,6 +125,7 @@ impl Side {
             model: plain(&format!("{} ({})", run.model, run.provider)),
             verdict: verdict(Some(report.verdict)),
             score: score(report.score()),
+            interval: interval(&assessed.statistics),
             trials: run.run_ids.len(),
         }
     }
@@ -193,7 +202,11 @@ async fn differences(
     let show = parameter("show");
     let from: usize = parameter("from").parse().unwrap_or_default();
     found.changes.retain(|change| is_shown(&show, change.turn));
-    let matching = found.changes.len();
+    let has_unchanged = matches!(show.as_str(), "same" | "all");
+    if !has_unchanged {
+        found.unchanged.clear();
+    }
+    let matching = found.changes.len() + found.unchanged.len();
     let rows = rows(&mut found, from);
     let address = |from: usize| {
         let show: String = url::form_urlencoded::byte_serialize(show.as_bytes()).collect();
@@ -201,8 +214,8 @@ async fn differences(
     };
     html(&Page {
         chrome: visit.chrome(Section::Compare),
-        baseline: Side::of(&found.baseline, &before.report),
-        candidate: Side::of(&found.candidate, &now.report),
+        baseline: Side::of(&found.baseline, &before),
+        candidate: Side::of(&found.candidate, &now),
         found: match rows.len() {
             0 => String::new(),
             shown => format!(
@@ -216,6 +229,12 @@ async fn differences(
         previous: (from > 0).then(|| address(from.saturating_sub(CHANGES))),
         rows,
         shown: choices(&SHOWN, &show),
+        has_unchanged,
+        none: match (has_unchanged, from) {
+            (_, 1..) => "There are no more tasks.",
+            (true, _) => "Each compared task changed.",
+            (false, _) => "No task changed in this way.",
+        },
         differences: found.differences.iter().map(Difference::of).collect(),
         left_out_title: match found.left_out.len() {
             1 => "1 task is not compared".to_owned(),
@@ -234,23 +253,30 @@ fn is_shown(show: &str, turn: ChangeKind) -> bool {
     match show {
         "broke" => turn == ChangeKind::Broke,
         "fixed" => turn == ChangeKind::Fixed,
+        "same" => false,
         "scores" => matches!(turn, ChangeKind::Worse | ChangeKind::Better),
         _ => true,
     }
 }
 
-/// The changed tasks of a page.
+/// The tasks of a page: changed ones, then the others.
 fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
+    let before = from.saturating_sub(found.changes.len());
     let kept = found.changes.len().min(from);
     found.changes.drain(..kept);
     found.changes.truncate(CHANGES);
-    let runs = format!("{},{}", found.baseline.run_id, found.candidate.run_id);
+    let (baseline, candidate) = (&found.baseline.run_id, &found.candidate.run_id);
+    let href = |task: &TaskId| task_page(task, baseline, candidate);
+    let room = CHANGES - found.changes.len();
+    let unchanged = found.unchanged.iter().skip(before).take(room);
+    let unchanged = unchanged.map(|task| Row {
+        href: href(&task.task_id),
+        sign: "=",
+        row: ChangeRow::of_unchanged(task),
+    });
     let rows = Change::of(found).rows.into_iter().zip(&found.changes);
     rows.map(|(row, change)| Row {
-        href: format!(
-            "/console/compare/tasks/{}?runs={runs}",
-            segment(change.task_id.as_str())
-        ),
+        href: href(&change.task_id),
         sign: match change.turn {
             ChangeKind::Broke => "✗",
             ChangeKind::Worse => "↓",
@@ -259,7 +285,14 @@ fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
         },
         row,
     })
+    .chain(unchanged)
     .collect()
+}
+
+/// The page of the answers of two runs to one task.
+pub fn task_page(task: &TaskId, baseline: &RunId, candidate: &RunId) -> String {
+    let task = segment(task.as_str());
+    format!("/console/compare/tasks/{task}?runs={baseline},{candidate}")
 }
 
 /// The tasks that are not compared, each with the reason; at most a page of them.

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::State;
 
 use crate::api::ConsoleApi;
-use crate::compare::runs::two;
+use crate::compare::runs::{task_page as compared_page, two};
 use crate::page::answer::html;
 use crate::page::chrome::{Chrome, Section};
 use crate::page::visit::Visit;
@@ -30,6 +30,8 @@ struct Page {
     is_same_input: bool,
     is_same_answer: bool,
     parts: Vec<Part>,
+    previous: Option<String>,
+    next: Option<String>,
 }
 
 /// The answer of one run.
@@ -79,7 +81,10 @@ pub async fn page(
         true => Vec::new(),
         false => text_parts(&before.it.actual, &now.it.actual).unwrap_or_default(),
     };
+    let (previous, next) = beside(&api, &visit, &baseline, &candidate, &task).await?;
     html(&Page {
+        previous,
+        next,
         chrome: visit.chrome(Section::Compare),
         task: plain(task.as_str()),
         runs: format!("{baseline},{candidate}"),
@@ -88,6 +93,33 @@ pub async fn page(
         parts: parts.into_iter().map(Part::from).collect(),
         sides: [before, now],
     })
+}
+
+/// The pages of the compared tasks before and after a task, in the order of the comparison.
+async fn beside(
+    api: &ConsoleApi,
+    visit: &Visit,
+    baseline: &RunId,
+    candidate: &RunId,
+    task: &TaskId,
+) -> Result<(Option<String>, Option<String>), Problem> {
+    let runs = &api.runs.runs;
+    let found = runs.shared_comparison(visit.tenant(), candidate, baseline);
+    let found = match found.await {
+        Ok(found) => found,
+        // The runs have no task in common, or have not ended.
+        Err(problem) if matches!(problem.code.status(), 400 | 409) => return Ok((None, None)),
+        Err(problem) => return Err(problem),
+    };
+    let changed = found.changes.iter().map(|it| &it.task_id);
+    let tasks: Vec<&TaskId> = changed
+        .chain(found.unchanged.iter().map(|it| &it.task_id))
+        .collect();
+    let Some(at) = tasks.iter().position(|it| *it == task) else {
+        return Ok((None, None));
+    };
+    let page = |at: usize| Some(compared_page(tasks.get(at)?, baseline, candidate));
+    Ok((at.checked_sub(1).and_then(page), page(at + 1)))
 }
 
 async fn side(

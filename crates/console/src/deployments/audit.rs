@@ -8,10 +8,12 @@ use axum::extract::State;
 use crate::api::ConsoleApi;
 use crate::deployments::words::{Badge, outcome, reason};
 use crate::page::answer::html;
+use crate::page::choice::{Choice, choices};
 use crate::page::chrome::{Chrome, Section};
+use crate::page::period::{Period, limits};
 use crate::page::text::Time;
 use crate::page::visit::Visit;
-use touchstone_host::audit::Anomaly;
+use touchstone_host::audit::{Anomaly, Outcome};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
@@ -23,6 +25,20 @@ const ENTRIES: usize = 100;
 /// Breaks that the page names.
 const ANOMALIES: usize = 20;
 
+const OUTCOMES: [(&str, &str); 5] = [
+    ("", "Any"),
+    ("done", "Done"),
+    ("denied", "Denied"),
+    ("refused", "Refused"),
+    ("pending", "Waiting"),
+];
+const OUTCOMES_BY_NAME: [(&str, Outcome); 4] = [
+    ("done", Outcome::Done),
+    ("denied", Outcome::Denied),
+    ("refused", Outcome::Refused),
+    ("pending", Outcome::Pending),
+];
+
 #[derive(Template)]
 #[template(path = "deployments/audit.html")]
 struct Page {
@@ -30,6 +46,8 @@ struct Page {
     principal: String,
     action: String,
     resource: String,
+    outcomes: Vec<Choice>,
+    period: Period,
     has_filter: bool,
     rows: Vec<Row>,
     is_cut: bool,
@@ -75,11 +93,19 @@ impl Row {
     }
 }
 
-/// `GET /console/audit?principal=&action=&resource=&before=`.
+/// `GET /console/audit?principal=&action=&resource=&outcome=&since=&until=&before=`.
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
     let query = query.filled();
     let text = |name: &str| query.get(name).map(|it| it.trim().to_owned());
+    let [since, until] = limits(&query)?;
+    let outcome = query.get("outcome").unwrap_or_default();
     let filter = AuditFilter {
+        outcome: OUTCOMES_BY_NAME
+            .iter()
+            .find(|(name, _)| *name == outcome)
+            .map(|(_, found)| *found),
+        since,
+        until,
         principal: text("principal"),
         action: text("action"),
         resource: text("resource"),
@@ -102,6 +128,8 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
     };
     html(&Page {
         chrome: visit.chrome(Section::Audit),
+        outcomes: choices(&OUTCOMES, outcome),
+        period: Period::of(&query),
         has_filter: filter != AuditFilter::default(),
         principal: filter.principal.unwrap_or_default(),
         action: filter.action.unwrap_or_default(),

@@ -1,6 +1,11 @@
 //! The frame of a page: sections, who is signed in, what was done.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::page::assets::Links;
+use crate::routes::Kind;
+use touchstone_host::access::Scope;
 
 /// A section of the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,20 +100,33 @@ pub struct Chrome {
     pub done: &'static str,
 }
 
-pub fn navigation(current: Section) -> Vec<NavGroup> {
+/// The sections whose pages the person may open.
+pub fn navigation(current: Option<Section>, may: impl Fn(Scope) -> bool) -> Vec<NavGroup> {
+    let is_open = |href: &str| SCOPES.get(href).is_none_or(|scope| may(*scope));
     let group = |(name, items): &Group| {
-        let items = items.iter().map(|(section, name, href)| NavItem {
+        let items = items.iter().filter(|(_, _, href)| is_open(href));
+        let items = items.map(|(section, name, href)| NavItem {
             name,
             href,
-            is_current: *section == current,
+            is_current: Some(*section) == current,
         });
         NavGroup {
             name,
             items: items.collect(),
         }
     };
-    NAVIGATION.iter().map(group).collect()
+    let groups = NAVIGATION.iter().map(group);
+    groups.filter(|group| !group.items.is_empty()).collect()
 }
+
+/// The scopes that pages need, by their paths.
+static SCOPES: LazyLock<BTreeMap<&'static str, Scope>> = LazyLock::new(|| {
+    let pages = crate::operations().into_iter();
+    let pages = pages.filter(|route| route.kind == Kind::Page);
+    pages
+        .filter_map(|route| Some((route.path, route.scope?)))
+        .collect()
+});
 
 /// The result of a form, as its page says afterwards; addresses carry the short name.
 pub const DONE: &[(&str, &str)] = &[
@@ -140,7 +158,7 @@ pub const DONE: &[(&str, &str)] = &[
     ("card-scored", "The card was scored."),
     ("card-watched", "The card is watched."),
     ("card-unwatched", "The card is no longer watched."),
-    ("version-promoted", "The version was promoted."),
+    ("version-promoted", "The version was promoted by one step."),
     ("version-paused", "The version was paused."),
     ("version-deprecated", "The version was deprecated."),
     (
@@ -186,4 +204,27 @@ pub const DONE: &[(&str, &str)] = &[
 pub fn done(name: Option<&str>) -> &'static str {
     let known = DONE.iter().find(|(short, _)| Some(*short) == name);
     known.map_or("", |(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(groups: &[NavGroup]) -> Vec<&'static str> {
+        let items = groups.iter().flat_map(|group| &group.items);
+        items.map(|item| item.name).collect()
+    }
+
+    #[test]
+    fn sections_that_a_person_may_not_open_are_left_out() {
+        let all = navigation(Some(Section::Runs), |_| true);
+        let sections = NAVIGATION.iter().map(|(_, items)| items.len());
+        assert_eq!(names(&all).len(), sections.sum::<usize>());
+        let reader = navigation(None, |scope| scope == Scope::RunsRead);
+        let reader = names(&reader);
+        assert!(reader.contains(&"Runs") && reader.contains(&"Sessions"));
+        assert!(!reader.contains(&"Audit log") && !reader.contains(&"Deployments"));
+        let none = navigation(None, |_| false);
+        assert!(none.iter().all(|group| !group.items.is_empty()));
+    }
 }

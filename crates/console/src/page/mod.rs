@@ -8,5 +8,6 @@ pub mod chrome;
 pub mod error;
 pub mod form;
 pub mod home;
+pub mod period;
 pub mod text;
 pub mod visit;

@@ -38,9 +38,9 @@ pub fn latency(ms: Option<u64>) -> String {
     ms.map_or_else(|| "–".to_owned(), duration)
 }
 
-/// The labels at the ends of a time axis: days, or minutes if all is of one day.
+/// The labels at the ends of a time axis, in UTC: days, or minutes if all is of one day.
 pub fn ends(first: Timestamp, last: Timestamp) -> (String, String) {
-    let days = [first, last].map(|at| at.strftime("%Y-%m-%d").to_string());
+    let days = [first, last].map(|at| at.strftime("%Y-%m-%d UTC").to_string());
     let [from, to] = days;
     match from == to {
         true => (Time::from(first).shown, Time::from(last).shown),

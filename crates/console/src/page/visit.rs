@@ -1,6 +1,7 @@
 //! The person who looks at a page.
 
 use axum::extract::{FromRequestParts, Request};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use crate::api::ConsoleApi;
@@ -42,7 +43,10 @@ impl Visit {
             csrf: csrf::masked(&session.record.csrf, &api.host.ids.secret()),
             theme,
             place: uri.to_string(),
-            done: done(name.as_deref()),
+            done: match is_own(request.headers()) {
+                true => done(name.as_deref()),
+                false => "",
+            },
         }
     }
 
@@ -54,7 +58,21 @@ impl Visit {
         self.caller.has(scope)
     }
 
-    pub fn chrome(&self, current: Section) -> Chrome {
+    /// The same person at another place, where nothing was done.
+    #[must_use]
+    pub fn at(&self, place: &str) -> Self {
+        Self {
+            place: place.to_owned(),
+            done: "",
+            ..self.clone()
+        }
+    }
+
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    pub fn chrome(&self, current: impl Into<Option<Section>>) -> Chrome {
         Chrome {
             links: assets::links(),
             principal: self.caller.principal.clone(),
@@ -62,10 +80,17 @@ impl Visit {
             theme: self.theme,
             csrf: self.csrf.clone(),
             place: self.place.clone(),
-            navigation: navigation(current),
+            navigation: navigation(current.into(), |scope| self.may(scope)),
             done: self.done,
         }
     }
+}
+
+/// Whether a page of the console led here. A link of another page must not claim that something
+/// was done.
+fn is_own(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_none_or(|site| site == "same-origin")
 }
 
 impl<S: Sync> FromRequestParts<S> for Visit {

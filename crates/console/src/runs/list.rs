@@ -9,9 +9,10 @@ use crate::api::ConsoleApi;
 use crate::page::answer::html;
 use crate::page::choice::{Choice, choices};
 use crate::page::chrome::{Chrome, Section};
+use crate::page::period::{Period, in_timestamps};
 use crate::page::text::{Time, cost, score};
 use crate::page::visit::Visit;
-use crate::runs::words::{Badge, passed, state, workflow};
+use crate::runs::words::{Badge, interval, passed, state, workflow};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
@@ -32,6 +33,20 @@ const VERDICTS: [(&str, &str); 3] = [
     ("fail", "Failed"),
     ("inconclusive", "Inconclusive"),
 ];
+const STATUSES: [(&str, &str); 10] = [
+    ("pending", "Waiting"),
+    ("running", "Running"),
+    ("paused", "Paused"),
+    ("waiting-approval", "Waits for approval"),
+    ("waiting-input", "Waits for input"),
+    ("waiting-external", "Waits for another system"),
+    ("cancelling", "Cancelling"),
+    ("cancelled", "Cancelled"),
+    ("failed", "Error"),
+    ("completed", "Completed"),
+];
+/// Parameters without a field of their own; the form keeps them.
+const KEPT: [&str; 4] = ["kind", "suiteVersion", "idPrefix", "limit"];
 
 #[derive(Template)]
 #[template(path = "runs/list.html")]
@@ -39,6 +54,10 @@ struct Page {
     chrome: Chrome,
     texts: Vec<TextFilter>,
     verdicts: Vec<Choice>,
+    statuses: Vec<Choice>,
+    period: Period,
+    /// Names and values.
+    kept: Vec<(&'static str, String)>,
     has_filter: bool,
     rows: Vec<Row>,
     next: Option<String>,
@@ -59,6 +78,7 @@ struct Row {
     started: Time,
     state: Badge,
     score: String,
+    interval: String,
     tasks: String,
     cost: String,
     tags: Vec<String>,
@@ -91,6 +111,7 @@ impl Row {
                 Some(_) => score(result.and_then(|it| it.score)),
                 None => String::new(),
             },
+            interval: interval(run).unwrap_or_default(),
             tasks: passed(run),
             cost: match result {
                 Some(result) if suite.is_some() => cost(result.total_cost_usd),
@@ -106,13 +127,21 @@ impl Row {
 /// `GET /console/runs`.
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
     let query = query.filled();
-    let found = api.runs.runs.list(visit.tenant(), &asked(&query)?).await?;
+    let found = api
+        .runs
+        .runs
+        .list(visit.tenant(), &asked(&in_timestamps(&query))?)
+        .await?;
     let texts = TEXTS.map(|(name, label)| TextFilter {
         name,
         label,
         value: query.get(name).unwrap_or_default().to_owned(),
     });
     let verdicts = choices(&VERDICTS, query.get("verdict").unwrap_or_default());
+    let statuses = choices(&STATUSES, query.get("status").unwrap_or_default());
+    let kept = KEPT
+        .iter()
+        .filter_map(|name| Some((*name, query.get(name)?.to_owned())));
     let filters = query.without(&["cursor", "done"]);
     let address = |more: &str| match filters.as_str() {
         "" => format!("/console/runs?{more}"),
@@ -120,9 +149,12 @@ pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query
     };
     html(&Page {
         chrome: visit.chrome(Section::Runs),
-        has_filter: !filters.is_empty(),
+        has_filter: !query.without(&["cursor", "done", "limit"]).is_empty(),
         texts: texts.into(),
         verdicts,
+        statuses,
+        period: Period::of(&query),
+        kept: kept.collect(),
         rows: found.runs.iter().map(Row::of).collect(),
         next: found
             .next

@@ -39,6 +39,8 @@ struct Page {
     tags: Vec<Tag>,
     notes: Vec<Note>,
     documents: &'static [(&'static str, &'static str, &'static str)],
+    /// Whether the page reloads itself in browsers without JavaScript.
+    reloads: bool,
 }
 
 /// A tag as text, and as the value of a field.
@@ -48,6 +50,7 @@ struct Tag {
 }
 
 /// The actions on the run that are open to the person now.
+#[derive(Default)]
 struct Actions {
     cancel: bool,
     pause: bool,
@@ -112,6 +115,15 @@ pub async fn page(
         shown: plain(tag),
         value: tag.clone(),
     };
+    let reloads = live.is_open && query.get("reload").is_some();
+    let may = match reloads {
+        false => Actions::of(&visit, &live, report),
+        // A reload would clear what a person enters.
+        true => Actions {
+            read_content: super::may_read_content(&visit),
+            ..Actions::default()
+        },
+    };
     html(&Page {
         chrome: visit.chrome(Section::Runs),
         id: run.to_string(),
@@ -120,7 +132,8 @@ pub async fn page(
             report.suite.suite_id, report.suite.version
         )),
         started: record.created_at.into(),
-        may: Actions::of(&visit, &live, report),
+        may,
+        reloads,
         tasks: TaskList::of(&run, report, &query)?,
         gate,
         baseline,

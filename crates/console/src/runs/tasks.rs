@@ -8,7 +8,7 @@ use touchstone_host::http::extract::Query;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::render::report_page::failures::TaskRow;
-use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome};
+use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use touchstone_runs::rules::eval::task_list::{TaskListQuery, TaskOrder, page_of};
 
 /// Tasks of a page.
@@ -38,7 +38,14 @@ pub struct TaskList {
     pub rows: Vec<Linked>,
     /// Which tasks these are, in words.
     pub found: String,
-    pub outcome: String,
+    /// The text that the ids contain.
+    pub name: String,
+    /// The baseline of the page, which the form keeps.
+    pub baseline: String,
+    /// Why there are no rows.
+    pub none: &'static str,
+    /// The first page, from one behind the last task.
+    pub first: Option<String>,
     pub next: Option<String>,
     pub previous: Option<String>,
     pub outcomes: Vec<Choice>,
@@ -53,9 +60,11 @@ impl TaskList {
     pub fn of(run: &RunId, report: &EvalReport, query: &Query) -> Result<Self, Problem> {
         let outcome = query.get("outcome").unwrap_or_default();
         let sort = query.get("sort").unwrap_or_default();
+        let name = query.get("q").map(str::trim).unwrap_or_default();
         let from = query.whole("from", 0, 10_000_000)?.unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let page = TaskListQuery {
+            name,
             outcome: OUTCOMES_BY_NAME
                 .iter()
                 .find(|(name, _)| *name == outcome)
@@ -82,6 +91,16 @@ impl TaskList {
             format!("/console/runs/{run}?{}#tasks", parts.join("&"))
         };
         Ok(Self {
+            none: match (from, name, outcome, report.verdict) {
+                (1.., ..) if all > 0 => "There are no more tasks.",
+                (_, "", "", Verdict::Pending) => "No task has been scored yet.",
+                (_, "", "", _) => "No task was scored.",
+                (_, "", ..) => "No task has this outcome.",
+                _ => "No task matches.",
+            },
+            first: (rows.is_empty() && all > 0).then(|| address(0)),
+            name: name.to_owned(),
+            baseline: query.get("baseline").unwrap_or_default().to_owned(),
             found: match rows.len() {
                 0 => String::new(),
                 shown => format!(
@@ -96,7 +115,6 @@ impl TaskList {
             rows,
             outcomes: choices(&OUTCOMES, outcome),
             sorts: choices(&SORTS, sort),
-            outcome: outcome.to_owned(),
         })
     }
 }

@@ -46,6 +46,7 @@ pub fn status(status: &str) -> Badge {
         "paused" => Badge::of("warn", "‖", PAUSED),
         "waiting-approval" => Badge::of("warn", "◷", "Waits for approval"),
         "waiting-input" => Badge::of("warn", "◷", "Waits for input"),
+        "waiting-external" => Badge::of("warn", "◷", "Waits for another system"),
         "cancelling" => Badge::of("warn", "…", CANCELLING),
         "cancelled" => Badge::of("", "⊘", "Cancelled"),
         "failed" => Badge::of("bad", "✗", "Error"),
@@ -64,6 +65,13 @@ pub fn passed(run: &RunListing) -> String {
         (Some(passed), Some(all)) => format!("{} of {}", count(passed), count(all)),
         _ => String::new(),
     }
+}
+
+/// The 95 % interval of a run's own score.
+pub fn interval(run: &RunListing) -> Option<String> {
+    let result = run.result.as_ref()?;
+    let (low, high) = result.score_low.zip(result.score_high)?;
+    Some(format!("{low:.3} to {high:.3}"))
 }
 
 /// The name of a run that is not an eval run.

@@ -117,6 +117,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
 }
 
 /// The query string; each parameter at most once.
+#[derive(Clone, Default)]
 pub struct Query(HashMap<String, String>);
 
 impl Query {
@@ -129,6 +130,13 @@ impl Query {
     #[must_use]
     pub fn filled(mut self) -> Self {
         self.0.retain(|_, value| !value.is_empty());
+        self
+    }
+
+    /// The same with another value of a parameter.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: String) -> Self {
+        self.0.insert(name.to_owned(), value);
         self
     }
 

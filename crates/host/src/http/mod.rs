@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Extensions, Method};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use tokio_util::sync::CancellationToken;
@@ -107,8 +107,8 @@ pub struct Dialect {
     pub code: fn(ErrorCode) -> &'static str,
     /// Headers of the response, such as its media type.
     pub headers: &'static [(&'static str, &'static str)],
-    /// Serializes an error.
-    pub envelope: fn(&Problem) -> Vec<u8>,
+    /// Serializes an error; the extensions are those of the failed response.
+    pub envelope: fn(&Problem, &Extensions) -> Vec<u8>,
 }
 
 impl HttpHost {

@@ -45,7 +45,7 @@ pub const DIALECT: Dialect = Dialect {
     owns,
     code: envelope::code,
     headers: &[("content-type", "application/json")],
-    envelope: |problem| text_of(&envelope::of(problem)).into_bytes(),
+    envelope: |problem, _| text_of(&envelope::of(problem)).into_bytes(),
 };
 
 fn owns(path: &str) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use touchstone_host::access::Scope;
 use touchstone_host::system::SystemClock;
 
-use super::{Shown, Viewer, with_content};
+use super::{Shown, Viewer, with_content, without_content};
 use crate::agent_cards::wire::agent::Agent as CardAgent;
 use crate::console::support::Names;
 use crate::ratings::api::Site;
@@ -47,7 +47,9 @@ pub async fn seed(site: &Site, names: &mut Names) -> (Viewer, CardAgent) {
     };
     names.notice = hook;
     let card = cards(site, &key).await;
-    let pages = [pages(names), card_pages(&card)].concat();
+    let badge = format!("/api/v1/badges/{}/verify", text(&assessment["badge_id"]));
+    let badges = without_content([badge, "/api/v1/badges/none/verify".to_owned()]);
+    let pages = [pages(names), card_pages(&card), badges].concat();
     (Viewer { key, pages }, card)
 }
 

@@ -49,6 +49,20 @@ async fn a_row_has_subject_and_result_of_the_run() {
 }
 
 #[tokio::test]
+async fn the_interval_of_a_run_without_a_failure_has_a_width() {
+    let host = TestHost::working(&says(&["a", "a", "a"])).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let listed = host.get(PATH).await.json();
+    let result = &listed["runs"][0]["result"];
+    let statistics = host.get(&format!("{PATH}/{run}/statistics")).await.json();
+    let limit = |name: &str| statistics["gate"][name].as_f64().unwrap().clamp(0.0, 1.0);
+    assert_eq!(result["scoreLow"].as_f64(), Some(limit("low")), "{listed}");
+    assert_eq!(result["scoreHigh"].as_f64(), Some(limit("high")));
+    assert!(limit("low") < limit("high"));
+}
+
+#[tokio::test]
 async fn pages_continue_where_the_previous_one_ended() {
     let (host, [first, second]) = with_runs().await;
     let page = host.get(&format!("{PATH}?limit=1")).await.json();

@@ -595,6 +595,25 @@ async fn a_person_who_verifies_a_badge_sees_a_page_with_its_dimensions() {
     ] {
         assert!(page.contains(said), "{said}: {page}");
     }
+    assert!(
+        page.contains("95 % interval") && page.contains("<time datetime="),
+        "{page}"
+    );
+    // Other requests of tests must get JSON for an error.
+    let missing = "/api/v1/badges/00000000-0000-4000-8000-000000000000/verify";
+    let request = axum::http::Request::get(missing).header("accept", browser);
+    let request = request.body(axum::body::Body::empty()).unwrap();
+    let none = tower::ServiceExt::oneshot(site.host.router.clone(), request);
+    let none = none.await.unwrap();
+    assert_eq!(none.status(), StatusCode::NOT_FOUND);
+    assert_eq!(none.headers()["content-type"], "text/html; charset=utf-8");
+    assert!(none.headers().contains_key("content-security-policy"));
+    let body = axum::body::to_bytes(none.into_body(), usize::MAX).await;
+    assert!(String::from_utf8_lossy(&body.unwrap()).contains("No badge here"));
+    let none = site.host.request(Method::GET, missing).anonymous();
+    let none = none.header("accept", "application/json").send().await;
+    assert_eq!(none.status, StatusCode::NOT_FOUND);
+    assert_eq!(none.json()["error"]["code"], "NOT_FOUND");
     for accept in ["*/*", "application/json", "application/json, text/html"] {
         let answered = accepting(accept).await;
         assert_eq!(answered.json()["valid"], true, "{accept}");

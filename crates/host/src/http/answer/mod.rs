@@ -109,7 +109,10 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
         problem = problem.with("correlationId", correlation_id);
     }
     let (code, text) = match dialect {
-        Some(dialect) => ((dialect.code)(problem.code), (dialect.envelope)(&problem)),
+        Some(dialect) => (
+            (dialect.code)(problem.code),
+            (dialect.envelope)(&problem, &parts.extensions),
+        ),
         None => (
             problem.code.as_str(),
             text_of(&problem.envelope()).into_bytes(),

@@ -1,7 +1,9 @@
 //! Searching the audit log, newest entry first. The table has no index on the members of an entry,
 //! so a search reads a limited number of entries and says how far it came.
 
-use crate::audit::{Entry, Link};
+use jiff::Timestamp;
+
+use crate::audit::{Entry, Link, Outcome};
 use crate::service::audit::Audit;
 use crate::service::fault::internal;
 use touchstone_kit::error::Problem;
@@ -20,6 +22,11 @@ pub struct AuditFilter {
     pub action: Option<String>,
     /// A part of the resource.
     pub resource: Option<String>,
+    pub outcome: Option<Outcome>,
+    /// The earliest time.
+    pub since: Option<Timestamp>,
+    /// The time before which the entries were made.
+    pub until: Option<Timestamp>,
 }
 
 impl AuditFilter {
@@ -32,6 +39,9 @@ impl AuditFilter {
         });
         principal.is_none_or(|it| entry.principal == *it)
             && resource.is_none_or(|it| entry.resource.contains(it.as_str()))
+            && self.outcome.is_none_or(|it| entry.outcome == it)
+            && self.since.is_none_or(|it| entry.at >= it)
+            && self.until.is_none_or(|it| entry.at < it)
             && action
     }
 }
@@ -142,10 +152,44 @@ mod tests {
             principal: given(principal),
             action: given(action),
             resource: given(resource),
+            ..AuditFilter::default()
         };
+        assert_eq!(filter.admits(&entry()), expected);
+    }
+
+    fn entry() -> Entry {
         let entry = json!({"sequence": 1, "tenant": "acme", "at": "2026-11-28T08:00:00Z", "principal": "ann",
             "action": "deployment:promote", "resource": "a.b@1.0.0", "outcome": "done"});
-        let entry: Entry = serde_json::from_value(entry).unwrap();
-        assert_eq!(filter.admits(&entry), expected);
+        serde_json::from_value(entry).unwrap()
+    }
+
+    #[rstest]
+    #[case(
+        Some(Outcome::Done),
+        "2026-11-28T08:00:00Z",
+        "2026-11-28T08:00:01Z",
+        true
+    )]
+    #[case(None, "2026-11-28T08:00:00Z", "2026-11-28T08:00:00Z", false)]
+    #[case(None, "2026-11-28T08:00:01Z", "2026-11-28T09:00:00Z", false)]
+    #[case(
+        Some(Outcome::Denied),
+        "2026-11-28T00:00:00Z",
+        "2026-11-29T00:00:00Z",
+        false
+    )]
+    fn a_filter_by_time_and_outcome_has_an_exclusive_end(
+        #[case] outcome: Option<Outcome>,
+        #[case] since: Timestamp,
+        #[case] until: Timestamp,
+        #[case] expected: bool,
+    ) {
+        let filter = AuditFilter {
+            outcome,
+            since: Some(since),
+            until: Some(until),
+            ..AuditFilter::default()
+        };
+        assert_eq!(filter.admits(&entry()), expected);
     }
 }

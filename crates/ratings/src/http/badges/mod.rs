@@ -23,7 +23,7 @@ use crate::rules::badge::{DocumentShape, Mark, RevocationReason, Scale, Verifica
 use crate::service::Member;
 use crate::service::badges::{ChangesSinceIssue, VisibleBadge};
 use touchstone_host::http::answer::etag::conditional_as;
-use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::answer::{Answer, OwnPage, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use touchstone_host::http::idempotency::{Done, once_per_principal};
 use touchstone_host::service::fault::internal;
@@ -129,7 +129,12 @@ pub async fn verify(
     path: PathParameters,
 ) -> Answer {
     let id = path.get("badgeId");
-    let visible = state.ratings.badge(viewer.as_ref(), id).await?;
+    let visible = match state.ratings.badge(viewer.as_ref(), id).await {
+        Err(problem) if problem.code == ErrorCode::NotFound && prefers_page(&headers) => {
+            return missing(&state);
+        }
+        visible => visible?,
+    };
     let verification = state.ratings.verify_badge(&visible).await?;
     let appealed = state.ratings.is_appealed(&visible).await?;
     let changes = state.ratings.changes_since(&visible).await?;
@@ -151,6 +156,16 @@ pub async fn verify(
         )?;
         json(StatusCode::OK, &document)?
     };
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+/// The page of a browser for a badge that does not exist.
+fn missing(state: &RatingsApi) -> Answer {
+    let mut response = page(state.ratings.missing_badge_page()?);
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.extensions_mut().insert(OwnPage);
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)

@@ -17,7 +17,7 @@ use crate::rules::Tier;
 use crate::rules::badge::Badge;
 
 pub use crate::render::badge::markdown::markdown;
-pub use crate::render::badge::page::page;
+pub use crate::render::badge::page::{missing_page, page};
 pub use crate::render::badge::png::RasterizeError;
 pub use crate::rules::badge::{Mark, Scale};
 

@@ -1,6 +1,7 @@
 //! The page at the verification URL of a badge, without scripts or external resources.
 
 use askama::Template;
+use jiff::Timestamp;
 
 use crate::rules::badge::{FRAMEWORK_VERSION, Inspection, axis_name, dimension_name};
 use crate::rules::evidence::in_words;
@@ -16,6 +17,7 @@ struct Page {
     agent: String,
     organization: String,
     valid: bool,
+    has_intervals: bool,
     verdict: &'static str,
     remarks: Vec<String>,
     axes: Vec<AxisSection>,
@@ -30,12 +32,56 @@ struct AxisSection {
     tier: &'static str,
     rank: u8,
     coverage: String,
-    dimensions: Vec<Field>,
+    dimensions: Vec<DimensionRow>,
+}
+
+struct DimensionRow {
+    name: &'static str,
+    score: String,
+    /// Empty without one.
+    interval: String,
 }
 
 struct Field {
     name: &'static str,
     value: String,
+    /// The value as a timestamp, if it is a time.
+    at: Option<String>,
+}
+
+impl Field {
+    fn time(name: &'static str, at: Timestamp) -> Self {
+        Self {
+            name,
+            value: minute(at),
+            at: Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        }
+    }
+}
+
+fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+#[derive(Template)]
+#[template(path = "badge-missing.html")]
+struct MissingPage {
+    version: &'static str,
+    framework: &'static str,
+    made_at: String,
+}
+
+/// The page at the address of a badge that does not exist, or that the visitor may not see.
+///
+/// # Errors
+/// The template cannot be rendered.
+pub fn missing_page(now: Timestamp) -> Result<String, askama::Error> {
+    MissingPage {
+        version: env!("CARGO_PKG_VERSION"),
+        framework: FRAMEWORK_VERSION,
+        made_at: minute(now),
+    }
+    .render()
 }
 
 /// The page. Shows scores only if they are signed.
@@ -45,19 +91,17 @@ struct Field {
 pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
     let (badge, verification) = (&inspection.badge, &inspection.verification);
     let reasons = verification.reasons.iter().map(|it| &it.message);
-    let fact = |name, value| Field { name, value };
+    let fact = |name, value| Field {
+        name,
+        value,
+        at: None,
+    };
     let mut facts = vec![
         fact("Agent id", badge.agent.id.to_string()),
         fact("Organization id", badge.organization.id.to_string()),
         fact("Assessment", badge.assessment_id.to_string()),
-        fact(
-            "Certified",
-            badge.certified_at.strftime("%Y-%m-%d").to_string(),
-        ),
-        fact(
-            "Valid until",
-            badge.valid_until.strftime("%Y-%m-%d").to_string(),
-        ),
+        Field::time("Certified", badge.certified_at),
+        Field::time("Valid until", badge.valid_until),
         fact("Verify", badge.verification_url.clone()),
     ];
     if verification.sound && !badge.sources.is_empty() {
@@ -67,10 +111,11 @@ pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
     Page {
         version: env!("CARGO_PKG_VERSION"),
         framework: FRAMEWORK_VERSION,
-        made_at: inspection.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        made_at: minute(inspection.at),
         agent: plain(&badge.agent.name),
         organization: plain(&badge.organization.name),
         valid: verification.valid,
+        has_intervals: !inspection.intervals.is_empty(),
         verdict: match verification.valid {
             true => "This badge is valid.",
             false => "This badge is not valid.",
@@ -104,10 +149,12 @@ fn embeds(verification_url: &str) -> Vec<Field> {
         Field {
             name: "Markdown",
             value: format!("[![{text}]({badge}.svg)]({verification_url})"),
+            at: None,
         },
         Field {
             name: "HTML",
             value: html,
+            at: None,
         },
     ]
 }
@@ -115,9 +162,16 @@ fn embeds(verification_url: &str) -> Vec<Field> {
 fn axis_section(inspection: &Inspection, axis: Axis) -> AxisSection {
     let badge = &inspection.badge;
     let rating = badge.rating(axis);
-    let scored = |dimension: &Dimension| Field {
+    let interval = |dimension: &Dimension| {
+        let found = inspection.intervals.get(dimension);
+        found.map_or_else(String::new, |it| {
+            format!("{:.2} to {:.2}", it.low.as_f64(), it.high.as_f64())
+        })
+    };
+    let scored = |dimension: &Dimension| DimensionRow {
         name: dimension_name(*dimension),
-        value: match badge.scored(*dimension) {
+        interval: interval(dimension),
+        score: match badge.scored(*dimension) {
             Some(score) => score.to_string(),
             None => "not assessed".to_owned(),
         },
@@ -138,6 +192,8 @@ mod tests {
     use super::*;
     use crate::rules::badge::sample::{badge, issued};
     use crate::rules::badge::{VerificationContext, verify};
+    use crate::rules::scoring::interval::{Method, ScoreInterval};
+    use crate::rules::scoring::tier::Score;
 
     fn inspected(now: &str, sound: bool) -> String {
         let mut badge = badge();
@@ -146,7 +202,17 @@ mod tests {
         let mut verification = verify(&issued(&badge), &VerificationContext::default(), at);
         verification.sound = sound;
         let notes = vec!["A newer rating is there.".to_owned()];
+        let score = Score::of;
+        let interval = ScoreInterval {
+            score: score(0.93),
+            low: score(0.81),
+            high: score(0.97),
+            method: Method::Wilson,
+            previous: None,
+            within_noise: None,
+        };
         page(&Inspection {
+            intervals: [(Dimension::Accuracy, interval)].into(),
             badge,
             verification,
             notes,
@@ -165,6 +231,7 @@ mod tests {
             "Tool Proficiency",
             "1.00",
             "not assessed",
+            "0.81 to 0.97",
             "0.85 of the weights assessed",
             "A newer rating is there.",
             "[![AAAF rating badge](",
@@ -172,6 +239,15 @@ mod tests {
             assert!(page.contains(text), "{text}: {page}");
         }
         assert!(!page.contains("<b>") && !page.contains("<script"), "{page}");
+    }
+
+    #[test]
+    fn a_missing_badge_has_a_page() {
+        let page = missing_page("2026-05-01T00:00:00Z".parse().unwrap()).unwrap();
+        assert!(
+            page.contains("No badge here") && !page.contains("<script"),
+            "{page}"
+        );
     }
 
     #[test]

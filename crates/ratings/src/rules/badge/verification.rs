@@ -10,6 +10,7 @@ use crate::credential::did::{DidDocument, Signatory};
 use crate::credential::proof::{self, issuer};
 use crate::credential::status_list::{self, has_type};
 use crate::rules::badge::host_url::HostUrl;
+use crate::rules::scoring::interval::Intervals;
 use touchstone_kit::keys::PublicKey;
 
 /// Maximum number of altered members that a message names.
@@ -133,6 +134,8 @@ pub struct Inspection {
     pub badge: Badge,
     pub verification: Verification,
     pub notes: Vec<String>,
+    /// The intervals of the assessment, which the badge does not contain.
+    pub intervals: Intervals,
     pub at: Timestamp,
 }
 

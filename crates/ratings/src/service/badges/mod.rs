@@ -29,6 +29,7 @@ use crate::rules::badge::{
     DocumentShape, Inspection, Mark, Reason, RevocationReason, Scale, StoredBadge, Verification,
     VerificationContext, check_proof, verify_at,
 };
+use crate::rules::scoring::interval::Intervals;
 use crate::service::badges::issuer::Issuer;
 use crate::service::{Member, Ratings, is_id, not_found};
 use crate::store;
@@ -290,6 +291,7 @@ impl Ratings {
         notes: Vec<String>,
     ) -> Result<Bytes, Problem> {
         let inspection = Inspection {
+            intervals: self.intervals_of(&visible.badge).await?,
             badge: visible.badge.badge.clone(),
             verification,
             notes,
@@ -297,6 +299,26 @@ impl Ratings {
         };
         let page = move || crate::render::badge::page(&inspection);
         let page = self.badges.run(page).await?;
+        page.map(Bytes::from).map_err(|cause| internal(&cause))
+    }
+
+    /// The intervals of the dimensions that a badge rates.
+    async fn intervals_of(&self, badge: &BadgeRecord) -> Result<Intervals, Problem> {
+        let id = badge.badge.assessment_id.to_string();
+        let found = store::assessments::assessment(&self.store, badge.organization, &id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        Ok(match found.and_then(|it| it.outcome) {
+            Some(AssessmentOutcome::Scored { intervals, .. }) => intervals,
+            _ => Intervals::new(),
+        })
+    }
+
+    /// The page for people who look for a badge that does not exist or that they may not see.
+    ///
+    /// # Errors
+    /// The host failed.
+    pub fn missing_badge_page(&self) -> Result<Bytes, Problem> {
+        let page = crate::render::badge::missing_page(self.clock.now());
         page.map(Bytes::from).map_err(|cause| internal(&cause))
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
 use crate::render::words::{self, counts, estimated, known_cost};
-use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::comparison::{RunComparison, UnchangedTask};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::scoring::p95;
 use crate::rules::eval::statistics::Statistics;
@@ -19,6 +19,8 @@ const CHANGES: usize = 200;
 pub struct Field {
     pub name: &'static str,
     pub value: String,
+    /// The value as a timestamp to the millisecond, if it is a time.
+    pub at: Option<String>,
     /// Whether it is a warning.
     pub is_warning: bool,
 }
@@ -192,6 +194,21 @@ pub struct ChangeRow {
     pub why: String,
 }
 
+impl ChangeRow {
+    pub fn of_unchanged(task: &UnchangedTask) -> Self {
+        let sign = if task.passes { "✓" } else { "✗" };
+        let result = format!("{sign} {:.2}", task.score);
+        Self {
+            id: plain(task.task_id.as_str()),
+            class: "",
+            kind: "same",
+            was: result.clone(),
+            is: result,
+            why: String::new(),
+        }
+    }
+}
+
 impl Change {
     pub fn of(found: &RunComparison) -> Self {
         let (_, word, because) = conclusion(found);
@@ -233,20 +250,27 @@ fn sentence(text: &str) -> String {
     }
 }
 
+fn field(name: &'static str, value: &str, is_warning: bool) -> Field {
+    Field {
+        name,
+        value: plain(value),
+        at: None,
+        is_warning,
+    }
+}
+
 /// The subject of the evaluation, so that a reader can check it.
 pub fn provenance(report: &EvalReport) -> Vec<Field> {
-    let mut fields = Vec::new();
-    let mut add = |name, value: String, is_warning| {
-        fields.push(Field {
-            name,
-            value: plain(&value),
-            is_warning,
-        });
-    };
-    add("Run", report.run_id.to_string(), false);
+    let mut fields = vec![field("Run", report.run_id.as_str(), false)];
     if let Some(at) = report.completed_at {
-        add("Ended", minute(at), false);
+        fields.push(Field {
+            at: Some(at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()),
+            ..field("Ended", &minute(at), false)
+        });
     }
+    let mut add = |name, value: String, is_warning| {
+        fields.push(field(name, &value, is_warning));
+    };
     add(
         "Agent",
         format!("{}@{}", report.agent.agent_id, report.agent.version),

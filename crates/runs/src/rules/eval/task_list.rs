@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::report::{EvalReport, TaskOutcome};
+use touchstone_kit::ids::TaskId;
 
 /// The order of the tasks. Tasks that are equal in it stay in suite order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,9 @@ impl TaskOrder {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TaskListQuery {
+pub struct TaskListQuery<'a> {
+    /// A part of the ids of the tasks, in upper or lower case; empty for all tasks.
+    pub name: &'a str,
     /// Only tasks with this outcome.
     pub outcome: Option<TaskOutcome>,
     pub order: TaskOrder,
@@ -48,9 +51,12 @@ pub struct TaskListPage {
 }
 
 /// The page of the report's tasks that the query asks for.
-pub fn page_of(report: &EvalReport, query: &TaskListQuery) -> TaskListPage {
+pub fn page_of(report: &EvalReport, query: &TaskListQuery<'_>) -> TaskListPage {
     let pairs = report.summary.tasks.iter().zip(&report.tasks).enumerate();
+    let name = query.name.to_lowercase();
+    let is_named = |id: &TaskId| name.is_empty() || id.as_str().to_lowercase().contains(&name);
     let mut found: Vec<_> = pairs
+        .filter(|(_, (_, task))| is_named(&task.task_id))
         .filter(|(_, (_, task))| query.outcome.is_none_or(|it| it == task.outcome))
         .collect();
     match query.order {
@@ -132,6 +138,24 @@ mod tests {
             outcome,
             from,
             limit: 2,
+            ..TaskListQuery::default()
+        };
+        let found = page_of(&report(), &query);
+        assert_eq!((found.places.as_slice(), found.all), (expected, all));
+    }
+
+    #[rstest]
+    #[case("A", &[1], 1)]
+    #[case("x", &[], 0)]
+    #[case("", &[0, 1, 2, 3], 4)]
+    fn tasks_are_found_by_a_part_of_their_id(
+        #[case] name: &str,
+        #[case] expected: &[usize],
+        #[case] all: usize,
+    ) {
+        let query = TaskListQuery {
+            name,
+            limit: 10,
             ..TaskListQuery::default()
         };
         let found = page_of(&report(), &query);

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::eval::judged::agreement::JudgeAgreement;
-use crate::rules::eval::report::{Verdict, report};
+use crate::rules::eval::report::{EvalReport, Verdict, report};
 use crate::rules::eval::statistics::{Evidence, statistics};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::{RunState, RunStatus};
@@ -142,8 +142,8 @@ pub struct RunResult {
     /// Aggregate score, 0.0..=1.0; absent if no task was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// The confidence interval of the run's own score at 95 %; absent with fewer than two judged
-    /// tasks, and for runs of earlier versions.
+    /// The confidence interval of the run's own score at 95 %, as a gate computes it: without the
+    /// other attempts. Absent if no task was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_low: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,13 +187,13 @@ impl RunResult {
         state: &RunState,
     ) -> Self {
         let report = report(kinds, record, spec, thresholds, state);
-        let own = statistics(Evidence::of(&report), None, None).score;
+        let interval = own_interval(&report);
         Self {
             completed_at: state.completed_at,
             verdict: Some(report.verdict).filter(|it| *it != Verdict::Pending),
             score: report.score(),
-            score_low: own.and_then(|it| it.low).map(|low| low.max(0.0)),
-            score_high: own.and_then(|it| it.high).map(|high| high.min(1.0)),
+            score_low: interval.map(|(low, _)| low),
+            score_high: interval.map(|(_, high)| high),
             judged_count: Some(report.judged_count()),
             passed_count: Some(report.summary.passed_count),
             total_cost_usd: report.summary.total_cost_usd,
@@ -201,6 +201,13 @@ impl RunResult {
             judge_agreement: report.judge_agreement,
         }
     }
+}
+
+/// The limits that a gate compares with the threshold, within 0.0..=1.0. Student's interval would
+/// have no width for a run whose tasks all agree.
+fn own_interval(report: &EvalReport) -> Option<(f64, f64)> {
+    let gate = statistics(Evidence::of(report), None, None).gate;
+    Some((gate.low?.max(0.0), gate.high?.min(1.0)))
 }
 
 /// A row of the list.
@@ -297,6 +304,36 @@ pub struct TagRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::eval::sample;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(&[Some(1.0); 20], 0.8, 1.0)]
+    #[case(&[Some(0.0); 20], 0.0, 0.2)]
+    #[case(&[Some(1.0)], 0.0, 1.0)]
+    fn tasks_that_agree_leave_doubt(
+        #[case] scores: &[Option<f64>],
+        #[case] low: f64,
+        #[case] high: f64,
+    ) {
+        let report = sample::report("run_1", &["golden"], scores);
+        let found = own_interval(&report).unwrap();
+        let gate = statistics(Evidence::of(&report), None, None).gate;
+        assert_eq!(
+            found,
+            (gate.low.unwrap().max(0.0), gate.high.unwrap().min(1.0))
+        );
+        assert!(
+            (found.0 - low).abs() < 0.05 && (found.1 - high).abs() < 0.05,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_judged_task_has_no_interval() {
+        let report = sample::report("run_1", &["golden"], &[None, None]);
+        assert_eq!(own_interval(&report), None);
+    }
 
     #[test]
     fn positions_round_trip_and_other_text_is_rejected() {

@@ -159,6 +159,14 @@ pub struct TaskChange {
     pub candidate: TaskResult,
 }
 
+/// A compared task with the same outcome and score in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnchangedTask {
+    pub task_id: TaskId,
+    pub passes: bool,
+    pub score: f64,
+}
+
 /// Whether the candidate is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regression {
@@ -204,6 +212,9 @@ pub struct RunComparison {
     pub regression: Regression,
     /// Changed tasks: broken ones first, each kind in the order of the suite.
     pub changes: Vec<TaskChange>,
+    /// The other compared tasks, in the order of the suite. Their answers can differ.
+    #[serde(skip)]
+    pub unchanged: Vec<UnchangedTask>,
     /// Path of the comparison of the two logs.
     pub diff_ref: String,
 }
@@ -292,6 +303,7 @@ pub fn compare(
             high: tested.high,
         },
         changes: changes(baseline, candidate, &before, &now),
+        unchanged: unchanged(candidate, &before, &now),
         baseline: was,
         candidate: is,
         left_out,
@@ -455,6 +467,22 @@ fn changes(
     let mut changes: Vec<TaskChange> = candidate.spec.tasks.iter().filter_map(changed).collect();
     changes.sort_by_key(|change| change.turn);
     changes
+}
+
+fn unchanged(
+    candidate: ComparisonSide<'_>,
+    before: &TrialsByTask,
+    now: &TrialsByTask,
+) -> Vec<UnchangedTask> {
+    let same = |task: &TaskId| {
+        let (was, is) = (before.get(task)?, now.get(task)?);
+        change_kind(was, is).is_none().then(|| UnchangedTask {
+            task_id: task.clone(),
+            passes: is.passes(),
+            score: is.mean_score().unwrap_or_default(),
+        })
+    };
+    candidate.spec.tasks.iter().filter_map(same).collect()
 }
 
 /// How a task changed; `None` if it did not.

@@ -253,6 +253,7 @@ impl LogComparison {
             mcnemar_p: self.mcnemar_p,
             regression: self.regression,
             changes: self.changes.clone(),
+            unchanged: Vec::new(),
             diff_ref: String::new(),
         }
     }
