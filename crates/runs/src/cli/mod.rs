@@ -4,6 +4,7 @@ pub mod eval;
 pub mod judge;
 pub mod output;
 pub mod progress;
+pub mod progress_file;
 pub mod run;
 pub mod suite;
 pub mod watch;
