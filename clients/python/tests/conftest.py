@@ -24,7 +24,7 @@ def evaluate(tmp_path: Path) -> Evaluate:
 
 
 class Model(ThreadingHTTPServer):
-    """A model endpoint that answers every request with the same text."""
+    """A model endpoint, and an A2A agent, that answers every request with the same text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -37,6 +37,11 @@ class Model(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
+    @property
+    def agent_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/agent"
+
+
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         model = self.server
@@ -45,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         model.requests.append(json.loads(body))
         model.keys.append(self.headers["authorization"])
         message = {"role": "assistant", "content": model.text}
-        answer = {
+        answer: dict[str, Any] = {
             "id": "1",
             "object": "chat.completion",
             "created": 1,
@@ -53,6 +58,10 @@ class _Handler(BaseHTTPRequestHandler):
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
         }
+        if self.path == "/agent":
+            parts = [{"kind": "text", "text": model.text}]
+            said = {"kind": "message", "role": "agent", "messageId": "1", "parts": parts}
+            answer = {"jsonrpc": "2.0", "id": model.requests[-1]["id"], "result": said}
         data = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import dataclasses
+import functools
 import os
 import signal
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import touchstone
+from touchstone import _bridge
 from touchstone import Answer, Case, Endpoint, Judged, Judgement, Progress, Question, ToolCall, Verdict
 
 from .conftest import Evaluate, Model
@@ -205,9 +207,9 @@ def test_whole_questions_and_answers(evaluate: Evaluate) -> None:
     assert asked[0].messages[-1]["role"] == "user" and asked[0].raw["id"] == 0
     outcomes = {task.id: task.outcome for task in result.tasks}
     assert outcomes["refuse"] == "failed"
-    assert any(message.get("role") == "tool" for question in asked for message in question.messages) or (
-        outcomes["find"] == "unjudged"
-    )
+    assert outcomes["find"] == "passed"
+    called = [message for question in asked for message in question.messages if message["role"] == "tool"]
+    assert len(called) == 1 and called[0]["callId"]
 
 
 def test_a_python_judge(evaluate: Evaluate) -> None:
@@ -255,6 +257,28 @@ def test_a_baseline_is_compared(evaluate: Evaluate) -> None:
 def test_the_identity_of_a_function_is_its_name_and_version(evaluate: Evaluate) -> None:
     models = [evaluate(CASES[:1], right, version=version).report["agent"]["model"] for version in (None, None, "2")]
     assert models[0] == models[1] != models[2]
+
+
+def test_another_host_cannot_call_a_function(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOUCHSTONE_SERVER", "http://127.0.0.1:1")
+    with pytest.raises(touchstone.InvalidArguments, match="unset TOUCHSTONE_SERVER"):
+        evaluate(CASES, right)
+
+
+def test_labels() -> None:
+    def named(question: str) -> str:
+        return question
+
+    class Agent:
+        def __call__(self, question: Question) -> str:
+            return str(question.input)
+
+    here = "python:tests.test_evaluate:test_labels.<locals>"
+    assert _bridge.label(named, None) == f"{here}.named"
+    assert _bridge.label(functools.partial(named), "1.0'; rm -rf /") == f"{here}.named version 1.0__ rm -rf _"
+    assert _bridge.label(Agent(), None) == f"{here}.Agent"
+    assert _bridge.label(lambda question: question, None).startswith(f"{here}.<lambda>@")
+    assert _bridge.asks_whole(Agent()) and not _bridge.asks_whole(named)
 
 
 def test_trials_are_pooled(evaluate: Evaluate) -> None:
@@ -313,6 +337,15 @@ def test_a_model_as_judge_of_a_rubric(evaluate: Evaluate, model: Callable[[str],
     assert result.passed and len(judge.requests) == 2
 
 
+def test_a_remote_agent(evaluate: Evaluate, model: Callable[[str], Model]) -> None:
+    server = model("Paris")
+    result = evaluate(CASES[:1], f"a2a+{server.agent_url}", lenient=True)
+    assert result.passed, result.summary()
+    assert server.requests[0]["method"] == "message/send"
+    with pytest.raises(touchstone.InvalidArguments, match="omit config"):
+        evaluate(CASES[:1], f"a2a+{server.agent_url}", config="touchstone.toml")
+
+
 def test_a_command(evaluate: Evaluate, tmp_path: Path) -> None:
     program = tmp_path / "agent.py"
     program.write_text(
@@ -326,7 +359,7 @@ def test_files(evaluate: Evaluate, tmp_path: Path) -> None:
     table = tmp_path / "capitals.csv"
     table.write_text("id,input,expected\nfrance,Capital of France?,Paris\nitaly,Capital of Italy?,Rome\n")
     result = evaluate(table, right)
-    assert result.report["suite"]["suiteId"].endswith(".capitals") or result.count("passed") == 2
+    assert result.report["suite"]["suiteId"].endswith(".capitals") and result.count("passed") == 2
     scored = evaluate(str(table), right, pass_score=0.1)
     assert scored.pass_score == 0.1 and scored.count("passed") == 2
     with pytest.raises(touchstone.InvalidCases, match=r"none\.csv"):

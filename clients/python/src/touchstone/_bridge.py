@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import json
 import os
@@ -49,7 +50,7 @@ class Loop:
         with self._lock:
             if self._own is None:
                 self._own = asyncio.new_event_loop()
-                threading.Thread(target=self._own.run_forever, name="touchstone-loop", daemon=True).start()
+                threading.Thread(target=_run_to_end, args=(self._own,), name="touchstone-loop", daemon=True).start()
             return self._own
 
     def close(self) -> None:
@@ -67,6 +68,14 @@ class Loop:
             own.stop()
 
         asyncio.run_coroutine_threadsafe(end(), own)
+
+
+def _run_to_end(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 async def _awaited(value: Any) -> Any:
@@ -87,7 +96,8 @@ class Bridge:
         self._context = contextvars.copy_context()
         self._questions, ask = os.pipe()
         answer, self._answers = os.pipe()
-        self._lent = (ask, answer)
+        self._lent = [ask, answer]
+        self._started = False
         self._lock = threading.Lock()
         self.variables = {f"{variable}_ASK": str(ask), f"{variable}_ANSWER": str(answer)}
         # A shell gives background jobs no standard input, hence the copy. `/dev/fd` also accepts
@@ -97,26 +107,29 @@ class Bridge:
         )
 
     @property
-    def pass_fds(self) -> tuple[int, int]:
-        return self._lent
+    def pass_fds(self) -> list[int]:
+        return list(self._lent)
 
     def start(self) -> None:
         """Begins to answer, once the program has the other ends of the pipes."""
         self._close_lent()
+        self._started = True
         threading.Thread(target=self._serve, name="touchstone-questions", daemon=True).start()
 
     def close(self) -> None:
-        """Closes what the program has not taken over. The reader ends when the program does."""
+        """Closes the pipes. A started reader closes its own when the program ends."""
         self._close_lent()
+        if not self._started:
+            os.close(self._questions)
+            self._started = True
         with self._lock:
             if self._answers >= 0:
                 os.close(self._answers)
                 self._answers = -1
 
     def _close_lent(self) -> None:
-        for descriptor in self._lent:
-            os.close(descriptor)
-        self._lent = ()  # type: ignore[assignment]
+        while self._lent:
+            os.close(self._lent.pop())
 
     def _serve(self) -> None:
         with os.fdopen(self._questions, encoding="utf-8") as lines:
@@ -143,7 +156,9 @@ class Bridge:
 
 def label(function: Callable[..., Any], version: str | None) -> str:
     """The name of a function in the identity of the agent."""
-    named = inspect.unwrap(function)
+    named: Any = inspect.unwrap(function)
+    while isinstance(named, functools.partial):
+        named = inspect.unwrap(named.func)
     target = named if hasattr(named, "__qualname__") else type(named)
     name = str(target.__qualname__)
     code = getattr(named, "__code__", None)

@@ -116,7 +116,8 @@ def _of_row(row: Any, index: int) -> Case:
 
 
 def _is_missing(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    # pandas has values of its own for missing texts, numbers and times.
+    return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
 
 
 def _expectation(case: Case, index: int, match: Match, judged: bool) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -66,6 +66,16 @@ class _Request:
                 raise InvalidArguments(f"{name} must be at least {least}, got {value}", remedy="correct it")
         if self.pass_score is not None and not 0 <= self.pass_score <= 1:
             raise InvalidArguments(f"pass_score must be between 0 and 1, got {self.pass_score}", remedy="correct it")
+        if not (callable(self.agent) or isinstance(self.agent, (str, Endpoint))):
+            raise InvalidArguments(
+                f"the agent must be a function, a URL or a command, got {type(self.agent).__qualname__}",
+                remedy="pass a function that takes the input of a task",
+            )
+        if os.environ.get("TOUCHSTONE_SERVER") and (callable(self.agent) or callable(self.judge)):
+            raise InvalidArguments(
+                "TOUCHSTONE_SERVER is set, but another host cannot call a function of this process",
+                remedy="unset TOUCHSTONE_SERVER",
+            )
         if self.lenient and self.trials > 1:
             raise InvalidArguments("lenient does not go with trials", remedy="omit one of them")
 
@@ -164,12 +174,17 @@ class _Evaluation:
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="touchstone-")))
             stack.callback(self._loop.close)
+            stack.callback(self._close_bridges)
             options = [*self._options(folder)]
             program = Program(binary, options, self._environment)
             arguments = ["eval", *self._arguments(folder, program)]
             done = self._follow(program, arguments, stack)
             notes = [note for note in done.notes if str(folder) not in note]
             return self._result(program, done, notes)
+
+    def _close_bridges(self) -> None:
+        for bridge in self._bridges:
+            bridge.close()
 
     def _options(self, folder: Path) -> Iterator[str]:
         request = self._request
@@ -280,14 +295,9 @@ class _Evaluation:
         elif isinstance(agent, str):
             if not _A2A.match(agent):
                 yield f"--agent-command={agent}"
-        elif callable(agent):
+        else:
             replies = _bridge.replies_of_agent(agent, self._loop, self._raised)
             yield f"--agent-command={self._bridge('TOUCHSTONE_PYTHON', _bridge.label(agent, request.version), replies)}"
-        else:
-            raise InvalidArguments(
-                f"the agent must be a function, a URL or a command, got {type(agent).__qualname__}",
-                remedy="pass a function that takes the input of a task",
-            )
 
     def _judge(self) -> Iterator[str]:
         request = self._request
@@ -328,8 +338,6 @@ class _Evaluation:
 
         reader = Reader(report, self.interrupt)
         stack.callback(reader.close)
-        for bridge in self._bridges:
-            stack.callback(bridge.close)
         lent = [descriptor for bridge in self._bridges for descriptor in bridge.pass_fds]
         process = program.start([*arguments, f"--progress={reader.path}"], [*lent, reader.lent])
         self._process = process
