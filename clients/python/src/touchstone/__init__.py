@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._evaluate import aevaluate, evaluate
     from ._progress import Progress
     from ._results import Change, Comparison, Estimate, Failure, Result, Task, Verdict
+    from .client import Client, HostError
     from ._types import Answer, Case, Endpoint, Judged, Judgement, Question, ToolCall
 
 # pytest imports this package at every start to load the plugin, so everything else is loaded when it
@@ -24,6 +25,7 @@ _MODULES = {
     "_evaluate": ("aevaluate", "evaluate"),
     "_progress": ("Progress",),
     "_results": ("Change", "Comparison", "Estimate", "Failure", "Result", "Task", "Verdict"),
+    "client": ("Client", "HostError"),
     "_types": ("Answer", "Case", "Endpoint", "Judged", "Judgement", "Question", "ToolCall"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -33,10 +35,12 @@ __all__ = [
     "BinaryNotFound",
     "Case",
     "Change",
+    "Client",
     "Comparison",
     "Endpoint",
     "Estimate",
     "Failure",
+    "HostError",
     "InvalidArguments",
     "InvalidCases",
     "Judged",
