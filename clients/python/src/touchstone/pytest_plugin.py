@@ -62,7 +62,7 @@ def evaluation(request: pytest.FixtureRequest) -> Callable[..., Result]:
         from . import evaluate
 
         options.setdefault("data", _data(request.config))
-        options.setdefault("name", getattr(request.node, "originalname", None) or request.node.name)
+        options.setdefault("name", request.node.name)
         result = evaluate(*arguments, **options)
         _record(request.node, result)
         return result
@@ -113,7 +113,7 @@ def _evaluated(item: pytest.Function, mark: pytest.Mark) -> Result:
     if isinstance(cases, (str, os.PathLike)):
         cases = item.config.rootpath / cases
     options.setdefault("data", _data(item.config))
-    options.setdefault("name", item.originalname)
+    options.setdefault("name", item.name)
     options.setdefault("progress", False)
     return evaluate(cases, _agent(item), **options)
 
