@@ -186,7 +186,7 @@ def test_a_function_that_hangs_is_limited(evaluate: Evaluate) -> None:
         return str(n * 2)
 
     started = time.monotonic()
-    result = evaluate(doubles(3), agent, timeout=2, concurrency=1)
+    result = evaluate(doubles(3), agent, timeout=5, concurrency=1)
     assert time.monotonic() - started < 120
     assert [(failure.input, failure.outcome) for failure in result.failures] == [(1, "unjudged")]
 
