@@ -19,6 +19,7 @@ mod architecture;
 mod badges;
 mod cli;
 mod client;
+mod clients;
 mod config;
 mod conformance;
 mod console;

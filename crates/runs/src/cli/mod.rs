@@ -5,6 +5,7 @@ pub mod judge;
 mod next_steps;
 pub mod output;
 pub mod progress;
+pub mod progress_file;
 pub mod run;
 pub mod suite;
 pub mod watch;

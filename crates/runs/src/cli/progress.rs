@@ -9,11 +9,14 @@ use console::Term;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::Value;
 
+use crate::cli::progress_file;
+use crate::cli::progress_file::{Ended, Position};
 use crate::render::live::Live;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::harmless;
+use touchstone_kit::ids::TaskId;
 
 /// How often the display is redrawn while nothing happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -121,7 +124,12 @@ impl Progress {
         let (planned, ended) = {
             let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
             live.apply(event, self.started.elapsed());
-            (live.planned(), live.ended())
+            let (total, done) = (live.planned(), live.ended());
+            progress_file::write(event, Position { done, total }, |task| {
+                let (outcome, score) = live.outcome(&TaskId::from(task))?;
+                Some(Ended { outcome, score })
+            });
+            (total, done)
         };
         if !self.visible {
             return;

@@ -16,6 +16,7 @@ mod logs;
 mod matrix;
 mod ownership;
 mod prices;
+mod progress;
 mod storage;
 mod suites;
 mod support;

@@ -23,6 +23,7 @@ use crate::cli::compare::log::read_log;
 use crate::cli::eval::described::DescribedAgent;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::target::{Selected, Subject, Target, subject};
+use crate::cli::progress_file::ProgressOptions;
 use crate::cli::run::reference::resolve;
 use crate::cli::run::tag::tag;
 use crate::cli::watch::{Outputs, Started, watch_beside};
@@ -163,6 +164,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     outputs: Outputs,
+
+    #[command(flatten)]
+    progress: ProgressOptions,
 }
 
 pub fn suite(text: &str) -> Result<String, String> {
@@ -275,6 +279,7 @@ pub async fn run(
     mut arguments: Arguments,
 ) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
+    arguments.progress.open()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {
         return Err(commands_are_local());
     }

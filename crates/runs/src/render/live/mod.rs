@@ -167,6 +167,12 @@ impl Live {
         self.counts.all() as u64
     }
 
+    /// The outcome and the score of a task, once it has ended.
+    pub fn outcome(&self, task: &TaskId) -> Option<(TaskOutcome, f64)> {
+        let facts = self.state.eval.scored(task)?;
+        Some((outcome_of(facts), facts.score))
+    }
+
     /// Estimated remaining time, once it can be estimated.
     pub fn left(&self, now: Duration) -> Option<Duration> {
         let to_come = self.planned?.checked_sub(self.counts.all())?;

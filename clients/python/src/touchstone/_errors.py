@@ -1,0 +1,41 @@
+"""What can go wrong, each with a next step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._results import Result
+
+
+class TouchstoneError(Exception):
+    """The evaluation could not be completed.
+
+    ``code`` is the error code of the program, if it reported one, and ``remedy`` the next step.
+    """
+
+    def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
+        super().__init__(message if remedy is None else f"{message}. Try: {remedy}")
+        self.message = message
+        self.remedy = remedy
+        self.code = code
+
+
+class BinaryNotFound(TouchstoneError):
+    """The ``touchstone`` program is not installed, or cannot be executed."""
+
+
+class InvalidArguments(TouchstoneError, ValueError):
+    """An argument has an invalid value, or does not go with another one."""
+
+
+class InvalidCases(InvalidArguments):
+    """The cases cannot be read."""
+
+
+class VerdictNotReached(TouchstoneError, AssertionError):
+    """The verdict is not a pass; raised by ``Result.raise_for_verdict``."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result

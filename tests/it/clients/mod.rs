@@ -1,0 +1,3 @@
+//! The packages that use the program from other languages.
+
+mod python;
