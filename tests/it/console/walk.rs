@@ -228,7 +228,7 @@ fn hostile() -> Vec<String> {
 }
 
 /// Parameters of queries that pages read.
-const PARAMETERS: [&str; 45] = [
+const PARAMETERS: [&str; 46] = [
     "q",
     "cursor",
     "after",
@@ -261,6 +261,7 @@ const PARAMETERS: [&str; 45] = [
     "transition",
     "percent",
     "refused",
+    "reload",
     "failed",
     "url",
     "previous",

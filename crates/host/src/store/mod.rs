@@ -10,7 +10,6 @@ pub mod convert;
 pub mod database;
 pub mod database_file;
 pub mod health;
-pub mod host_secrets;
 pub mod idempotency;
 pub mod jobs;
 pub mod keys;

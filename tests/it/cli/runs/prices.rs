@@ -111,7 +111,7 @@ fn a_run_whose_calls_were_cut_off_costs_an_unknown_amount_in_every_view() {
     let done = desk.eval(&["--json", "--timeout", "1s"]);
     let report = done.document();
     let summary = &report["summary"];
-    assert_eq!(report["tasks"][0]["reason"], "timeout", "{report}");
+    assert_eq!(report["tasks"][0]["reason"], "task_timeout", "{report}");
     for numbers in [summary, &summary["tasks"][0]] {
         for member in ["totalCostUsd", "costUsd", "latencyMs"] {
             assert_eq!(numbers.get(member), None, "{report}");

@@ -132,7 +132,10 @@ pub async fn runs(host: &TestHost) -> Runs {
     let (first, second) = (ended(host).await, ended(host).await);
     deploy(host).await;
     let judged = judged(host).await;
-    let samples = calibrations::scored(&[("Kindly.", 5.0), ("No.", 1.0)].repeat(2));
+    let mut samples = calibrations::scored(&[("Kindly.", 5.0), ("No.", 1.0)].repeat(2));
+    for sample in samples["samples"].as_array_mut().unwrap() {
+        sample["task"] = json!("tone-0");
+    }
     let begun = host.post(calibrations::PATH, &samples).await;
     calibrations::ended(host, &begun).await;
     let waiting = start(host, &json!({"workflowId": "conformance-approval"})).await;

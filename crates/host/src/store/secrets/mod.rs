@@ -1,6 +1,8 @@
 //! Secrets in tables. They are encrypted with the host's key before they are written, and
 //! re-encrypted when that key changes.
 
+mod host;
+
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
@@ -10,8 +12,8 @@ use crate::ports::host_secrets::{AUDIT_CHECKPOINTS, IDEMPOTENCY_DIGESTS, Reencry
 use crate::ports::store::StoreError;
 use crate::store::convert::column;
 use crate::store::database::Database;
-use crate::store::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
 use crate::store::migrations::SecretTable;
+use crate::store::secrets::host::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
 use crate::store::sql::query;
 use touchstone_kit::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
 
