@@ -137,7 +137,8 @@ pub async fn runs(host: &TestHost) -> Runs {
         sample["task"] = json!("tone-0");
     }
     let begun = host.post(calibrations::PATH, &samples).await;
-    calibrations::ended(host, &begun).await;
+    let calibrated = calibrations::ended(host, &begun).await;
+    assert_eq!(calibrated["status"], "completed", "{calibrated}");
     let waiting = start(host, &json!({"workflowId": "conformance-approval"})).await;
     let person = Visitor::ada(host).await;
     let action = format!("/console/approvals/{waiting}/gate");
