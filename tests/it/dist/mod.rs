@@ -1,6 +1,6 @@
 //! What `dist/build` makes is installed in an empty place, and does its work there.
 //!
-//! The program of these tests is packaged without its debugging symbols and without compression,
+//! The program of these tests is packaged without symbols and without compression,
 //! which saves a minute; `just dist` builds what users get.
 
 use std::fs;
@@ -15,20 +15,23 @@ use crate::client::{not_run, python};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The artefacts, built once for all tests of this process.
-static BUILT: LazyLock<TempDir> = LazyLock::new(|| {
-    let folder = TempDir::new().unwrap();
-    let program = folder.path().join("touchstone");
+/// The folder of the artefacts, built once for all tests of this process. A static value is never
+/// dropped, so the folder is one that the next run replaces.
+static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dist");
+    let _absent = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("touchstone");
     succeed(
-        Command::new("objcopy")
-            .arg("--strip-debug")
-            .arg(env!("CARGO_BIN_EXE_touchstone"))
-            .arg(&program),
+        Command::new("strip")
+            .arg("-o")
+            .arg(&program)
+            .arg(env!("CARGO_BIN_EXE_touchstone")),
     );
     build(
         &program,
         "archive,sbom,wheel,npm",
-        &folder.path().join("artefacts"),
+        &folder.join("artefacts"),
     );
     folder
 });
@@ -59,7 +62,7 @@ fn succeed(command: &mut Command) -> String {
 
 /// The artefact whose name has this start and end.
 fn artefact(start: &str, end: &str) -> PathBuf {
-    let folder = BUILT.path().join("artefacts");
+    let folder = BUILT.join("artefacts");
     let mut all = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -112,7 +115,7 @@ fn the_archive_holds_a_program_that_evaluates_and_its_manual_pages() {
 
 #[test]
 fn checksums_hold_and_the_same_program_gives_the_same_bytes() {
-    let first = BUILT.path().join("artefacts");
+    let first = BUILT.join("artefacts");
     succeed(
         Command::new("sha256sum")
             .args(["--check", "--strict", "SHA256SUMS"])
@@ -120,7 +123,7 @@ fn checksums_hold_and_the_same_program_gives_the_same_bytes() {
     );
     let again = TempDir::new().unwrap();
     build(
-        &BUILT.path().join("touchstone"),
+        &BUILT.join("touchstone"),
         "archive,sbom,wheel,npm",
         again.path(),
     );
