@@ -295,8 +295,8 @@ impl Sessions {
         }
     }
 
-    /// Whether the console opens without a key: the setting allows it and the host has none. A host whose keys were revoked or
-    /// have expired stays closed.
+    /// Whether the console opens without a key: the setting allows it and the host has none. A host
+    /// whose keys were revoked or have expired stays closed.
     ///
     /// # Errors
     /// The store failed.
