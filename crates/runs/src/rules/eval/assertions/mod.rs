@@ -181,8 +181,8 @@ pub fn evaluate_turns(
     }
 }
 
-/// The results of an unjudged task, as far as its assertions are decided. None if the evaluation was
-/// given up.
+/// The results of an unjudged task, as far as its assertions are decided. Empty if the evaluation
+/// needed too many steps.
 pub fn evaluate_decided(
     scoring: &EffectiveScoring<'_>,
     observed: &Observed<'_>,
