@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import tomllib
 import zipfile
 from pathlib import Path
 
 import sbom
-from release import NAME, PYPI_NAME, ROOT, SUMMARY, Failure, Release
+from release import NAME, PYPI_NAME, ROOT, Failure, Release
 
 PACKAGE = ROOT / "clients" / "python"
 # A zip file cannot have an earlier time.
@@ -50,21 +51,36 @@ def content(release: Release, name: str, tag: str) -> dict[str, bytes]:
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: {NAME}-dist ({release.version})\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     )
-    if (source / NAME / "pytest_plugin.py").exists():
-        files[f"{info}/entry_points.txt"] = f"[pytest11]\n{NAME} = {NAME}.pytest_plugin\n".encode()
+    files[f"{info}/entry_points.txt"] = entry_points().encode()
     files[f"{info}/licenses/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     files[f"{info}/sboms/{NAME}.cdx.json"] = sbom.text(release).encode()
     return files
 
 
-def metadata(release: Release) -> str:
-    readme = (PACKAGE / "README.md").read_text()
-    return (
-        f"Metadata-Version: 2.4\nName: {PYPI_NAME}\nVersion: {release.version}\nSummary: {SUMMARY}\n"
-        f"License-Expression: {release.license}\nLicense-File: LICENSE\nRequires-Python: >=3.10\n"
-        "Provides-Extra: pandas\nRequires-Dist: pandas>=2; extra == \"pandas\"\n"
-        f"Description-Content-Type: text/markdown\n\n{readme}"
+def project() -> dict:
+    """The description of the package: what `pip install` of the source reads, too."""
+    return tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+
+
+def entry_points() -> str:
+    groups = project().get("entry-points", {})
+    return "".join(
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in points.items()) for group, points in groups.items()
     )
+
+
+def metadata(release: Release) -> str:
+    about = project()
+    lines = [
+        "Metadata-Version: 2.4", f"Name: {about['name']}", f"Version: {release.version}", f"Summary: {about['description']}",
+        f"License-Expression: {about['license']}", "License-File: LICENSE", f"Requires-Python: {about['requires-python']}",
+        *(f"Classifier: {text}" for text in about.get("classifiers", [])),
+    ]
+    for extra, needed in about.get("optional-dependencies", {}).items():
+        lines.append(f"Provides-Extra: {extra}")
+        lines += [f'Requires-Dist: {one}; extra == "{extra}"' for one in needed]
+    readme = (PACKAGE / about["readme"]).read_text()
+    return "\n".join([*lines, "Description-Content-Type: text/markdown", "", readme])
 
 
 def digest(data: bytes) -> str:

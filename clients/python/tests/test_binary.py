@@ -33,10 +33,13 @@ def test_then_the_package_then_the_path(monkeypatch: pytest.MonkeyPatch, tmp_pat
     in_path = program(tmp_path / "path")
     monkeypatch.setenv("PATH", f"{in_path.parent}{os.pathsep}/usr/bin:/bin")
     assert _binary.find() == str(in_path)
-    package = tmp_path / "package"
-    package.mkdir()
-    in_package = program(package / "bin")
-    monkeypatch.setattr(_binary, "__file__", str(package / "_binary.py"))
+    site = tmp_path / "site"
+    information = site / "touchstone_evals-0.1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.4\nName: touchstone-evals\nVersion: 0.1.0\n")
+    (information / "RECORD").write_text("bin/touchstone,,\n")
+    in_package = program(site / "bin")
+    monkeypatch.syspath_prepend(str(site))
     assert _binary.find() == str(in_package)
 
 

@@ -320,6 +320,12 @@ def test_nothing_is_printed(evaluate: Evaluate, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr() == ("", "")
 
 
+def test_judges_with_different_keys_are_refused() -> None:
+    judges = [Endpoint("http://127.0.0.1:9/v1", "a", api_key="1"), Endpoint("http://127.0.0.1:9/v1", "b", api_key="2")]
+    with pytest.raises(touchstone.InvalidArguments, match="different API keys"):
+        touchstone.evaluate([{"input": "a", "expected": "a"}], lambda text: text, judge=judges)
+
+
 def test_a_model_at_an_endpoint(evaluate: Evaluate, model: Callable[[str], Model]) -> None:
     server = model("Paris")
     endpoint = Endpoint(server.url, "mock", api_key="secret-1")

@@ -37,9 +37,6 @@ def _is_executable(path: Path) -> bool:
 
 
 def _in_package() -> str | None:
-    inside = Path(__file__).with_name("bin") / "touchstone"
-    if _is_executable(inside):
-        return str(inside)
     # The list of installed files also finds the program after `pip install --target`, and in
     # environments that see the packages of another one.
     try:

@@ -314,6 +314,11 @@ class _Evaluation:
             yield f"--assert-command={command}"
             return
         judges = [judge] if isinstance(judge, Endpoint) else list(judge)
+        if len({one.api_key for one in judges}) > 1:
+            raise InvalidArguments(
+                "the judges have different API keys, and an evaluation has one for all judges",
+                remedy="give all of them one api_key, or configure the judges in a file and pass config=",
+            )
         for one in judges:
             yield from (f"--judge-url={one.url}", f"--judge-model={one.model}", f"--judge-provider={one.provider}")
             if one.api_key is not None:
