@@ -176,7 +176,7 @@ pub fn layered(routes: Router, host: Arc<HttpHost>) -> Router {
     let rewritten = routed.map_request(|request: Request| paths::rewrite(request));
     Router::new()
         .fallback_service(rewritten)
-        .layer(middleware::from_fn(limits::head))
+        .layer(middleware::from_fn(limits::head::check))
         .layer(encoding::layer())
         .layer(middleware::map_request(encoding::take_plain))
         .layer(middleware::map_response(encoding::retag))

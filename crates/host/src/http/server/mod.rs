@@ -28,7 +28,7 @@ use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
 use crate::background::spawn;
-use crate::http::limits::network;
+use crate::http::limits::peers::network;
 use crate::http::limits::shares::Shares;
 use crate::http::peer::Peer;
 use crate::http::server::refusals::Enveloped;
