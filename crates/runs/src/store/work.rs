@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ports::queue::{LeasedRun, QueueOverview, TenantWork};
+use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::column;
 use touchstone_host::store::database::Database;
@@ -36,10 +37,6 @@ const QUEUE: Both = both!(
 const RUNS: Both = both!(
     "SELECT tenant, COUNT(*), CAST(SUM(CASE WHEN ended THEN 0 ELSE 1 END) AS BIGINT)
     FROM run WHERE deleted_at IS NULL",
-    "GROUP BY tenant"
-);
-const KEYS: Both = both!(
-    "SELECT tenant, COUNT(*) FROM api_key WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)",
     "GROUP BY tenant"
 );
 const LEASES: Both = both!(
@@ -91,15 +88,13 @@ pub async fn tenants(
         runs: 0,
         open: 0,
     };
-    let (statement, named) = of(KEYS, tenant);
-    let keys: Vec<(String, i64)> = query(statement)
-        .bind(named)
-        .bind(now.as_microsecond())
-        .fetch_all(database.readers())
-        .await?;
-    for (tenant, keys) in keys {
+    let valid = |key: &KeyRecord| {
+        key.revoked_at.is_none() && key.expires_at.is_none_or(|expiry| expiry > now)
+    };
+    for key in database.keys(tenant).await?.iter().filter(|key| valid(key)) {
+        let tenant = key.tenant.as_str().to_owned();
         let work = found.entry(tenant).or_insert_with_key(|it| empty(it));
-        work.keys = column("api_key", "tenant").number(keys)?;
+        work.keys += 1;
     }
     let (statement, named) = of(RUNS, tenant);
     let runs: Vec<(String, i64, i64)> = query(statement)
