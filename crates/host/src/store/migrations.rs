@@ -3,6 +3,9 @@
 //! A migration is one SQL text for both engines; [`PLACEHOLDERS`] are the parts that differ.
 //! Pending migrations run in one transaction while other processes that start wait. Applied ones
 //! are recorded in the table `schema_migration`.
+//!
+//! A migration that only adds lets versions from before it share the database, so that replicas
+//! are upgraded one after the other (ADR 62).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +20,8 @@ use touchstone_kit::hex::hex;
 #[derive(Clone, Copy, Debug)]
 pub struct Schema {
     pub feature: &'static str,
-    /// The first migration has version 1. Do not change a released text; append another one.
+    /// The first migration has version 1. Do not change a released text; append another one, which
+    /// should only add (ADR 62).
     pub migrations: &'static [&'static str],
     /// Where its leases are, so that those of a killed process are released at once.
     pub leases: &'static [Leases],
@@ -88,16 +92,24 @@ const PLACEHOLDERS: [(&str, &str, &str); 7] = [
     ("-- postgres: ", "-- postgres: ", ""),
 ];
 
-const APPLIED: &str = "SELECT feature, version, checksum FROM schema_migration";
+const APPLIED: &str = "SELECT feature, version, checksum, additive FROM schema_migration";
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_migration (
-    feature    TEXT   NOT NULL,
-    version    BIGINT NOT NULL,
-    checksum   TEXT   NOT NULL,
-    applied_at BIGINT NOT NULL,
+    feature    TEXT    NOT NULL,
+    version    BIGINT  NOT NULL,
+    checksum   TEXT    NOT NULL,
+    applied_at BIGINT  NOT NULL,
+    additive   BOOLEAN NOT NULL DEFAULT FALSE,
     PRIMARY KEY (feature, version)
 )";
-const RECORD: &str = "INSERT INTO schema_migration (feature, version, checksum, applied_at)
-    VALUES ($1, $2, $3, {now})";
+const RECORD: &str =
+    "INSERT INTO schema_migration (feature, version, checksum, applied_at, additive)
+    VALUES ($1, $2, $3, {now}, $4)";
+/// The column is younger than the table.
+const RECORDS: Sql = Sql {
+    sqlite: "SELECT EXISTS (SELECT 1 FROM pragma_table_info('schema_migration') WHERE name = 'additive')",
+    postgres: "SELECT EXISTS (SELECT 1 FROM pg_attribute
+        WHERE attrelid = to_regclass('schema_migration') AND attname = 'additive')",
+};
 const TABLE_EXISTS: Sql = Sql {
     sqlite: "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)",
     postgres: "SELECT to_regclass($1) IS NOT NULL",
@@ -113,7 +125,7 @@ enum Refusal {
     )]
     PreRelease,
     #[error(
-        "the database was written by a newer version of Touchstone (migration {version} of `{feature}`): use that version"
+        "the database was changed by a newer version of Touchstone in a way that this version cannot use (migration {version} of `{feature}`): use the newer version"
     )]
     Newer { feature: String, version: i64 },
     #[error(
@@ -127,6 +139,14 @@ struct Migration {
     version: i64,
     sql: String,
     checksum: String,
+    additive: bool,
+}
+
+/// What `schema_migration` says about an applied migration.
+struct Applied {
+    checksum: String,
+    /// Whether versions that do not know this migration can use the database.
+    additive: bool,
 }
 
 /// Applies the pending migrations: all of them, or none if one fails.
@@ -156,6 +176,7 @@ pub(super) async fn run(pool: Pool<'_>, schemas: &[Schema]) -> Result<(), StoreE
             .bind(migration.feature)
             .bind(migration.version)
             .bind(migration.checksum)
+            .bind(migration.additive)
             .execute(&mut writer)
             .await?;
     }
@@ -181,28 +202,33 @@ async fn pending(
         let (feature, version) = (migration.feature, migration.version);
         match applied.remove(&(feature.to_owned(), version)) {
             None => pending.push(migration),
-            Some(checksum) if checksum == migration.checksum => {}
+            Some(known) if known.checksum == migration.checksum => {}
             Some(_) => return Err(backend(Refusal::Changed { feature, version })),
         }
     }
+    applied.retain(|_, unknown| !unknown.additive);
     match applied.pop_last() {
         Some(((feature, version), _)) => Err(backend(Refusal::Newer { feature, version })),
         None => Ok(pending),
     }
 }
 
-/// The checksums of applied migrations by feature and version.
+/// Applied migrations by feature and version.
 async fn applied(
     transaction: &mut Transaction,
-) -> Result<BTreeMap<(String, i64), String>, StoreError> {
-    if !has_table(transaction, "schema_migration").await? {
-        return match has_table(transaction, "_sqlx_migrations").await? {
-            true => Err(backend(Refusal::PreRelease)),
-            false => Ok(BTreeMap::new()),
-        };
+) -> Result<BTreeMap<(String, i64), Applied>, StoreError> {
+    if !query(RECORDS).fetch_one(&mut *transaction).await? {
+        for earlier in ["_sqlx_migrations", "schema_migration"] {
+            if has_table(transaction, earlier).await? {
+                return Err(backend(Refusal::PreRelease));
+            }
+        }
+        return Ok(BTreeMap::new());
     }
-    let rows: Vec<(String, i64, String)> = query(APPLIED).fetch_all(transaction).await?;
-    let by_version = |(feature, version, checksum)| ((feature, version), checksum);
+    let rows: Vec<(String, i64, String, bool)> = query(APPLIED).fetch_all(transaction).await?;
+    let by_version = |(feature, version, checksum, additive)| {
+        ((feature, version), Applied { checksum, additive })
+    };
     Ok(rows.into_iter().map(by_version).collect())
 }
 
@@ -218,6 +244,8 @@ fn migrations(schemas: &[Schema], postgres: bool) -> impl Iterator<Item = Migrat
                 feature: schema.feature,
                 version,
                 checksum: hex(&Sha256::digest(&sql)),
+                // Versions that do not know a feature do not use its tables.
+                additive: version == 1 || only_adds(&sql),
                 sql,
             }
         })
@@ -230,4 +258,63 @@ fn rendered(text: &str, postgres: bool) -> String {
         sql = sql.replace(placeholder, if postgres { on_postgres } else { on_sqlite });
     }
     sql
+}
+
+/// Whether versions that do not know a migration can use the tables after it: it adds only tables,
+/// indexes that refuse nothing, and columns that may be left out.
+fn only_adds(sql: &str) -> bool {
+    let without_comments: Vec<&str> = sql
+        .lines()
+        .map(|line| {
+            line.split_once("--")
+                .map_or(line, |(statement, _)| statement)
+        })
+        .collect();
+    without_comments
+        .join(" ")
+        .split(';')
+        .map(|statement| {
+            let words: Vec<&str> = statement.split_whitespace().collect();
+            words.join(" ").to_ascii_uppercase()
+        })
+        .filter(|statement| !statement.is_empty())
+        .all(|statement| {
+            let adds_column = statement.starts_with("ALTER TABLE ")
+                && statement.contains(" ADD COLUMN ")
+                && (!statement.contains(" NOT NULL") || statement.contains(" DEFAULT "));
+            statement.starts_with("CREATE TABLE ")
+                || statement.starts_with("CREATE INDEX ")
+                || adds_column
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only_adds;
+
+    #[test]
+    fn what_older_versions_can_ignore_is_additive() {
+        for sql in [
+            "CREATE TABLE note (id TEXT PRIMARY KEY);",
+            "-- DROP TABLE run;\ncreate index run_note\n    ON run (note);",
+            "ALTER TABLE run ADD COLUMN note TEXT;\nALTER TABLE run ADD COLUMN rank BIGINT NOT NULL DEFAULT 0",
+        ] {
+            assert!(only_adds(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_older_versions_would_stumble_over_is_not() {
+        for sql in [
+            "CREATE TABLE note (id TEXT PRIMARY KEY); DROP TABLE run;",
+            "CREATE UNIQUE INDEX run_note ON run (note);",
+            "ALTER TABLE run DROP COLUMN note;",
+            "ALTER TABLE run RENAME COLUMN note TO remark;",
+            "ALTER TABLE run ADD COLUMN note TEXT NOT NULL;",
+            "UPDATE run SET note = '';",
+            "CREATE TRIGGER a AFTER INSERT ON run BEGIN SELECT 1; END;",
+        ] {
+            assert!(!only_adds(sql), "{sql}");
+        }
+    }
 }

@@ -83,7 +83,7 @@ async fn a_database_with_a_table_of_another_program_is_refused(
 #[case::of_a_known_feature("runs")]
 #[case::of_an_unknown_feature("invoices")]
 #[tokio::test]
-async fn a_database_of_a_newer_version_is_refused(
+async fn a_database_that_a_newer_version_changed_is_refused(
     #[values(Sqlite, Postgres)] engine: Engine,
     #[case] feature: &str,
 ) {
@@ -99,6 +99,26 @@ async fn a_database_of_a_newer_version_is_refused(
     assert!(refusal.contains("newer version"), "{refusal}");
     assert!(refusal.contains(feature), "{refusal}");
     assert_eq!(content(&database).await, before);
+}
+
+/// During an upgrade, replicas of both versions share the database.
+#[rstest]
+#[case::of_a_known_feature("runs")]
+#[case::of_an_unknown_feature("invoices")]
+#[tokio::test]
+async fn a_database_to_which_a_newer_version_only_added_is_opened(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] feature: &str,
+) {
+    open!(engine => database, store);
+    store.close().await;
+    database
+        .execute(format!(
+            "INSERT INTO schema_migration (feature, version, checksum, applied_at, additive)
+             VALUES ('{feature}', 999, '', 0, TRUE)"
+        ))
+        .await;
+    database.open().await.close().await;
 }
 
 #[rstest]
