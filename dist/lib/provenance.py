@@ -17,6 +17,9 @@ BUILD_TYPE = "https://touchstone.invalid/build/dist/v1"
 # What precedes the 32 bytes of an Ed25519 key in its SPKI encoding.
 ED25519 = bytes.fromhex("302a300506032b6570032100")
 
+# OpenSSL 3.0 does not read the keys of `touchstone pack keygen`, whose files contain the public key, too.
+REMEDY = "create one: openssl genpkey -algorithm ed25519 -out release.pem"
+
 
 class Signer:
     """An Ed25519 key in PEM. OpenSSL reads it from standard input, so it is never written to a file."""
@@ -25,7 +28,7 @@ class Signer:
         self.pem = pem
         spki = self.openssl("pkey", "-pubout", "-outform", "DER")
         if not spki.startswith(ED25519):
-            raise Failure("the release key is not an Ed25519 key; create one: openssl genpkey -algorithm ed25519 -out release.pem")
+            raise Failure(f"the release key is not an Ed25519 key; {REMEDY}")
         self.keyid = hashlib.sha256(spki).hexdigest()
 
     def openssl(self, *arguments: str) -> bytes:
@@ -35,7 +38,7 @@ class Signer:
         except OSError as cause:
             raise Failure(f"cannot sign the provenance: openssl: {cause.strerror}") from None
         if done.returncode != 0:
-            raise Failure("openssl cannot use the release key; it must be a private key in PEM without a passphrase")
+            raise Failure(f"OpenSSL cannot use the release key, which must be a private key in PEM without a passphrase; {REMEDY}")
         return done.stdout
 
     def sign(self, message: bytes) -> bytes:

@@ -194,7 +194,6 @@ fn a_container_serves_as_its_own_user_on_a_read_only_file_system() {
         r#"cd {place}
 stat -c '%u:%g %a' rootfs/var/lib/touchstone
 cp -a rootfs/var/lib/touchstone volume
-ip link set lo up
 mount --bind rootfs rootfs
 mount -o remount,bind,ro rootfs
 mount --bind volume rootfs/var/lib/touchstone

@@ -58,7 +58,7 @@ pub struct Root(TempDir);
 impl Root {
     /// `None` after printing what is missing.
     pub fn new(what: &str) -> Option<Self> {
-        for name in ["debootstrap", "apt-get"] {
+        for name in ["debootstrap", "apt-get", "ip", "unshare"] {
             tool(what, name)?;
         }
         if !is_root() {
@@ -84,29 +84,23 @@ impl Root {
 
     /// The output of a shell script as root of this system, which must succeed.
     pub fn run(&self, script: &str) -> String {
-        self.outside(&format!(
-            "exec chroot \"$ROOT\" sh -eu <<'SCRIPT'\n{script}\nSCRIPT"
-        ))
-    }
-
-    /// The same on this machine, which sees the system as the folder `$ROOT`.
-    pub fn outside(&self, script: &str) -> String {
-        let mount = format!(
+        let script = format!(
             "cd {}\nmount -t overlay overlay -o lowerdir={},upperdir=upper,workdir=work root\n\
-            mount -t proc proc root/proc\nexport ROOT=\"$PWD/root\" DEBIAN_FRONTEND=noninteractive LC_ALL=C\n",
+            mount -t proc proc root/proc\nexport DEBIAN_FRONTEND=noninteractive LC_ALL=C\n\
+            exec chroot root sh -eu <<'SCRIPT'\n{script}\nSCRIPT",
             self.0.path().display(),
             BASE.display(),
         );
-        succeed(&mut isolated(&(mount + script)))
+        succeed(&mut isolated(&script))
     }
 }
 
-/// A script with its own mounts, processes and network, all of which end with it.
+/// A script with its own mounts, processes and loopback network, all of which end with it.
 pub fn isolated(script: &str) -> Command {
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--pid", "--fork", "--kill-child", "--net"])
-        .args(["sh", "-euc", script]);
+        .args(["sh", "-euc", &format!("ip link set lo up\n{script}")]);
     command
 }
 
