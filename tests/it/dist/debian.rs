@@ -98,11 +98,9 @@ fn an_upgrade_and_a_removal_keep_configuration_and_data_and_a_purge_deletes_them
         echo 'MODEL_KEY=kept' >>/etc/default/touchstone
         {keys} create --tenant kept --scope all >/dev/null"
     ));
-    let check = format!(
-        "tail -n1 /etc/touchstone/touchstone.toml /etc/default/touchstone | grep -c kept
+    let check = "tail -n1 /etc/touchstone/touchstone.toml /etc/default/touchstone | grep -c kept
         stat -c '%U:%G %a' /etc/touchstone/touchstone.toml
-        stat -c '%U:%G %a' /var/lib/touchstone/touchstone.db"
-    );
+        stat -c '%U:%G %a' /var/lib/touchstone/touchstone.db";
     let kept = ["2", "root:touchstone 640", "touchstone:touchstone 600"];
     // A question about the configuration would fail, because there is no terminal.
     let upgraded = root.run(&format!(
