@@ -42,11 +42,16 @@ def run(*command: str | Path) -> bytes:
 class Release:
     """One program, and the files that accompany it."""
 
-    def __init__(self, binary: Path, fast: bool) -> None:
+    def __init__(self, binary: Path, fast: bool, compiled: bool, download_url: str) -> None:
         if not os.access(binary, os.X_OK):
             raise Failure(f"{binary} is not a program")
         self.path = binary.resolve()
         self.fast = fast
+        # Whether this build made the program from its source.
+        self.compiled = compiled
+        self.download_url = download_url.rstrip("/")
+        # Further packages that are in an artefact, as the provenance lists them.
+        self.packages: list[dict] = []
         self.version: str = manifest()["workspace"]["package"]["version"]
         self.license: str = manifest()["workspace"]["package"]["license"]
 
@@ -59,6 +64,15 @@ class Release:
         """Seconds since 1970 that all entries have as their time."""
         given = os.environ.get("SOURCE_DATE_EPOCH")
         return int(given) if given else int(run("git", "log", "-1", "--format=%ct"))
+
+    @cached_property
+    def commit(self) -> str:
+        return run("git", "rev-parse", "HEAD").decode().strip()
+
+    @cached_property
+    def modified(self) -> bool:
+        """Whether the source is not exactly that of the commit."""
+        return bool(run("git", "status", "--porcelain").strip())
 
     @cached_property
     def date(self) -> str:

@@ -1,8 +1,10 @@
 //! `touchstone key`: API keys of a host, managed in its store, whether the host is running or not.
 
+use std::path::{Path, PathBuf};
+
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::app;
@@ -12,12 +14,16 @@ use touchstone_host::access::Scope;
 use touchstone_host::access::{Roles, is_role_name};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure, with_causes};
+use touchstone_host::cli::files;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::ports::store::StoreError;
-use touchstone_host::service::keys::{Issue, KeyState, RotateError};
+use touchstone_host::service::keys::{AdoptError, Issue, KeyState, Keys, RotateError};
 use touchstone_host::system::SystemClock;
 use touchstone_kit::ids::{KeyId, TenantId};
+
+/// Maximum size of a file with a key, in bytes.
+const MAX_KEY_OCTETS: u64 = 4096;
 
 /// Default scopes: those that evaluating agents needs.
 const USUAL_SCOPES: &[Scope] = &[
@@ -37,7 +43,9 @@ Examples:
   touchstone key create --tenant acme --role release-manager --principal dana
   touchstone key create --tenant ops --scope organizations:write \\
     --scope metrics:read
-  touchstone key create --tenant ci --scope all --test";
+  touchstone key create --tenant ci --scope all --test
+  touchstone key create --tenant acme --scope all \\
+    --from-file /run/secrets/touchstone/key";
 
 fn create_help() -> String {
     let scopes: Vec<&str> = Scope::within_tenant().map(Scope::as_str).collect();
@@ -99,8 +107,12 @@ pub struct Create {
     #[arg(long, value_name = "P", value_parser = principal)]
     principal: Option<String>,
     /// Create a test key: it begins with hk_test_ and may use mock providers
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from_file")]
     test: bool,
+    /// File with the text of the key, tsk_ID_SECRET, for keys from a secret store; nothing changes if
+    /// a key with this id exists
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<PathBuf>,
     /// Time until the key expires, such as 90d or 12h [default: never]
     #[arg(long, value_name = "TIME", value_parser = span)]
     expires_in: Option<SignedDuration>,
@@ -229,20 +241,28 @@ async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failur
     scopes.dedup();
     refuse_unknown(app.keys().roles(), &arguments.roles)?;
     let expires_at = arguments.expires_in.map(from_now).transpose()?;
-    let key = app
-        .keys()
-        .issue(Issue {
-            tenant: TenantId::from(arguments.tenant.as_str()),
-            scopes: scopes.clone(),
-            roles: arguments.roles.clone(),
-            principal: arguments.principal.clone(),
-            test: arguments.test,
-            expires_at,
-        })
-        .await
-        .map_err(failed)?;
-    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let issue = Issue {
+        tenant: TenantId::from(arguments.tenant.as_str()),
+        scopes: scopes.clone(),
+        roles: arguments.roles.clone(),
+        principal: arguments.principal.clone(),
+        test: arguments.test,
+        expires_at,
+    };
     let terminal = context.terminal();
+    if let Some(file) = &arguments.from_file {
+        let (id, created) = adopt(app.keys(), issue, file).await?;
+        if terminal.json() {
+            terminal.document(&json!({"id": id, "created": created}));
+        } else if created {
+            terminal.print(&format!("key {id} of tenant {} created", arguments.tenant));
+        } else {
+            terminal.print(&format!("key {id} exists; nothing was changed"));
+        }
+        return Ok(Exit::Good);
+    }
+    let key = app.keys().issue(issue).await.map_err(failed)?;
+    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     if terminal.json() {
         terminal.document(&json!({
             "id": key.id,
@@ -269,6 +289,21 @@ async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failur
         terminal.print(key.text.expose_secret());
     }
     Ok(Exit::Good)
+}
+
+/// Creates the key whose text is in a file, unless there is one with its id.
+async fn adopt(keys: &Keys, issue: Issue, file: &Path) -> Result<(KeyId, bool), Failure> {
+    let text = files::read(file, MAX_KEY_OCTETS)?;
+    let text = SecretString::from(String::from_utf8_lossy(&text).trim().to_owned());
+    keys.adopt(issue, &text).await.map_err(|cause| match cause {
+        // Not what was found: it may be a secret.
+        AdoptError::Form => Failure::bad_input(
+            "invalid_key",
+            format!("the text in {} {cause}", file.display()),
+        )
+        .or_try("generate one: echo \"tsk_$(openssl rand -hex 10)_$(openssl rand -hex 32)\""),
+        AdoptError::Store(cause) => failed(cause),
+    })
 }
 
 /// Refuses undefined roles: they would grant nothing, which is probably a mistake.

@@ -9,6 +9,7 @@ pub mod attest;
 pub mod demo;
 pub mod embedded;
 pub mod gate;
+pub mod health;
 pub mod key;
 pub mod serve;
 pub mod shell;
@@ -97,6 +98,7 @@ enum Command {
     #[command(subcommand)]
     Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
+    Health(health::Arguments),
     Completions(shell::Completions),
     Man(shell::Man),
 }
@@ -211,6 +213,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
+        Command::Health(arguments) => health::run(&context, arguments).await,
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     }

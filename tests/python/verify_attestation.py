@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 from google.protobuf.json_format import ParseDict
+from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
 from in_toto_attestation.predicates.test_result.v0.test_result_pb2 import TestResult
 from in_toto_attestation.v1.statement import Statement
 from in_toto_attestation.v1.statement_pb2 import Statement as StatementDocument
@@ -25,7 +26,10 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
-TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
+PREDICATES = {
+    "https://in-toto.io/attestation/test-result/v0.1": TestResult,
+    "https://slsa.dev/provenance/v1": Provenance,
+}
 
 
 def read_key(file):
@@ -66,9 +70,9 @@ def read_statement(envelope):
     assert envelope.payload_type == "application/vnd.in-toto+json", envelope.payload_type
     document = json.loads(envelope.payload)
     Statement.copy_from_pb(ParseDict(document, StatementDocument())).validate()
-    if document["predicateType"] == TEST_RESULT:
+    if predicate := PREDICATES.get(document["predicateType"]):
         # Refuses members the predicate does not have.
-        ParseDict(document["predicate"], TestResult())
+        ParseDict(document["predicate"], predicate())
     return document
 
 

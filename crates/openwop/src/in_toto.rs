@@ -12,6 +12,8 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 /// `predicateType` of a [`TestResult`].
 pub const TEST_RESULT_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.1";
+/// `predicateType` of a [`Provenance`].
+pub const PROVENANCE_TYPE: &str = "https://slsa.dev/provenance/v1";
 
 /// A signed payload (DSSE).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +56,8 @@ pub struct ResourceDescriptor {
     /// For people; not used for matching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
     #[serde(default)]
     pub digest: DigestSet,
 }
@@ -64,6 +68,9 @@ pub struct DigestSet {
     /// SHA-256, hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The id of a commit, for sources.
+    #[serde(default, rename = "gitCommit", skip_serializing_if = "Option::is_none")]
+    pub git_commit: Option<String>,
 }
 
 /// The result of a test.
@@ -89,4 +96,38 @@ pub struct TestResult {
     /// Tests that passed with a warning.
     pub warned_tests: Vec<String>,
     pub failed_tests: Vec<String>,
+}
+
+/// The SLSA provenance predicate v1: how artifacts were built.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Provenance {
+    pub build_definition: BuildDefinition,
+    pub run_details: RunDetails,
+}
+
+/// The inputs of a build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildDefinition {
+    /// A URI that defines the parameters.
+    pub build_type: String,
+    /// Parameters that the caller of the build sets.
+    pub external_parameters: Value,
+    /// Everything else that the build used: sources, lockfiles, tools.
+    #[serde(default)]
+    pub resolved_dependencies: Vec<ResourceDescriptor>,
+}
+
+/// The execution of a build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunDetails {
+    pub builder: Builder,
+}
+
+/// What executed the build; the signer vouches for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Builder {
+    /// A URI.
+    pub id: String,
 }

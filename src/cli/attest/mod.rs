@@ -1,17 +1,20 @@
 //! `touchstone attest`: export the signed verdict of a run, for use without access to this host,
-//! and verify such a verdict.
+//! and verify such a verdict, or the provenance of the program itself.
 
+pub mod provenance;
 pub mod verify;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::in_toto::Envelope;
 
 const EXAMPLES: &str = "\
@@ -21,7 +24,9 @@ Examples:
   touchstone attest run_0199c0de --out triage.intoto.jsonl
   touchstone attest run_0199c0de --channel stable --out triage.intoto.jsonl
   touchstone attest --public-key --out host.pub
-  touchstone attest verify triage.intoto.jsonl --key host.pub";
+  touchstone attest verify triage.intoto.jsonl --key host.pub
+  touchstone attest provenance touchstone-0.1.0.provenance.json --key release.pub \\
+    touchstone-0.1.0-linux-x86_64.tar.xz";
 
 /// Sign the verdict of a run as in-toto attestations, or verify them offline
 #[derive(Debug, Args)]
@@ -46,12 +51,13 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Check {
     Verify(verify::Arguments),
+    Provenance(provenance::Arguments),
 }
 
 impl Arguments {
     pub const fn target(&self) -> CommandTarget {
         match self.check {
-            Some(Check::Verify(_)) => CommandTarget::Signing,
+            Some(Check::Verify(_) | Check::Provenance(_)) => CommandTarget::Signing,
             None => CommandTarget::Host,
         }
     }
@@ -73,8 +79,10 @@ struct HostKey {
 pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
     touchstone_runs::cli::run::reference::resolve_all(context, arguments.run.iter_mut().collect())
         .await?;
-    if let Some(Check::Verify(arguments)) = &arguments.check {
-        return verify::run(context, arguments);
+    match &arguments.check {
+        Some(Check::Verify(arguments)) => return verify::run(context, arguments),
+        Some(Check::Provenance(arguments)) => return provenance::run(context, arguments),
+        None => {}
     }
     // Without a run, the key of the host is asked for, which is created with the store.
     let session = match arguments.run {
@@ -122,6 +130,15 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
         }
     }
     Ok(Exit::Good)
+}
+
+/// The public key in a file.
+fn trusted_key(file: &SecretString, remedy: &str) -> Result<PublicKey, Failure> {
+    let file = Path::new(file.expose_secret());
+    let text = String::from_utf8_lossy(&verify::octets(file)?).into_owned();
+    PublicKey::from_text(&text).map_err(|fault| {
+        Failure::bad_input("no_public_key", format!("{} {fault}", file.display())).or_try(remedy)
+    })
 }
 
 /// An in-toto bundle: one envelope per line.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::cli::gate::policy::Policy;
@@ -16,7 +16,6 @@ use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::system::SystemClock;
 use touchstone_kit::integrity;
-use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::in_toto::Envelope;
 use touchstone_runs::rules::eval::gate::{GatePolicy, Unmet};
 
@@ -60,12 +59,8 @@ pub struct Arguments {
 }
 
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let key_file = Path::new(arguments.key.expose_secret());
-    let text = String::from_utf8_lossy(&octets(key_file)?).into_owned();
-    let key = PublicKey::from_text(&text).map_err(|fault| {
-        Failure::bad_input("no_public_key", format!("{} {fault}", key_file.display()))
-            .or_try("run touchstone attest --public-key --out host.pub on the host")
-    })?;
+    let remedy = "run touchstone attest --public-key --out host.pub on the host";
+    let key = super::trusted_key(&arguments.key, remedy)?;
     let policy = match &arguments.policy {
         Some(file) => policy(file)?,
         None => GatePolicy::default(),
@@ -182,7 +177,7 @@ impl Checked {
 }
 
 /// The envelopes of a bundle, of a host's answer, or a single one. Other content is ignored.
-fn envelopes(bytes: &[u8]) -> Vec<Envelope> {
+pub fn envelopes(bytes: &[u8]) -> Vec<Envelope> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
     enum Document {
@@ -234,6 +229,6 @@ fn policy(file: &Path) -> Result<GatePolicy, Failure> {
     Ok(policy.eval.unwrap_or(GatePolicy::FLOOR))
 }
 
-fn octets(file: &Path) -> Result<Vec<u8>, Failure> {
+pub fn octets(file: &Path) -> Result<Vec<u8>, Failure> {
     files::read(file, MAX_OCTETS)
 }

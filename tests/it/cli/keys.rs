@@ -204,3 +204,57 @@ fn a_test_key_can_be_told_from_a_live_one_and_a_role_must_exist() {
         assert_eq!(refused.code, 2, "{senseless}");
     }
 }
+
+#[test]
+fn a_key_from_a_file_is_created_once_and_never_changed_again() {
+    let home = Home::empty();
+    let id = "0123456789abcdef0123";
+    let text = format!("tsk_{id}_{}", "s".repeat(43));
+    std::fs::write(home.path("key"), format!("{text}\n")).unwrap();
+    let create = |scope: &str| {
+        home.run(&[
+            "--json",
+            "key",
+            "create",
+            "--tenant",
+            "acme",
+            "--scope",
+            scope,
+            "--from-file",
+            "key",
+        ])
+    };
+    let made = create("runs:read").document();
+    assert_eq!(made, serde_json::json!({"id": id, "created": true}));
+    // A later start of a replica must not undo what the operator has done since.
+    assert_eq!(home.run(&["key", "revoke", id]).code, 0);
+    let again = create("all").document();
+    assert_eq!(again, serde_json::json!({"id": id, "created": false}));
+    let listed = home.run(&["--json", "key", "list"]).document();
+    assert_eq!(listed["keys"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["keys"][0]["state"], "revoked");
+    assert_eq!(
+        listed["keys"][0]["scopes"],
+        serde_json::json!(["runs:read"])
+    );
+}
+
+#[test]
+fn a_weak_key_from_a_file_is_refused_without_printing_it() {
+    let home = Home::empty();
+    for text in [
+        "tsk_abc_tooshort",
+        "hunter2",
+        "tsk_local_sssssssssssssssssssssssssssssssssssssssssss",
+    ] {
+        std::fs::write(home.path("key"), text).unwrap();
+        let refused = home.run(&["key", "create", "--tenant", "acme", "--from-file", "key"]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(!refused.stderr.contains(text), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("openssl rand"),
+            "{}",
+            refused.stderr
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use super::home::{Home, right_answers};
+use super::home::{Done, Home, right_answers, touchstone};
 
 pub struct Server {
     child: Child,
@@ -106,7 +106,14 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
     let foreign = remote(&["run", "show", report["runId"].as_str().unwrap()], &other);
     assert_eq!(foreign.document()["error"]["code"], "not_found");
 
+    // Health checks need no key, and distinguish an answer from silence by the exit code.
+    let ready = Done::of(touchstone().args(["health", "--server", &server.url]));
+    assert_eq!((ready.code, ready.stdout.as_str()), (0, "ready\n"));
+    let url = server.url.clone();
     assert_eq!(server.terminate(), 0);
+    let gone = Done::of(touchstone().args(["health", "--server", &url]));
+    assert_eq!(gone.code, 1, "{}", gone.stderr);
+    assert!(gone.stderr.contains("could not reach"), "{}", gone.stderr);
 }
 
 #[test]

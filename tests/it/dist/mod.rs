@@ -13,11 +13,21 @@ use tempfile::TempDir;
 
 use crate::client::{not_run, python};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+mod debian;
+mod image;
+mod provenance;
+mod recipes;
+mod root;
 
-/// The folder of the artefacts, built once for all tests of this process. A static value is never
-/// dropped, so the folder is one that the next run replaces.
-static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// The longest time from the installation of a package to the first scorecard, without downloads.
+const FIRST_SCORECARD_SECONDS: f64 = 10.0;
+/// What can be built on any Linux.
+const ANYWHERE: &str = "archive,sbom,wheel,npm,homebrew,chart";
+
+/// The program without symbols, in a folder for everything that is built, once for all tests of
+/// this process. A static value is never dropped, so the folder is one that the next run replaces.
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dist");
     let _absent = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -28,22 +38,72 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             .arg(&program)
             .arg(env!("CARGO_BIN_EXE_touchstone")),
     );
-    build(
-        &program,
-        "archive,sbom,wheel,npm",
-        &folder.join("artefacts"),
-    );
-    folder
+    program
 });
 
-fn build(program: &Path, only: &str, out: &Path) {
-    succeed(
-        Command::new(Path::new(ROOT).join("dist/build"))
-            .args(["--fast", "--only", only, "--binary"])
-            .arg(program)
-            .arg("--out")
-            .arg(out),
+static BUILT: LazyLock<PathBuf> = LazyLock::new(|| built(ANYWHERE, "anywhere"));
+/// What can be built on Debian and its derivatives.
+static ON_DEBIAN: LazyLock<PathBuf> = LazyLock::new(|| built("deb,image", "on-debian"));
+
+fn built(only: &str, name: &str) -> PathBuf {
+    let out = PROGRAM.with_file_name(name);
+    succeed(build(only, &out).env_remove("TOUCHSTONE_RELEASE_KEY"));
+    out
+}
+
+fn build(only: &str, out: &Path) -> Command {
+    let mut command = Command::new(Path::new(ROOT).join("dist/build"));
+    command
+        .args(["--fast", "--only", only, "--binary"])
+        .arg(&*PROGRAM)
+        .arg("--out")
+        .arg(out);
+    command
+}
+
+/// The path of a program, or `None` after printing that `what` is not run. CI must have all.
+fn tool(what: &str, name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders)
+        .chain(["/usr/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        missing(
+            what,
+            &format!("{name} is not installed (`./test` installs it)"),
+        );
+    }
+    found
+}
+
+/// Prints that `what` is not run, which is an error in CI.
+fn missing(what: &str, why: &str) {
+    eprintln!("NOT RUN: {what}: {why}");
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!ci, "CI must run {what}: {why}");
+}
+
+/// The seconds of processor time that a shell script takes, which must succeed. Unlike the time
+/// that passes, it does not depend on other tests.
+fn processor_seconds(what: &str, script: &str, command: &mut Command) -> f64 {
+    let timed = format!("TIMEFORMAT='%R %U %S'; time {{ {script}\n}} >/dev/null");
+    let done = command.args(["--norc", "-euc", &timed]).output().unwrap();
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{script}: {errors}");
+    let times: Vec<f64> = errors
+        .lines()
+        .next_back()
+        .unwrap()
+        .split(' ')
+        .map(|number| number.parse().unwrap())
+        .collect();
+    let processor = times[1] + times[2];
+    eprintln!(
+        "{what}: {:.1} s, of which {processor:.1} s of processor time",
+        times[0]
     );
+    processor
 }
 
 /// The standard output of a command that must succeed.
@@ -62,8 +122,11 @@ fn succeed(command: &mut Command) -> String {
 
 /// The artefact whose name has this start and end.
 fn artefact(start: &str, end: &str) -> PathBuf {
-    let folder = BUILT.join("artefacts");
-    let mut all = fs::read_dir(&folder)
+    artefact_in(&BUILT, start, end)
+}
+
+fn artefact_in(folder: &Path, start: &str, end: &str) -> PathBuf {
+    let mut all = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path());
     all.find(|path| {
@@ -115,20 +178,15 @@ fn the_archive_holds_a_program_that_evaluates_and_its_manual_pages() {
 
 #[test]
 fn checksums_hold_and_the_same_program_gives_the_same_bytes() {
-    let first = BUILT.join("artefacts");
     succeed(
         Command::new("sha256sum")
             .args(["--check", "--strict", "SHA256SUMS"])
-            .current_dir(&first),
+            .current_dir(&*BUILT),
     );
     let again = TempDir::new().unwrap();
-    build(
-        &BUILT.join("touchstone"),
-        "archive,sbom,wheel,npm",
-        again.path(),
-    );
+    succeed(&mut build(ANYWHERE, again.path()));
     let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
-    assert_eq!(sums(again.path()), sums(&first));
+    assert_eq!(sums(again.path()), sums(&BUILT));
 }
 
 #[test]
@@ -206,17 +264,16 @@ fn the_wheel_installs_into_an_empty_environment() {
             .args(file);
         succeed(&mut command)
     };
-    pip(
-        &["install", "--quiet", "--no-index"],
-        Some(&artefact("touchstone_evals", ".whl")),
+    let script = format!(
+        "{0}/pip install --quiet --no-index --disable-pip-version-check {1}\n{0}/touchstone demo",
+        bin.display(),
+        artefact("touchstone_evals", ".whl").display()
     );
+    let mut command = Command::new("bash");
+    command.env_clear().current_dir(place.path());
+    let seconds = processor_seconds("pip install to scorecard", &script, &mut command);
+    assert!(seconds < FIRST_SCORECARD_SECONDS, "{seconds}");
     pip(&["check"], None);
-    succeed(
-        Command::new(bin.join("touchstone"))
-            .args(["demo", "--json"])
-            .env_clear()
-            .current_dir(place.path()),
-    );
     // The package finds the program that was installed with it.
     let cases = r#"[{"input": "1", "expected": "1"}, {"input": "2", "expected": "3"}]"#;
     let script = format!(
@@ -242,20 +299,17 @@ fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() 
         return;
     }
     let place = TempDir::new().unwrap();
-    let npm = |arguments: &[&str], files: &[PathBuf]| {
-        let mut command = Command::new("npm");
-        command
-            .args(arguments)
-            .args(files)
-            .current_dir(place.path());
-        succeed(command.env("npm_config_cache", place.path().join("cache")))
-    };
-    let main = artefact("touchstone-evals-0", ".tgz");
-    let platform = artefact("touchstone-evals-linux-x64", ".tgz");
-    npm(
-        &["install", "--offline", "--no-audit", "--no-fund"],
-        &[platform, main],
+    let script = format!(
+        "npm install --offline --no-audit --no-fund {} {}\nnpx --no touchstone -- demo",
+        artefact("touchstone-evals-linux-x64", ".tgz").display(),
+        artefact("touchstone-evals-0", ".tgz").display(),
     );
+    let mut command = Command::new("bash");
+    command
+        .current_dir(place.path())
+        .env("npm_config_cache", place.path().join("cache"));
+    let seconds = processor_seconds("npm install to scorecard", &script, &mut command);
+    assert!(seconds < FIRST_SCORECARD_SECONDS, "{seconds}");
     let start = || {
         let mut command = Command::new("npx");
         command

@@ -7,8 +7,10 @@
 //! for a run that the gate rejects. A run with unjudged tasks has no `test-result`.
 
 pub mod dsse;
+pub mod provenance;
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -199,6 +201,7 @@ fn digest_of(document: &impl Serialize) -> Result<DigestSet, serde_json::Error> 
     let canonical = serde_json_canonicalizer::to_vec(document)?;
     Ok(DigestSet {
         sha256: Some(hex(&Sha256::digest(canonical))),
+        ..DigestSet::default()
     })
 }
 
@@ -266,8 +269,10 @@ fn scoring_of(report: &EvalReport) -> Option<ResourceDescriptor> {
 fn descriptor(name: String, digest: &str) -> ResourceDescriptor {
     ResourceDescriptor {
         name: Some(name),
+        uri: None,
         digest: DigestSet {
             sha256: integrity::parse(digest).map(|digest| hex(&digest)),
+            ..DigestSet::default()
         },
     }
 }
@@ -337,20 +342,8 @@ pub enum Rejected {
 /// # Errors
 /// [`Rejected`].
 pub fn read(envelope: &Envelope, key: &PublicKey) -> Result<EvalVerdict, Rejected> {
-    let payload = dsse::open(envelope, key)?;
-    let unreadable = |fault: String| Rejected::Unreadable(fault);
-    let statement: Statement = json::parse_as(&payload)
-        .map_err(|fault| unreadable(fault.to_string()))?
-        .map_err(|fault| unreadable(fault.to_string()))?;
-    if statement.kind != STATEMENT_TYPE {
-        return Err(Rejected::OtherKind(statement.kind));
-    }
-    if statement.predicate_type != PREDICATE_TYPE {
-        return Err(Rejected::OtherKind(statement.predicate_type));
-    }
-    let verdict: EvalVerdict = serde_json::from_value(statement.predicate)
-        .map_err(|fault| unreadable(fault.to_string()))?;
-    let digests: Vec<&DigestSet> = statement.subject.iter().map(|it| &it.digest).collect();
+    let (subject, verdict): (_, EvalVerdict) = predicate(envelope, key, PREDICATE_TYPE)?;
+    let digests: Vec<&DigestSet> = subject.iter().map(|it| &it.digest).collect();
     let expected = [agent_of(&verdict.report), suite_of(&verdict.report)];
     if expected
         .iter()
@@ -359,6 +352,28 @@ pub fn read(envelope: &Envelope, key: &PublicKey) -> Result<EvalVerdict, Rejecte
         return Err(Rejected::Subject);
     }
     Ok(verdict)
+}
+
+/// The subjects and the predicate of a statement of this type that `key` has signed.
+fn predicate<T: DeserializeOwned>(
+    envelope: &Envelope,
+    key: &PublicKey,
+    predicate_type: &str,
+) -> Result<(Vec<ResourceDescriptor>, T), Rejected> {
+    let payload = dsse::open(envelope, key)?;
+    let unreadable = |fault: String| Rejected::Unreadable(fault);
+    let statement: Statement = json::parse_as(&payload)
+        .map_err(|fault| unreadable(fault.to_string()))?
+        .map_err(|fault| unreadable(fault.to_string()))?;
+    if statement.kind != STATEMENT_TYPE {
+        return Err(Rejected::OtherKind(statement.kind));
+    }
+    if statement.predicate_type != predicate_type {
+        return Err(Rejected::OtherKind(statement.predicate_type));
+    }
+    let predicate = serde_json::from_value(statement.predicate)
+        .map_err(|fault| unreadable(fault.to_string()))?;
+    Ok((statement.subject, predicate))
 }
 
 /// The deployment, as described by the caller.

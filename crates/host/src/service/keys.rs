@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -116,6 +116,18 @@ pub enum RotateError {
     Store(#[from] StoreError),
 }
 
+/// Why a key with a given text cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error(
+        "is not `tsk_ID_SECRET`, with an id of 1 to 64 lower-case letters and digits and a secret of \
+        43 to 128 letters, digits, `-` and `_`"
+    )]
+    Form,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 pub struct Keys {
     pub(super) store: Arc<Database>,
     pub(super) clock: Arc<dyn Clock>,
@@ -198,6 +210,33 @@ impl Keys {
         Ok(key)
     }
 
+    /// Creates a key whose text the caller chose, such as one that a secret store generated. A key
+    /// with the same id stays as it is, even if it was rotated or revoked, so that every start of a
+    /// replica may call this. Returns the id, and whether the key was created.
+    ///
+    /// # Errors
+    /// The text has another form, or the store failed.
+    pub async fn adopt(
+        &self,
+        issue: Issue,
+        text: &SecretString,
+    ) -> Result<(KeyId, bool), AdoptError> {
+        let presented = split(text.expose_secret())
+            .filter(|presented| is_strong(presented.secret))
+            .ok_or(AdoptError::Form)?;
+        let id = KeyId::from(presented.id);
+        if id.as_str() == LOCAL {
+            return Err(AdoptError::Form);
+        }
+        if self.store.key(&id).await?.is_some() {
+            return Ok((id, false));
+        }
+        let test = presented.test;
+        let record = self.record(&id, hash(presented.secret), Issue { test, ..issue });
+        self.store.add_key(&record).await?;
+        Ok((id, true))
+    }
+
     /// Creates a key of an organization, to be recorded together with it.
     pub fn of_organization(&self, tenant: &TenantId, scopes: Vec<String>) -> (KeyRecord, NewKey) {
         let id = self.fresh_id();
@@ -225,13 +264,17 @@ impl Keys {
 
     pub(super) fn make(&self, id: KeyId, issue: Issue) -> (KeyRecord, NewKey) {
         let (secret_hash, text) = self.secret(&id, issue.test);
+        (self.record(&id, secret_hash, issue), NewKey { id, text })
+    }
+
+    fn record(&self, id: &KeyId, secret_hash: [u8; 32], issue: Issue) -> KeyRecord {
         let mut scopes: Vec<String> = issue.scopes.iter().map(ToString::to_string).collect();
         scopes.sort_unstable();
         scopes.dedup();
         let mut roles = issue.roles;
         roles.sort_unstable();
         roles.dedup();
-        let record = KeyRecord {
+        KeyRecord {
             id: id.clone(),
             tenant: issue.tenant,
             secret_hash,
@@ -244,8 +287,7 @@ impl Keys {
             created_at: self.clock.now(),
             expires_at: issue.expires_at,
             revoked_at: None,
-        };
-        (record, NewKey { id, text })
+        }
     }
 
     /// A new secret: its hash, and the key's text that contains it.
@@ -527,6 +569,14 @@ fn split(key: &str) -> Option<Presented<'_>> {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         && !secret.is_empty();
     sound.then_some(Presented { test, id, secret })
+}
+
+/// Whether a secret can hold the 32 random bytes that generated ones have, in base64url.
+fn is_strong(secret: &str) -> bool {
+    (43..=128).contains(&secret.len())
+        && secret
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 fn is_whole(key: &str) -> bool {
