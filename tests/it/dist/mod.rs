@@ -28,15 +28,18 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
             .arg(&program)
             .arg(env!("CARGO_BIN_EXE_touchstone")),
     );
-    build(
-        &program,
-        "archive,sbom,wheel,npm",
-        &folder.join("artefacts"),
-    );
+    build(&program, &folder.join("artefacts"));
     folder
 });
 
-fn build(program: &Path, only: &str, out: &Path) {
+const NODE_MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
+
+fn build(program: &Path, out: &Path) {
+    // The packages for npm are compiled.
+    let only = match std::env::var_os(NODE_MODULES) {
+        Some(_) => "archive,sbom,wheel,npm",
+        None => "archive,sbom,wheel",
+    };
     succeed(
         Command::new(Path::new(ROOT).join("dist/build"))
             .args(["--fast", "--only", only, "--binary"])
@@ -122,11 +125,7 @@ fn checksums_hold_and_the_same_program_gives_the_same_bytes() {
             .current_dir(&first),
     );
     let again = TempDir::new().unwrap();
-    build(
-        &BUILT.join("touchstone"),
-        "archive,sbom,wheel,npm",
-        again.path(),
-    );
+    build(&BUILT.join("touchstone"), again.path());
     let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     assert_eq!(sums(again.path()), sums(&first));
 }
@@ -237,10 +236,10 @@ fn the_wheel_installs_into_an_empty_environment() {
 
 #[test]
 fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() {
-    if std::env::var_os("TOUCHSTONE_TEST_NODE_MODULES").is_none() {
-        not_run("the npm package", "TOUCHSTONE_TEST_NODE_MODULES");
+    let Some(modules) = std::env::var_os(NODE_MODULES).map(PathBuf::from) else {
+        not_run("the npm package", NODE_MODULES);
         return;
-    }
+    };
     let place = TempDir::new().unwrap();
     let npm = |arguments: &[&str], files: &[PathBuf]| {
         let mut command = Command::new("npm");
@@ -256,14 +255,44 @@ fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() 
         &["install", "--offline", "--no-audit", "--no-fund"],
         &[platform, main],
     );
-    let start = || {
+    let start = |arguments: &[&str]| {
         let mut command = Command::new("npx");
         command
-            .args(["--no", "touchstone", "--", "--version"])
+            .args(["--no", "touchstone", "--"])
+            .args(arguments)
             .current_dir(place.path());
         command.output().unwrap()
     };
-    let started = start();
+    let demo = start(&["demo", "--json"]);
+    assert!(
+        demo.status.success(),
+        "{}",
+        String::from_utf8_lossy(&demo.stderr)
+    );
+    // The module finds the program that was installed with it, and has types.
+    let script = r#"
+        import { evaluate, type Result } from "touchstone-evals";
+        const cases = [{ input: "1", expected: "1" }, { input: "2", expected: "3" }];
+        const result: Result = await evaluate({ cases, agent: (input) => input.trim() });
+        console.log(result.failures.length);
+    "#;
+    fs::write(place.path().join("script.mts"), script).unwrap();
+    succeed(
+        Command::new(modules.join(".bin/tsc"))
+            .args(["--strict", "--module", "nodenext", "--target", "es2022"])
+            .args(["--types", "node", "--typeRoots"])
+            .arg(modules.join("@types"))
+            .arg("script.mts")
+            .current_dir(place.path()),
+    );
+    let failures = succeed(
+        Command::new("node")
+            .arg("script.mjs")
+            .env_remove("TOUCHSTONE_BIN")
+            .current_dir(place.path()),
+    );
+    assert_eq!(failures.trim(), "1");
+    let started = start(&["--version"]);
     assert!(
         started.status.success(),
         "{}",
@@ -271,7 +300,7 @@ fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() 
     );
     assert!(String::from_utf8_lossy(&started.stdout).starts_with("touchstone "));
     fs::remove_dir_all(place.path().join("node_modules/@touchstone-evals")).unwrap();
-    let refused = start();
+    let refused = start(&["--version"]);
     assert_eq!(refused.status.code(), Some(3));
     let errors = String::from_utf8_lossy(&refused.stderr);
     assert!(
