@@ -22,7 +22,7 @@ def capital(country: str) -> str:
 
 async def agent(question: str) -> Answer:
     result = await assistant.run(question)
-    usage = result.usage()
+    usage = result.usage
     return Answer(result.output, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
 
 

@@ -99,7 +99,10 @@ async fn evaluates(example: &str, command: &mut Command, requests: usize) {
     let errors = String::from_utf8_lossy(&done.stderr);
     let all = format!("{printed}\n{errors}");
     assert!(done.status.success(), "{all}");
-    assert!(printed.contains("score 1.00") && printed.contains(", 3 passed\n"), "{all}");
+    assert!(
+        printed.contains("score 1.00") && printed.contains(", 3 passed\n"),
+        "{all}"
+    );
     assert!(!errors.contains("REFUSED"), "{all}");
     let received = endpoint.received_requests().await.unwrap();
     assert_eq!(received.len(), 3 * requests, "{all}");
@@ -149,9 +152,8 @@ async fn an_agent_of_crewai() {
 /// The page shows the adapter of this example.
 #[test]
 fn the_page_shows_what_is_run() {
-    let read = |path: &str| {
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-    };
+    let read =
+        |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     let page = read("docs/python.md");
     let (_, shown) = page.split_once("```python langchain\n").unwrap();
     let (shown, _) = shown.split_once("```").unwrap();

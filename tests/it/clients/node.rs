@@ -45,7 +45,11 @@ fn compile() -> PathBuf {
         let mut copy = Command::new("cp");
         succeed(copy.arg("-r").arg(from).arg(folder.join(to)));
     }
-    symlink(std::env::var_os(MODULES).unwrap(), folder.join("node_modules")).unwrap();
+    symlink(
+        std::env::var_os(MODULES).unwrap(),
+        folder.join("node_modules"),
+    )
+    .unwrap();
     let page = fs::read_to_string(root().join("docs/typescript.md")).unwrap();
     let examples = blocks(&page, "ts");
     assert!(examples.len() >= 8, "{}", examples.len());
@@ -53,7 +57,11 @@ fn compile() -> PathBuf {
     assert!(examples.contains(ENDPOINT));
     let examples = examples.replace(ENDPOINT, "String(process.env[\"MODEL_URL\"])");
     fs::write(folder.join("docs/page.ts"), examples).unwrap();
-    fs::write(folder.join("docs/host.ts"), blocks(&page, "ts host").concat()).unwrap();
+    fs::write(
+        folder.join("docs/host.ts"),
+        blocks(&page, "ts host").concat(),
+    )
+    .unwrap();
     fs::create_dir_all(folder.join("out/docs")).unwrap();
     fs::write(folder.join("out/docs/page.md"), page).unwrap();
     for project in [".", "test"] {
@@ -92,7 +100,7 @@ fn the_tests_of_the_package_pass() {
         .filter(|file| file.to_string_lossy().ends_with(".test.js"))
         .collect();
     tests.sort();
-    assert!(tests.len() >= 4, "{tests:?}");
+    assert!(tests.len() >= 5, "{tests:?}");
     succeed(
         Command::new("node")
             .arg("--test")

@@ -49,3 +49,8 @@ test("the program in PATH is used, with a warning if it has another version", as
   await warned;
   assert.match(warnings[0] ?? "", /is version 0\.0\.1/);
 });
+
+test("another host cannot call a function", async (t) => {
+  environment(t, { TOUCHSTONE_SERVER: "http://127.0.0.1:1" });
+  await assert.rejects(evaluate(options), /unset TOUCHSTONE_SERVER/);
+});
