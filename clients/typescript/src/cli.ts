@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// Starts the program that the package for this kind of machine contains.
+// Starts the program that `TOUCHSTONE_BIN` names, or that the package for this kind of machine contains.
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 
-import { packaged } from "./locate.js";
+import { named, packaged } from "./locate.js";
 
 // The exit code of a command that could not be completed.
 const NOT_DONE = 3;
@@ -15,7 +15,7 @@ function refuse(message: string): never {
 
 function program(): string {
   try {
-    return packaged();
+    return named() ?? packaged();
   } catch (cause) {
     return refuse(cause instanceof Error ? cause.message : String(cause));
   }

@@ -32,16 +32,20 @@ export function packaged(): string {
   }
 }
 
+/** The program that `TOUCHSTONE_BIN` names. */
+export function named(): string | undefined {
+  const path = process.env[VARIABLE] || undefined;
+  if (path !== undefined && !isExecutable(path)) {
+    throw new BinaryNotFound(`${VARIABLE} is ${path}, which is not an executable file`, { remedy: `correct or unset ${VARIABLE}` });
+  }
+  return path;
+}
+
 /** The program that `TOUCHSTONE_BIN` names, else the one that npm installed, else the one in `PATH`. */
 export function find(): string {
-  const named = process.env[VARIABLE];
-  if (named) {
-    if (!isExecutable(named)) {
-      throw new BinaryNotFound(`${VARIABLE} is ${named}, which is not an executable file`, {
-        remedy: `correct or unset ${VARIABLE}`,
-      });
-    }
-    return named;
+  const path = named();
+  if (path !== undefined) {
+    return path;
   }
   try {
     return packaged();
