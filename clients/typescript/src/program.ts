@@ -11,6 +11,10 @@ const KEPT_NOTES = 200;
 const OF_CASES = new Set(["cases_unknown_format", "not_imported", "unreadable"]);
 const COMPLETED = new Set([0, 1, 4]);
 
+/** One listener for all: Node.js warns about more than ten. */
+const running = new Set<ChildProcess>();
+process.on("exit", () => running.forEach((child) => child.kill("SIGINT")));
+
 /** The end of the program. */
 export class Done {
   constructor(
@@ -60,8 +64,7 @@ export class Process {
     this.#child = child;
     this.readable(1).setEncoding("utf8").on("data", (text: string) => (this.#output += text));
     void this.#readNotes();
-    const interrupt = (): void => this.interrupt();
-    process.once("exit", interrupt);
+    running.add(child);
     this.ended = new Promise<Done>((resolve, reject) => {
       child.once("error", (cause) => reject(new BinaryNotFound(`${binary} cannot be executed: ${cause.message}`, { cause })));
       child.once("exit", (code, signal) => {
@@ -76,7 +79,7 @@ export class Process {
       });
     }).finally(() => {
       clearTimeout(this.#deadline);
-      process.removeListener("exit", interrupt);
+      running.delete(child);
       for (const stream of child.stdio) {
         stream?.destroy();
       }

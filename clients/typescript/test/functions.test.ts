@@ -158,3 +158,17 @@ test("nothing is printed, and the process ends by itself", (t) => {
   const done = spawnSync(process.execPath, ["--input-type=module", "--eval", script, "--", folder(t)], options);
   assert.deepEqual([done.status, done.stdout, done.stderr], [0, "", ""]);
 });
+
+test("evaluations in one folder run at once, each with its own function", async (t) => {
+  const evaluate = evaluating(t);
+  const cases = doubles(20);
+  const factors = Array.from({ length: 12 }, (_, index) => index % 3);
+  const warnings: string[] = [];
+  const warned = (warning: Error): number => warnings.push(String(warning));
+  process.on("warning", warned);
+  t.after(() => process.removeListener("warning", warned));
+  const results = await Promise.all(factors.map((factor) => evaluate({ cases, agent: (n) => String(n * factor) })));
+  // Zero times anything is right once.
+  assert.deepEqual(results.map((result) => result.count("passed")), factors.map((factor) => (factor === 2 ? 20 : 1)));
+  assert.deepEqual(warnings, []);
+});
