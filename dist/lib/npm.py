@@ -1,13 +1,18 @@
-"""Two packages for npm: one for users, and one with the program for this kind of machine."""
+"""Two packages for npm: one for users, compiled from TypeScript, and one with the program for this kind of machine."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import tempfile
 from pathlib import Path
 
-from release import NAME, NPM_NAME, NPM_PLATFORM, ROOT, SUMMARY, Release
+from release import NAME, NPM_NAME, NPM_PLATFORM, ROOT, SUMMARY, Failure, Release
 
-PACKAGE = ROOT / "clients" / "npm"
+PACKAGE = ROOT / "clients" / "typescript"
+# A folder with the packages that compile, such as that of the tests; else `npm ci` installs them.
+MODULES = "TOUCHSTONE_TEST_NODE_MODULES"
 
 
 def build(release: Release, out: Path) -> list[Path]:
@@ -21,17 +26,35 @@ def build(release: Release, out: Path) -> list[Path]:
         "package/package.json": text(platform), program: release.binary, "package/LICENSE": (ROOT / "LICENSE").read_bytes(),
     }, {program})
     pages = {f"package/man/{Path(path).name}": data for path, data in release.shared.items() if path.startswith("share/man/")}
-    start = f"bin/{NAME}.js"
-    main = {
-        "name": NPM_NAME, "version": release.version, "description": SUMMARY, "license": release.license, "type": "module",
-        "bin": {NAME: start}, "engines": {"node": ">=20"}, "man": sorted(f"./man/{Path(page).name}" for page in pages),
-        "optionalDependencies": {NPM_PLATFORM: release.version},
+    about = json.loads((PACKAGE / "package.json").read_text())
+    main = {name: value for name, value in about.items() if name not in ("scripts", "devDependencies")} | {
+        "version": release.version, "description": SUMMARY, "license": release.license,
+        "man": sorted(f"./man/{Path(page).name}" for page in pages), "optionalDependencies": {NPM_PLATFORM: release.version},
     }
     second = write(release, out / f"{NPM_NAME}-{release.version}.tgz", {
-        "package/package.json": text(main), f"package/{start}": (PACKAGE / start).read_bytes(),
-        "package/README.md": (PACKAGE / "README.md").read_bytes(), "package/LICENSE": (ROOT / "LICENSE").read_bytes(), **pages,
-    }, {f"package/{start}"})
+        "package/package.json": text(main), **compiled(), "package/README.md": (PACKAGE / "README.md").read_bytes(),
+        "package/LICENSE": (ROOT / "LICENSE").read_bytes(), **pages,
+    }, {f"package/{about['bin'][NAME]}"})
     return [first, second]
+
+
+def compiled() -> dict[str, bytes]:
+    """The JavaScript and the types that `tsc` makes of the package."""
+    with tempfile.TemporaryDirectory() as folder:
+        modules = installed()
+        command = [modules / ".bin" / "tsc", "--project", PACKAGE, "--outDir", folder, "--typeRoots", modules / "@types"]
+        try:
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        except subprocess.CalledProcessError as cause:
+            raise Failure(f"{PACKAGE} does not compile:\n{cause.stdout}") from cause
+        return {f"package/lib/{file.name}": file.read_bytes() for file in sorted(Path(folder).iterdir())}
+
+
+def installed() -> Path:
+    if given := os.environ.get(MODULES):
+        return Path(given)
+    subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], check=True, cwd=PACKAGE, stdout=subprocess.PIPE)
+    return PACKAGE / "node_modules"
 
 
 def text(document: dict) -> bytes:

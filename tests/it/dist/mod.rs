@@ -22,8 +22,8 @@ mod root;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The longest time from the installation of a package to the first scorecard, without downloads.
 const FIRST_SCORECARD_SECONDS: f64 = 10.0;
-/// What can be built on any Linux.
-const ANYWHERE: &str = "archive,sbom,wheel,npm,homebrew,chart";
+/// The packages that compile TypeScript.
+const NODE_MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
 
 /// The program without symbols, in a folder for everything that is built, once for all tests of
 /// this process. A static value is never dropped, so the folder is one that the next run replaces.
@@ -41,9 +41,17 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-static BUILT: LazyLock<PathBuf> = LazyLock::new(|| built(ANYWHERE, "anywhere"));
+static BUILT: LazyLock<PathBuf> = LazyLock::new(|| built(anywhere(), "anywhere"));
 /// What can be built on Debian and its derivatives.
 static ON_DEBIAN: LazyLock<PathBuf> = LazyLock::new(|| built("deb,image", "on-debian"));
+
+/// What can be built on any Linux.
+fn anywhere() -> &'static str {
+    match std::env::var_os(NODE_MODULES) {
+        Some(_) => "archive,sbom,wheel,npm,homebrew,chart",
+        None => "archive,sbom,wheel,homebrew,chart",
+    }
+}
 
 fn built(only: &str, name: &str) -> PathBuf {
     let out = PROGRAM.with_file_name(name);
@@ -184,7 +192,7 @@ fn checksums_hold_and_the_same_program_gives_the_same_bytes() {
             .current_dir(&*BUILT),
     );
     let again = TempDir::new().unwrap();
-    succeed(&mut build(ANYWHERE, again.path()));
+    succeed(&mut build(anywhere(), again.path()));
     let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     assert_eq!(sums(again.path()), sums(&BUILT));
 }
@@ -294,10 +302,10 @@ fn the_wheel_installs_into_an_empty_environment() {
 
 #[test]
 fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() {
-    if std::env::var_os("TOUCHSTONE_TEST_NODE_MODULES").is_none() {
-        not_run("the npm package", "TOUCHSTONE_TEST_NODE_MODULES");
+    let Some(modules) = std::env::var_os(NODE_MODULES).map(PathBuf::from) else {
+        not_run("the npm package", NODE_MODULES);
         return;
-    }
+    };
     let place = TempDir::new().unwrap();
     let script = format!(
         "npm install --offline --no-audit --no-fund {} {}\nnpx --no touchstone -- demo",
@@ -310,14 +318,45 @@ fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() 
         .env("npm_config_cache", place.path().join("cache"));
     let seconds = processor_seconds("npm install to scorecard", &script, &mut command);
     assert!(seconds < FIRST_SCORECARD_SECONDS, "{seconds}");
-    let start = || {
+    let start = |arguments: &[&str]| {
         let mut command = Command::new("npx");
         command
-            .args(["--no", "touchstone", "--", "--version"])
+            .args(["--no", "touchstone", "--"])
+            .args(arguments)
+            .env_remove("TOUCHSTONE_BIN")
             .current_dir(place.path());
         command.output().unwrap()
     };
-    let started = start();
+    let demo = start(&["demo", "--json"]);
+    assert!(
+        demo.status.success(),
+        "{}",
+        String::from_utf8_lossy(&demo.stderr)
+    );
+    // The module finds the program that was installed with it, and has types.
+    let script = r#"
+        import { evaluate, type Result } from "touchstone-evals";
+        const cases = [{ input: "1", expected: "1" }, { input: "2", expected: "3" }];
+        const result: Result = await evaluate({ cases, agent: (input) => input.trim() });
+        console.log(result.failures.length);
+    "#;
+    fs::write(place.path().join("script.mts"), script).unwrap();
+    succeed(
+        Command::new(modules.join(".bin/tsc"))
+            .args(["--strict", "--module", "nodenext", "--target", "es2022"])
+            .args(["--types", "node", "--typeRoots"])
+            .arg(modules.join("@types"))
+            .arg("script.mts")
+            .current_dir(place.path()),
+    );
+    let failures = succeed(
+        Command::new("node")
+            .arg("script.mjs")
+            .env_remove("TOUCHSTONE_BIN")
+            .current_dir(place.path()),
+    );
+    assert_eq!(failures.trim(), "1");
+    let started = start(&["--version"]);
     assert!(
         started.status.success(),
         "{}",
@@ -325,7 +364,7 @@ fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() 
     );
     assert!(String::from_utf8_lossy(&started.stdout).starts_with("touchstone "));
     fs::remove_dir_all(place.path().join("node_modules/@touchstone-evals")).unwrap();
-    let refused = start();
+    let refused = start(&["--version"]);
     assert_eq!(refused.status.code(), Some(3));
     let errors = String::from_utf8_lossy(&refused.stderr);
     assert!(
