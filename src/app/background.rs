@@ -13,16 +13,20 @@ use touchstone_host::audit::checkpoint::INTERVAL_SECONDS;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::audit::checkpointer::Checkpointer;
+use touchstone_host::service::gauges::DatabaseGauges;
 use touchstone_host::service::jobs;
 use touchstone_host::service::jobs::{Periodic, Replica};
 use touchstone_host::service::sessions::Sessions;
 use touchstone_host::store::database::Database;
+use touchstone_host::telemetry::Metrics;
 use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
 use touchstone_ratings::service::assessments::schedule::Scheduler;
 use touchstone_ratings::service::housekeeping::Housekeeper;
 use touchstone_ratings::service::stress_tests::StressTestRunner;
 use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
+use touchstone_ratings::service::webhooks::lag::DeliveryGauges;
+use touchstone_runs::service::metrics::queue::QueueGauges;
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
@@ -37,6 +41,8 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 const JOBS_EVERY: Duration = Duration::from_secs(60);
 /// How often expired records are deleted.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
+/// How often gauges are read from the database.
+const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// Half of the advertised interval; the other half is for the work itself.
 const CHECKPOINTS_EVERY: Duration = Duration::from_secs(INTERVAL_SECONDS / 2);
 
@@ -57,6 +63,9 @@ pub struct Background {
     scheduler: Scheduler,
     rescorer: Rescorer,
     checkpointer: Checkpointer,
+    database_gauges: DatabaseGauges,
+    queue_gauges: QueueGauges,
+    delivery_gauges: DeliveryGauges,
 }
 
 impl Background {
@@ -115,6 +124,9 @@ impl Background {
             scheduler: Scheduler::new(services.ratings.clone(), ids.mint("replica")),
             rescorer: Rescorer::new(services.cards.clone(), replica),
             checkpointer: Checkpointer::new(store.clone(), clock.clone(), ids.clone(), audit_key),
+            database_gauges: DatabaseGauges::new(store),
+            queue_gauges: QueueGauges::new(store.clone(), clock.clone()),
+            delivery_gauges: DeliveryGauges::new(store.clone(), clock.clone()),
         }
     }
 
@@ -129,7 +141,9 @@ impl Background {
             shutdown.cancelled().await;
             self.runs.stop_calibrating().await;
         };
+        let metrics = Metrics::install();
         tokio::join!(
+            shutdown.run_until_cancelled(metrics.upkeep()),
             self.worker.clone().work(shutdown.clone()),
             jobs::perform(self.dispatcher.clone(), shutdown.clone()),
             jobs::perform(self.deliverer.clone(), shutdown.clone()),
@@ -167,8 +181,16 @@ impl Background {
                     .await;
             }
         };
+        let samples = async {
+            // A command has no endpoint for scrapers.
+            if self.for_host {
+                let job = at_once_then(SAMPLE_EVERY, "metrics");
+                job.run(store, shutdown, || self.sample()).await;
+            }
+        };
         tokio::join!(
             schedule,
+            samples,
             after(minute, "notices")
                 .run(store, shutdown, || self.housekeeper.send_notices(shutdown)),
             after(minute, "deletion").run(store, shutdown, || self.housekeeper.delete(shutdown)),
@@ -189,6 +211,14 @@ impl Background {
             true => self.checkpointer.sign_all().await,
             false => Ok(0),
         }
+    }
+
+    /// Reads the gauges; each even if another one fails.
+    async fn sample(&self) -> Result<(), StoreError> {
+        let database = self.database_gauges.sample(&self.store).await;
+        let queue = self.queue_gauges.sample().await;
+        let deliveries = self.delivery_gauges.sample().await;
+        database.and(queue).and(deliveries)
     }
 
     async fn expire(&self) -> Result<u64, StoreError> {

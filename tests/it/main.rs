@@ -28,6 +28,7 @@ mod dist;
 mod http;
 mod leaks;
 mod oasis;
+mod operations;
 mod pack;
 mod process;
 mod ratings;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::budget::Estimate;
+use crate::call_metrics::{CallMetrics, CallRole};
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
 use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
 use crate::rules::prices::ModelPrice;
@@ -50,6 +51,7 @@ impl CallError {
 #[derive(Clone, Copy)]
 pub(super) struct Calls<'a> {
     pub binding: &'a ModelBinding,
+    pub role: CallRole,
     pub meter: &'a dyn Meter,
     pub sink: &'a dyn EventSink,
     /// The event that caused the calls.
@@ -135,12 +137,13 @@ impl Calls<'_> {
     /// no reply was accepted.
     pub async fn ask_for<T>(
         &self,
-        (role, most): (&str, u32),
+        most: u32,
         mut request: ModelRequest<'_>,
         activity: impl Fn(u32) -> String + Send,
         read: impl Fn(&ModelReply) -> Option<T> + Send,
     ) -> Result<T, String> {
         let octets = request.messages.iter().map(octets_of).sum();
+        let role = self.role.as_str();
         let malformed = format!("{role}_malformed");
         for times in 1..=most {
             request.activity = Some(activity(times));
@@ -168,9 +171,11 @@ impl Calls<'_> {
         state: &mut CallState,
     ) -> Result<ModelReply, CallError> {
         let info = self.binding.model.info();
+        let metrics = self.metrics();
         // Needs no permit, and says nothing about the health of the endpoint.
         if let Some(reply) = self.binding.model.recall(request).await {
             state.first_call.get_or_insert_with(Instant::now);
+            metrics.cached();
             return Ok(reply);
         }
         let mut attempt = 1;
@@ -181,6 +186,7 @@ impl Calls<'_> {
                 .permits
                 .acquire()
                 .await
+                .inspect_err(|error| metrics.prevented(error))
                 .map_err(CallError::Model)?;
             // Waiting for the permit may have taken longer than the lease.
             self.may_call().await?;
@@ -188,11 +194,13 @@ impl Calls<'_> {
                 None => state.first_call = Some(Instant::now()),
                 Some(_) => state.waited += idle_since.elapsed(),
             }
+            let began = Instant::now();
             let answer = self.binding.model.complete(request);
             let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
                 let late = ModelError::unavailable(TIMEOUT, true);
                 (Err(late), None)
             });
+            metrics.attempted(&answer, began.elapsed());
             // The permit is released while waiting for the retry, so that other calls can use it.
             permit.report(EndpointHealth::of(&answer));
             let error = match answer {
@@ -240,6 +248,10 @@ impl Calls<'_> {
         Ok(())
     }
 
+    fn metrics(&self) -> &'static CallMetrics {
+        CallMetrics::of(&self.binding.model.info().provider, self.role)
+    }
+
     fn record_usage(&self, reply: &ModelReply, octets: usize, max_tokens: Option<u64>) -> Estimate {
         let info = self.binding.model.info();
         let reported = reply.usage.filter(TokenUsage::is_plausible);
@@ -260,6 +272,9 @@ impl Calls<'_> {
         } else {
             full
         };
+        if !reply.from_cache {
+            self.metrics().used(&usage, full);
+        }
         let tokens = usage.input.saturating_add(usage.output);
         self.emit(Event::ProviderUsage(ProviderUsage {
             provider: info.provider.clone(),

@@ -23,6 +23,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::budget::Estimate;
+use crate::call_metrics::CallRole;
 use crate::calls::{CallState, Calls, seed};
 use crate::ports::agent::{Dialogue, EventSink, Exhausted, Invocation, Meter, UserTurns};
 use crate::ports::model::ModelBinding;
@@ -221,6 +222,7 @@ impl<'a> Turns<'a> {
         };
         let calls = Calls {
             binding: model,
+            role: CallRole::User,
             meter: &self.meter,
             sink: self.sink,
             cause: Some(self.started),
@@ -229,7 +231,7 @@ impl<'a> Turns<'a> {
         };
         let activity = |asked| self.activity(model, asked);
         let read = |reply: &ModelReply| reply::read(reply).filter(|it| !(opens && it.is_stop()));
-        let asked = calls.ask_for(("user", ASKED_AT_MOST), request, activity, read);
+        let asked = calls.ask_for(ASKED_AT_MOST, request, activity, read);
         asked.await.map_err(|reason| {
             let is_own_limit = reason == BUDGET_EXHAUSTED && self.meter.has_refused();
             if is_own_limit {

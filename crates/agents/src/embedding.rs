@@ -10,6 +10,7 @@
 
 use serde_json::Value;
 
+use crate::call_metrics::CallRole;
 use crate::calls::{Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
 use crate::ports::model::ModelBinding;
@@ -69,6 +70,7 @@ pub async fn similarity(
     };
     let calls = Calls {
         binding: request.model,
+        role: CallRole::Embeddings,
         meter,
         sink,
         cause: None,
@@ -80,7 +82,5 @@ pub async fn similarity(
         let vectors = reply.text.as_deref().and_then(read_vectors)?;
         most_similar(&vectors).filter(|_| vectors.len() == count)
     };
-    calls
-        .ask_for(("embeddings", 1), asked, |_| activity.id(), read)
-        .await
+    calls.ask_for(1, asked, |_| activity.id(), read).await
 }

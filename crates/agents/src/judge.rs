@@ -13,6 +13,7 @@
 use futures_util::future::join_all;
 use serde_json::Value;
 
+use crate::call_metrics::CallRole;
 use crate::calls::{Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
 use crate::ports::judge::{JudgeRequest, Judgement};
@@ -106,6 +107,7 @@ impl Questioning<'_> {
         };
         let calls = Calls {
             binding: self.model,
+            role: CallRole::Judge,
             meter,
             sink,
             cause: None,
@@ -113,9 +115,7 @@ impl Questioning<'_> {
             seed: seed(&format!("{}/{}{}", self.task, self.assertion, self.number)),
         };
         let activity = |times| self.activity(times);
-        calls
-            .ask_for(("judge", ASKED_AT_MOST), request, activity, read)
-            .await
+        calls.ask_for(ASKED_AT_MOST, request, activity, read).await
     }
 
     fn activity(&self, times: u32) -> String {

@@ -2,6 +2,7 @@
 
 pub mod assert_command;
 pub mod budget;
+mod call_metrics;
 pub mod calls;
 pub mod cli;
 pub mod dialogue;

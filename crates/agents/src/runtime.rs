@@ -30,6 +30,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::call_metrics::CallRole;
 use crate::calls::{CallError, CallState, Calls, millis, seed};
 use crate::dialogue::Turns;
 use crate::ports::agent::{
@@ -381,6 +382,7 @@ impl<'a> Running<'a> {
         self.turns += 1;
         let calls = Calls {
             binding: invocation.model,
+            role: CallRole::Agent,
             meter: self.meter,
             sink: self.sink,
             cause: Some(&self.started),

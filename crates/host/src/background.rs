@@ -6,6 +6,8 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tracing::error;
 
+use crate::telemetry::names;
+
 /// The work panicked, which has been logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("background work panicked")]
@@ -26,6 +28,7 @@ pub async fn supervised<T>(
     let worked = AssertUnwindSafe(work).catch_unwind().await;
     worked.map_err(|_| {
         error!(work = name, "background work panicked");
+        metrics::counter!(names::BACKGROUND_FAILURES, "work" => name).increment(1);
         Panicked
     })
 }

@@ -1,38 +1,20 @@
 //! Logs and metrics. Neither ever contains task content, keys or query strings: only ids, labels,
 //! counts and times.
 
+pub mod names;
+
 use std::env::VarError;
 use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{describe_counter, describe_gauge, describe_histogram};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics::{Counter, Gauge, Histogram, Label};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
 
 use crate::render::words::harmless;
-
-/// All metric names. The names are a contract: dashboards depend on them.
-pub mod names {
-    /// Requests answered, by `method`, `route` and `status`.
-    pub const HTTP_REQUESTS: &str = "touchstone_http_requests_total";
-    /// Time until the response headers were ready, by `method` and `route`.
-    pub const HTTP_SECONDS: &str = "touchstone_http_request_duration_seconds";
-    pub const HTTP_CONNECTIONS: &str = "touchstone_http_connections";
-    pub const SUBSCRIBERS: &str = "touchstone_event_subscribers";
-    /// Requests answered from an idempotency record.
-    pub const IDEMPOTENT_REPLAYS: &str = "touchstone_idempotent_replays_total";
-    /// Requests refused by a rate limit, by `scope`.
-    pub const RATE_LIMITED: &str = "touchstone_rate_limited_total";
-    /// Requests refused because too many were in flight.
-    pub const SHED: &str = "touchstone_shed_requests_total";
-    /// Credentials refused, by `code`.
-    pub const AUTH_REFUSALS: &str = "touchstone_auth_refusals_total";
-    /// Webhook deliveries attempted, by `outcome`: `taken`, `not_taken`.
-    pub const WEBHOOK_DELIVERIES: &str = "touchstone_webhook_deliveries_total";
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -108,6 +90,15 @@ fn silencing(directive: &str) -> Directive {
     directive.parse().expect("the directive is valid")
 }
 
+/// Buckets for requests and writes.
+const SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+/// Buckets for calls of models, tasks and waits.
+const LONG_SECONDS: &[f64] = &[
+    0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0,
+];
+/// Buckets for the cost of a call.
+const USD: &[f64] = &[0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
+
 #[derive(Clone)]
 pub struct Metrics {
     handle: PrometheusHandle,
@@ -121,13 +112,24 @@ impl Metrics {
     )]
     pub fn install() -> Self {
         static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+        let of = |name: &str| Matcher::Full(name.to_owned());
         let handle = HANDLE.get_or_init(|| {
             let handle = PrometheusBuilder::new()
-                .set_buckets(&[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0])
+                .set_buckets(SECONDS)
+                .and_then(|it| it.set_buckets_for_metric(of(names::QUEUE_WAIT), LONG_SECONDS))
+                .and_then(|it| it.set_buckets_for_metric(of(names::TASK_SECONDS), LONG_SECONDS))
+                .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_SECONDS), LONG_SECONDS))
+                .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_COST), USD))
                 .expect("there are buckets")
                 .install_recorder()
                 .expect("this process has no other recorder");
-            describe();
+            names::describe();
+            metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            // Exported before they count, so that their first increase is visible.
+            for name in [names::SHED, names::IDEMPOTENT_REPLAYS] {
+                metrics::counter!(name).increment(0);
+            }
+            metrics::gauge!(names::SUBSCRIBERS).set(0.0);
             handle
         });
         Self {
@@ -140,8 +142,8 @@ impl Metrics {
         self.handle.render()
     }
 
-    /// Periodically folds samples into histograms, so that they do not accumulate between scrapes.
-    /// Never returns.
+    /// Periodically folds samples into histograms, so that they do not accumulate between scrapes,
+    /// or in a command, which is never scraped. Never returns.
     pub async fn upkeep(&self) {
         let mut every = tokio::time::interval(Duration::from_secs(5));
         loop {
@@ -151,26 +153,27 @@ impl Metrics {
     }
 }
 
-fn describe() {
-    describe_counter!(names::HTTP_REQUESTS, "Requests answered");
-    describe_histogram!(
-        names::HTTP_SECONDS,
-        metrics::Unit::Seconds,
-        "Time until the response headers were ready"
-    );
-    describe_gauge!(names::HTTP_CONNECTIONS, "Open connections");
-    describe_gauge!(names::SUBSCRIBERS, "Open event streams and long polls");
-    describe_counter!(
-        names::IDEMPOTENT_REPLAYS,
-        "Requests answered from an idempotency record"
-    );
-    describe_counter!(names::RATE_LIMITED, "Requests refused by a rate limit");
-    describe_counter!(
-        names::SHED,
-        "Requests refused because too many were in flight"
-    );
-    describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
-    describe_counter!(names::WEBHOOK_DELIVERIES, "Webhook deliveries attempted");
+/// A handle to a counter. Resolve it once: counting is then one atomic operation. The counter is
+/// exported from now on, so its first increment is visible as one.
+pub fn counter(name: &'static str, labels: &[(&'static str, &'static str)]) -> Counter {
+    Metrics::install();
+    metrics::counter!(name, labels_of(labels))
+}
+
+/// A handle to a gauge.
+pub fn gauge(name: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {
+    Metrics::install();
+    metrics::gauge!(name, labels_of(labels))
+}
+
+/// A handle to a histogram, resolved once.
+pub fn histogram(name: &'static str, labels: &[(&'static str, &'static str)]) -> Histogram {
+    Metrics::install();
+    metrics::histogram!(name, labels_of(labels))
+}
+
+fn labels_of(labels: &[(&'static str, &'static str)]) -> Vec<Label> {
+    labels.iter().map(Label::from).collect()
 }
 
 #[cfg(test)]

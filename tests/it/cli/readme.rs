@@ -181,6 +181,7 @@ fn the_commands_of_the_guides_parse_as_printed() {
         "configuration",
         "deployments",
         "oasis",
+        "operations",
         "runs-that-wait",
         "statistics",
         "storage",

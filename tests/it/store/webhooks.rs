@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rstest::rstest;
+use serde_json::json;
 
 use super::{Engine, Engine::*, TTL, at, events, open, record, tenant};
-use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::run_log::{Fence, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
@@ -288,6 +289,60 @@ async fn a_subscription_is_served_by_one_replica_and_the_longest_waiting_first(
         .unwrap();
     let gone = run_store::webhooks::record_progress(&store, &other, &run, 2, &circuit, TTL).await;
     assert!(matches!(gone, Err(StoreError::Fenced)));
+}
+
+/// An event that was recorded this many seconds after the tests' epoch.
+fn recorded(sequence: u64, seconds: i64) -> StoredEvent {
+    let timestamp = format!("{:.6}", at(seconds));
+    StoredEvent {
+        sequence,
+        kind: "eval.scored".into(),
+        body: json!({"sequence": sequence, "timestamp": timestamp})
+            .to_string()
+            .into(),
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_lag_is_that_of_the_oldest_undelivered_event(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let oldest = async || {
+        run_store::webhooks::oldest_undelivered(&store)
+            .await
+            .unwrap()
+    };
+    assert_eq!(oldest().await, None);
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    let (first, first_fence) = run_of(&store, "run_1", "acme", 0, false).await;
+    let (second, second_fence) = run_of(&store, "run_2", "acme", 0, false).await;
+    assert_eq!(oldest().await, None);
+    let log = [recorded(1, 30), recorded(2, 50)];
+    run_store::runs::append(&store, &first, first_fence, &log, false)
+        .await
+        .unwrap();
+    let log = [recorded(1, 20)];
+    run_store::runs::append(&store, &second, second_fence, &log, false)
+        .await
+        .unwrap();
+    assert_eq!(oldest().await, Some(at(20)));
+    let held = claim(&store).await.unwrap();
+    let served = async |run: &RunId, upto| {
+        let circuit = Circuit::default();
+        run_store::webhooks::record_progress(&store, &held, run, upto, &circuit, TTL)
+            .await
+            .unwrap();
+    };
+    served(&second, 1).await;
+    assert_eq!(oldest().await, Some(at(30)));
+    served(&first, 1).await;
+    assert_eq!(oldest().await, Some(at(50)));
+    served(&first, 2).await;
+    assert_eq!(oldest().await, None);
 }
 
 #[rstest]

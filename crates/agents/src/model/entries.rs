@@ -21,6 +21,7 @@ use super::openwop::OpenWopAgent;
 use super::scripted::ScriptedModel;
 use super::scripted::script::Script;
 use super::{ConfigEntry, Error, Setup};
+use crate::call_metrics::{CallMetrics, CallRole};
 use crate::ports::model::{Model, ModelInfo, Permits};
 use crate::rules::prices::{self, ModelPrice, is_price};
 use crate::rules::{EndpointPin, RetryPolicy};
@@ -31,6 +32,8 @@ pub(super) fn connect(
     config: &ModelConfig,
     setup: Setup<'_>,
 ) -> Result<(Arc<dyn Model>, Option<String>), Error> {
+    // Errors of an endpoint that never answered must be visible as an increase.
+    CallMetrics::of(config.provider.as_str(), role_of(place));
     let model = match config.provider {
         Provider::A2a => remote(place, config, setup, A2aAgent::new)?,
         Provider::Anthropic => remote(place, config, setup, |access| {
@@ -49,6 +52,15 @@ pub(super) fn connect(
         }
     };
     Ok((model, None))
+}
+
+fn role_of(place: ConfigEntry) -> CallRole {
+    match place {
+        ConfigEntry::Models(_) => CallRole::Agent,
+        ConfigEntry::Judge | ConfigEntry::Judges(_) => CallRole::Judge,
+        ConfigEntry::Embeddings => CallRole::Embeddings,
+        ConfigEntry::User => CallRole::User,
+    }
 }
 
 pub(super) fn permits(most: u32) -> Arc<dyn Permits> {

@@ -29,6 +29,7 @@ pub use conversation::{
 pub use effects::{Declared, Effects, Hints};
 pub use endpoint::circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
 pub use endpoint::concurrency::Concurrency;
+pub use endpoint::outcome::CallOutcome;
 pub use endpoint::retry::RetryPolicy;
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};

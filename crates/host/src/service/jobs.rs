@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use crate::ports::store::StoreError;
 use crate::service::fault::{chain, note_outage};
 use crate::store::database::Database;
 use crate::store::jobs as job_store;
+use crate::telemetry::{counter, names};
 
 /// Why leased work was not finished.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -67,11 +69,15 @@ pub trait Leased: Send + Sync + 'static {
 
 /// Claims and performs work until `shutdown`, then waits for the claims in progress.
 pub async fn perform<L: Leased>(work: Arc<L>, shutdown: CancellationToken) {
+    let failures = failures_of(L::NAME);
     let claims = TaskTracker::new();
     let places = Arc::new(Semaphore::new(L::AT_ONCE));
     let next_place = || shutdown.run_until_cancelled(places.clone().acquire_owned());
     while let Some(Ok(place)) = next_place().await {
-        let search = supervised(L::NAME, perform_next(&work, place, &claims, &shutdown));
+        let search = supervised(
+            L::NAME,
+            perform_next(&work, place, &claims, &failures, &shutdown),
+        );
         if !matches!(search.await, Ok(Ok(()))) {
             shutdown.run_until_cancelled(sleep(work.poll())).await;
         }
@@ -85,6 +91,7 @@ async fn perform_next<L: Leased>(
     work: &Arc<L>,
     place: OwnedSemaphorePermit,
     claims: &TaskTracker,
+    failures: &Counter,
     shutdown: &CancellationToken,
 ) -> Result<(), StoreError> {
     let began = Instant::now();
@@ -95,12 +102,13 @@ async fn perform_next<L: Leased>(
     };
     match claimed {
         Ok(Some(claim)) => {
-            let (work, shutdown) = (work.clone(), shutdown.clone());
+            let (work, failures) = (work.clone(), failures.clone());
+            let shutdown = shutdown.clone();
             claims.spawn(async move {
                 let id = L::id(&claim).to_owned();
                 let performed = supervised(L::NAME, work.perform(claim, &shutdown)).await;
                 if let Ok(Err(cause)) = performed {
-                    report(work.store(), L::NAME, &id, &cause);
+                    report(work.store(), L::NAME, &id, &cause, &failures);
                 }
                 drop(place);
             });
@@ -114,6 +122,7 @@ async fn perform_next<L: Leased>(
         }
         Err(cause) => {
             note_outage(work.store(), &cause);
+            failures.increment(1);
             error!(
                 job = L::NAME,
                 cause = chain(&cause),
@@ -124,18 +133,24 @@ async fn perform_next<L: Leased>(
     }
 }
 
-fn report(store: &Database, job: &'static str, id: &str, cause: &Failure) {
+fn report(store: &Database, job: &'static str, id: &str, cause: &Failure, failures: &Counter) {
     match cause.downcast_ref::<StoreError>() {
         // Another replica has claimed the work, or it was deleted.
         Some(StoreError::Fenced) => return,
         Some(cause) => note_outage(store, cause),
         None => {}
     }
+    failures.increment(1);
     let cause = chain(&**cause);
     error!(
         job,
         id, cause, "could not finish work; its lease will expire"
     );
+}
+
+/// The number of failures of a job, exported from the start of the job.
+fn failures_of(work: &'static str) -> Counter {
+    counter(names::BACKGROUND_FAILURES, &[("work", work)])
 }
 
 /// When a job of every replica runs.
@@ -158,6 +173,7 @@ impl Periodic {
     ) where
         F: Future<Output = Result<T, StoreError>>,
     {
+        let failures = failures_of(self.name);
         let mut wait = self.first;
         while shutdown.run_until_cancelled(sleep(wait)).await.is_some() {
             wait = self.every;
@@ -167,6 +183,7 @@ impl Periodic {
                 Ok(Ok(_) | Err(StoreError::Fenced)) | Err(_) => {}
                 Ok(Err(cause)) => {
                     note_outage(store, &cause);
+                    failures.increment(1);
                     let cause = chain(&cause);
                     error!(
                         job = self.name,

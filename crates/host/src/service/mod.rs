@@ -3,6 +3,7 @@
 pub mod access;
 pub mod audit;
 pub mod fault;
+pub mod gauges;
 pub mod health;
 pub mod jobs;
 pub mod key_management;

@@ -16,8 +16,10 @@ use touchstone_kit::{integrity, json};
 use touchstone_openwop::events::{EvalScored, Event, NewEvent, TaskSafety};
 use touchstone_openwop::summary::{SafetyFinding, Severity};
 use touchstone_packs::store::blobs;
+use touchstone_runs::rules::eval::unjudged_cause::UnjudgedCause;
 use touchstone_runs::service::executor::control::Stop;
 use touchstone_runs::service::executor::task_loop::EarlyEnd;
+use touchstone_runs::service::metrics::RUN_METRICS;
 
 impl Evaluation {
     /// Records the result of a scenario of the plan.
@@ -72,7 +74,14 @@ impl Evaluation {
             task_id,
             None,
         )];
-        events.extend(self.scored(planned, task_id, &executed, status));
+        let scored = self.scored(planned, task_id, &executed, status);
+        match scored.last().map(|it| &it.event) {
+            Some(Event::EvalScored(scored)) => {
+                RUN_METRICS.task_scored(scored.passed, scored.latency_ms);
+            }
+            _ => RUN_METRICS.task_unjudged(UnjudgedCause::Environment),
+        }
+        events.extend(scored);
         self.context.writer.emit_all(&events);
         Ok(())
     }

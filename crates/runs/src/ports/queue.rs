@@ -63,8 +63,13 @@ pub struct QueueOverview {
     pub paused: u64,
     /// For a worker, a person or a later time.
     pub waiting: u64,
+    /// Those of the waiting ones that wait for a worker.
+    pub queued: u64,
     /// The creation of the oldest run that waits for a worker.
     pub oldest: Option<Timestamp>,
+    /// Since when a run waits for a worker without interruption. Runs that a person resumed are
+    /// left out, because the time of that is not stored with them.
+    pub ready_since: Option<Timestamp>,
 }
 
 /// The keys and runs of a tenant, counted.

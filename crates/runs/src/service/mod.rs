@@ -7,6 +7,7 @@ pub mod executor;
 pub mod journal;
 pub mod library;
 pub mod log_reader;
+pub mod metrics;
 pub mod projections;
 pub mod reserving;
 pub mod reviews;

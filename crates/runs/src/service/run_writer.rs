@@ -5,7 +5,7 @@
 //! then notifies readers. When the lease is lost, the writer closes and everything not yet durable
 //! is void: the new owner decides from the log.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tracing::{error, warn};
 use crate::ports::queue::RunClaim;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::RunRecord;
+use crate::service::metrics::RUN_METRICS;
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -77,6 +78,8 @@ struct Inner {
     /// The last durable sequence.
     durable: watch::Sender<u64>,
     closed: CancellationToken,
+    /// Whether another replica has claimed the run.
+    fenced: AtomicBool,
 }
 
 /// The scored tasks of a run that are not durable yet: their calls are wasted if the process is
@@ -170,6 +173,7 @@ impl RunWriter {
             wake: Notify::new(),
             durable,
             closed: CancellationToken::new(),
+            fenced: AtomicBool::new(false),
         };
         Self {
             inner: Arc::new(inner),
@@ -382,6 +386,11 @@ impl RunWriter {
         self.inner.closed.is_cancelled()
     }
 
+    /// Whether an append showed that another replica has claimed the run.
+    pub fn is_fenced(&self) -> bool {
+        self.inner.fenced.load(Relaxed)
+    }
+
     /// Cancelled when the writer is closed; cancelling it closes the writer.
     pub fn closed_token(&self) -> CancellationToken {
         self.inner.closed.clone()
@@ -419,6 +428,7 @@ impl RunWriter {
                 if let Err(cause) = self.append(&batch).await {
                     match cause {
                         StoreError::Fenced => {
+                            self.inner.fenced.store(true, Relaxed);
                             warn!(run_id = %self.inner.run.run_id, "the lease was lost; another replica continues");
                         }
                         cause => {
@@ -460,6 +470,7 @@ impl RunWriter {
             match appended {
                 Ok(()) => break,
                 Err(cause @ (StoreError::Backend(_) | StoreError::Unavailable(_))) => {
+                    RUN_METRICS.append_failed();
                     let outage = matches!(cause, StoreError::Unavailable(_));
                     if outage {
                         inner.store.report_outage();
@@ -488,6 +499,7 @@ impl RunWriter {
             sequence: last.sequence,
             ended: *ends,
         };
+        RUN_METRICS.appended(events.len(), began.elapsed());
         inner.set_appending(None);
         inner.scores_behind.fetch_sub(batch.scores, Relaxed);
         inner.durable.send_replace(last.sequence);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use metrics::Gauge;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,7 @@ use crate::ports::queue::{CancelRequest, Claimable, RunClaim};
 use crate::service::command::Command;
 use crate::service::executor::control::RunControl;
 use crate::service::executor::{ExecutionOutcome, Executor};
+use crate::service::metrics::RUN_METRICS;
 use crate::store;
 use touchstone_host::background::{spawn, supervised};
 use touchstone_host::ports::clock::Clock;
@@ -30,6 +32,7 @@ use touchstone_host::service::jobs;
 use touchstone_host::service::jobs::{Failure, Leased};
 use touchstone_host::service::lease::{Lease, LeaseTerm};
 use touchstone_host::store::database::Database;
+use touchstone_host::telemetry::{gauge, names};
 use touchstone_kit::ids::{RunId, TenantId};
 
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +73,13 @@ pub struct Worker {
     /// When runs that were parked here may be claimed again. Any replica may claim them then; this
     /// only saves the wait for the next read of the queue.
     wakes: Mutex<BTreeSet<Timestamp>>,
+    executing: Gauge,
 }
 
 type Key = (RunId, Fence);
+
+/// The fencing token of the first claim of a run.
+const FIRST_CLAIM: Fence = Fence(1);
 
 /// A run whose lease this worker holds.
 struct HeldRun {
@@ -163,6 +170,7 @@ impl Leased for Worker {
             ExecutionOutcome::Ended | ExecutionOutcome::Broken => Ok(()),
         };
         self.held().remove(&key);
+        self.executing.decrement(1.0);
         // Another run may be waiting for a free slot.
         self.store.notify_work().await;
         released?;
@@ -187,6 +195,7 @@ impl Worker {
         command: Option<Arc<Command>>,
     ) -> Arc<Self> {
         let (held, wakes) = (Mutex::default(), Mutex::default());
+        gauge(names::WORKER_RUNS_LIMIT, &[]).set(settings.max_runs as f64);
         Arc::new(Self {
             store,
             clock,
@@ -196,6 +205,7 @@ impl Worker {
             command,
             held,
             wakes,
+            executing: gauge(names::WORKER_RUNS, &[]),
         })
     }
 
@@ -235,6 +245,11 @@ impl Worker {
         };
         let key = (claim.run.run_id.clone(), claim.fence);
         self.held().insert(key, held);
+        self.executing.increment(1.0);
+        if claim.fence == FIRST_CLAIM {
+            let waited = self.clock.now().duration_since(claim.run.created_at);
+            RUN_METRICS.first_claimed(waited.try_into().unwrap_or_default());
+        }
         ClaimedRun {
             claim,
             cancelled,

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, WebhookRecord, Window};
@@ -13,7 +14,7 @@ use crate::store::deliveries;
 use crate::store::event_row::event_of;
 use touchstone_host::ports::run_log::{Fence, StoredEvent};
 use touchstone_host::ports::store::StoreError;
-use touchstone_host::store::convert::{column, micros};
+use touchstone_host::store::convert::{Column, column, micros};
 use touchstone_host::store::database::Database;
 use touchstone_host::store::secrets::Cipher;
 use touchstone_host::store::sql::{Sql, Transaction, query};
@@ -48,6 +49,17 @@ const GROWN: &str = "SELECT r.run_id, f.sequence, r.head FROM webhook w
     JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
     WHERE w.id = $1 AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)
     ORDER BY f.run_number LIMIT $2";
+/// The fixed width of timestamps makes their order that of their text.
+const OLDEST_UNDELIVERED: Sql = Sql {
+    sqlite: "SELECT MIN(e.body ->> '$.timestamp') FROM webhook w
+        JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+        JOIN event e ON e.run_number = r.number AND e.sequence = f.sequence + 1
+        WHERE w.following AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)",
+    postgres: "SELECT MIN(e.body::json ->> 'timestamp') FROM webhook w
+        JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+        JOIN event e ON e.run_number = r.number AND e.sequence = f.sequence + 1
+        WHERE w.following AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)",
+};
 const CHECK: &str =
     "UPDATE webhook SET fence = fence WHERE id = $1 AND fence = $2 RETURNING number";
 const SERVED: &str = "UPDATE webhook_run SET sequence = $3
@@ -323,6 +335,16 @@ pub async fn claim(
         webhook: record_of(database.cipher(), row)?,
         fence: Fence(fence),
     }))
+}
+
+/// When the oldest event was recorded that a subscription has not been served yet.
+pub async fn oldest_undelivered(database: &Database) -> Result<Option<Timestamp>, StoreError> {
+    const RECORDED: Column = column("event", "body");
+    let oldest: Option<String> = query(OLDEST_UNDELIVERED)
+        .fetch_one(database.readers())
+        .await?;
+    let at = oldest.map(|text| text.parse().map_err(|_| RECORDED.inconsistent()));
+    at.transpose()
 }
 
 /// Runs whose logs have grown since the subscription was last served, oldest first.

@@ -29,8 +29,12 @@ const QUEUE: Both = both!(
     "SELECT COUNT(*),
         CAST(COALESCE(SUM(CASE WHEN lease_owner IS NOT NULL THEN 1 ELSE 0 END), 0) AS BIGINT),
         CAST(COALESCE(SUM(CASE WHEN lease_owner IS NULL AND pause_taken THEN 1 ELSE 0 END), 0) AS BIGINT),
+        CAST(COALESCE(SUM(CASE WHEN lease_owner IS NULL AND NOT pause_taken AND executor IS NULL
+            AND lease_until <= {now} THEN 1 ELSE 0 END), 0) AS BIGINT),
         MIN(CASE WHEN lease_owner IS NULL AND NOT pause_taken AND executor IS NULL AND lease_until <= {now}
-            THEN created_at END)
+            THEN created_at END),
+        MIN(CASE WHEN lease_owner IS NULL AND NOT pause_taken AND executor IS NULL AND lease_until <= {now}
+            THEN CASE WHEN fence = 0 THEN created_at WHEN lease_until > 0 THEN lease_until END END)
     FROM run WHERE NOT ended",
     ""
 );
@@ -59,7 +63,8 @@ pub async fn queue(
     tenant: Option<&TenantId>,
 ) -> Result<QueueOverview, StoreError> {
     let (statement, tenant) = of(QUEUE, tenant);
-    let (open, running, paused, oldest): (i64, i64, i64, Option<i64>) = query(statement)
+    type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>);
+    let (open, running, paused, queued, oldest, ready): Row = query(statement)
         .bind(tenant)
         .fetch_one(database.readers())
         .await?;
@@ -71,7 +76,9 @@ pub async fn queue(
         running,
         paused,
         waiting: open.saturating_sub(running).saturating_sub(paused),
+        queued: column("run", "lease_until").number(queued)?,
         oldest: oldest.map(created).transpose()?,
+        ready_since: ready.map(created).transpose()?,
     })
 }
 

@@ -5,9 +5,10 @@ use std::time::Instant;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use jiff::Timestamp;
 use rstest::rstest;
 
-use crate::store::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
+use crate::store::{Engine, Engine::*, TTL, at, claimed, events, open, record, tenant};
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
@@ -548,4 +549,44 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
             .unwrap();
         assert_eq!(log, events(&run, 1, LENGTH));
     }
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_queue_is_as_old_as_the_run_that_has_waited_longest_without_interruption(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let run = RunId::from("run_1");
+    let queue = async || run_store::work::queue(&store, None).await.unwrap();
+    assert_eq!((queue().await.queued, queue().await.ready_since), (0, None));
+    run_store::runs::create(&store, &record("run_1", "acme", 1), None)
+        .await
+        .unwrap();
+    let found = queue().await;
+    assert_eq!((found.queued, found.ready_since), (1, Some(at(0))));
+    let held = claim(&store, "worker").await.unwrap();
+    let found = queue().await;
+    assert_eq!(
+        (found.running, found.queued, found.ready_since),
+        (1, 0, None)
+    );
+    let woken = Timestamp::from_second(1_700_000_000).unwrap();
+    let wait = Wait {
+        until: Some(woken),
+        pause_known: false,
+    };
+    run_store::queue::park(&store, &run, held.fence, wait)
+        .await
+        .unwrap();
+    let found = queue().await;
+    assert_eq!((found.queued, found.ready_since), (1, Some(woken)));
+    // Since when a run that was given back waits is not stored, and its creation would be too long
+    // ago.
+    let held = claim(&store, "worker").await.unwrap();
+    run_store::queue::release(&store, &run, held.fence)
+        .await
+        .unwrap();
+    let found = queue().await;
+    assert_eq!((found.queued, found.ready_since), (1, None));
 }

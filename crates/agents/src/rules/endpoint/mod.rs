@@ -2,6 +2,7 @@
 
 pub mod circuit;
 pub mod concurrency;
+pub mod outcome;
 pub mod retry;
 
 use std::fmt;

@@ -23,7 +23,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
@@ -32,7 +31,7 @@ use crate::http::limits::peers::network;
 use crate::http::limits::shares::Shares;
 use crate::http::peer::Peer;
 use crate::http::server::refusals::Enveloped;
-use crate::telemetry::{Metrics, names};
+use crate::telemetry::names;
 
 /// Largest request head, and most bytes buffered towards a client.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -94,10 +93,6 @@ pub async fn serve_with(
     let of_addresses = Shares::new(usize::MAX, settings.max_connections_per_address);
     let graceful = GracefulShutdown::new();
     let connections = metrics::gauge!(names::HTTP_CONNECTIONS);
-    let upkeep = spawn("metrics upkeep", async {
-        Metrics::install().upkeep().await
-    });
-    let _upkeep = AbortOnDropHandle::new(upkeep);
     loop {
         // Without a free place, new connections wait in the kernel's queue.
         let accepted = tokio::select! {

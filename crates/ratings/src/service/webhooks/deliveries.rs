@@ -23,11 +23,11 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::jobs::{Failure, Leased};
 use touchstone_host::service::vault::Vault;
 use touchstone_host::store::database::Database;
-use touchstone_host::telemetry::names;
 use touchstone_kit::headers::retry_after::retry_after;
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
 use touchstone_runs::ports::webhooks::DeliveryError;
+use touchstone_runs::service::metrics::RUN_METRICS;
 use touchstone_runs::webhook_client::WebhookClient;
 
 /// Maximum number of simultaneous attempts at one endpoint.
@@ -175,8 +175,7 @@ impl Deliverer {
             ),
         };
         let accepted = outcome == DeliveryOutcome::Accepted;
-        let label_of = if accepted { "taken" } else { "not_taken" };
-        metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => label_of).increment(1);
+        RUN_METRICS.delivered(accepted);
         let attempts = delivery.attempts.saturating_add(1);
         if !accepted {
             info!(

@@ -2,6 +2,7 @@
 //! The [deliverer](deliveries) makes the deliveries.
 
 pub mod deliveries;
+pub mod lag;
 
 use jiff::Timestamp;
 use tracing::info;

@@ -20,7 +20,7 @@ use crate::store::organizations::active;
 use crate::store::{fetch_page, fetch_record, fetch_records};
 use jiff::Timestamp;
 use touchstone_host::ports::store::StoreError;
-use touchstone_host::store::convert::micros;
+use touchstone_host::store::convert::{column, micros};
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
 
@@ -88,6 +88,8 @@ const ATTEMPTED: &str = "UPDATE rating_delivery
 const GIVE_UP: &str = "UPDATE rating_delivery
     SET state = 'failed', due_at = NULL, outcome = COALESCE(outcome, 'disabled')
     WHERE webhook = $1 AND due_at IS NOT NULL";
+const OLDEST_UNDELIVERED: &str =
+    "SELECT MIN(created_at) FROM rating_delivery WHERE due_at IS NOT NULL";
 const RELEASE: &str = "UPDATE rating_webhook SET lease_owner = NULL, lease_until = 0
     WHERE id = $1 AND fence = $2";
 const FORGET_DELIVERIES: &str = "DELETE FROM rating_delivery WHERE number IN (
@@ -315,6 +317,15 @@ pub async fn claim_notice_webhook(
         .await?
         .pop();
     row.map(claim_of).transpose()
+}
+
+/// When the oldest delivery was created that is not made yet.
+pub async fn oldest_undelivered(database: &Database) -> Result<Option<Timestamp>, StoreError> {
+    let oldest: Option<i64> = query(OLDEST_UNDELIVERED)
+        .fetch_one(database.readers())
+        .await?;
+    let created = |micros| column("rating_delivery", "created_at").time(micros);
+    oldest.map(created).transpose()
 }
 
 /// Due deliveries to a claimed webhook, oldest first.

@@ -22,3 +22,4 @@ pub mod suite_lint;
 pub mod suite_rules;
 pub mod task_details;
 pub mod task_list;
+pub mod unjudged_cause;

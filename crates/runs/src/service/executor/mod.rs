@@ -23,6 +23,7 @@ use crate::service::executor::control::{RunSignals, Stop};
 pub use crate::service::executor::endings::started;
 pub use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::workflow::WorkflowExecutor;
+use crate::service::metrics::RUN_METRICS;
 use crate::service::projections::{Projections, catch_up};
 use crate::service::run_results;
 use crate::service::run_writer::RunWriter;
@@ -106,6 +107,7 @@ impl Executor {
             let writer = writer.clone();
             spawn("log flusher", async move { writer.run_flusher().await })
         };
+        let lost = control.lost.clone();
         let end = self.execute_work(&claim.run, &writer, control).await;
         if !matches!(end, WorkEnd::Stopped(Stop::Lost)) {
             self.eval.release(&claim.run, &writer).await;
@@ -114,6 +116,7 @@ impl Executor {
         let durable = writer.flush().await.is_ok();
         if durable && outcome == ExecutionOutcome::Ended {
             let state = writer.with_state(RunState::clone);
+            RUN_METRICS.run_ended(&claim.run.spec.work, state.status);
             self.projections.keep(&claim.run.run_id, state).await;
             run_results::store(
                 &self.store,
@@ -129,6 +132,9 @@ impl Executor {
             error!(run_id = %claim.run.run_id, "the log's flusher ended abnormally");
         }
         if broken {
+            if lost.is_cancelled() || writer.is_fenced() {
+                RUN_METRICS.lease_lost();
+            }
             ExecutionOutcome::Broken
         } else {
             outcome

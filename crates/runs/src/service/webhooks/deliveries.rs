@@ -4,13 +4,13 @@ use bytes::Bytes;
 
 use crate::ports::webhooks::{DeliveryRecord, WebhookRecord, Window};
 use crate::rules::run::bundle::{has_task_content, without_task_content};
+use crate::service::metrics::RUN_METRICS;
 use crate::service::webhooks::{Webhooks, not_found};
 use crate::store;
 use crate::store::deliveries::KEPT;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
-use touchstone_host::telemetry::names;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::WebhookId;
 use touchstone_kit::webhook::Delivery;
@@ -107,12 +107,7 @@ impl Webhooks {
         let outcome = outcome.await;
         let took = self.clock.uptime().saturating_sub(began).as_millis();
         let took = u64::try_from(took).unwrap_or(u64::MAX);
-        let label = if outcome.is_ok() {
-            "taken"
-        } else {
-            "not_taken"
-        };
-        metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => label).increment(1);
+        RUN_METRICS.delivered(outcome.is_ok());
         let what = (first.sequence, first.event_type.as_str());
         let earlier = kept
             .iter()

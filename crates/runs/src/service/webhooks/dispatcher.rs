@@ -21,6 +21,7 @@ use tracing::info;
 
 use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, Window};
 use crate::rules::run::bundle::has_task_content;
+use crate::service::metrics::RUN_METRICS;
 use crate::service::webhooks::deliveries::sent;
 use crate::store;
 use crate::store::deliveries::KEPT;
@@ -30,7 +31,6 @@ use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::jobs::{Failure, Leased};
 use touchstone_host::store::database::Database;
-use touchstone_host::telemetry::names;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::delivery::Addressed;
 use touchstone_kit::webhook::{Admission, Delivery};
@@ -251,15 +251,12 @@ impl Session {
             self.made.pop_front();
         }
         self.made.push_back(record);
+        RUN_METRICS.delivered(outcome.is_ok());
         let circuit = std::mem::take(&mut self.claim.webhook.circuit);
         let webhook = &mut self.claim.webhook;
         webhook.circuit = match outcome {
-            Ok(_) => {
-                metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "taken").increment(1);
-                circuit.succeeded()
-            }
+            Ok(_) => circuit.succeeded(),
             Err(cause) => {
-                metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "not_taken").increment(1);
                 let circuit = circuit.failed_at(self.clock.now());
                 info!(
                     webhook_id = %webhook.id, run_id = %run, sequence = event.sequence, %cause,

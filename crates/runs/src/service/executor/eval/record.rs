@@ -1,9 +1,11 @@
 //! The events of a task other than those of its invocation.
 
 use crate::rules::eval::safety::{UNSAFE, ceiling};
+use crate::rules::eval::unjudged_cause::UnjudgedCause;
 use crate::rules::run::fold::RunState;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{RubricFindings, TaskOutcome};
+use crate::service::metrics::RUN_METRICS;
 use touchstone_agents::ports::agent::InvocationResult;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
@@ -113,7 +115,10 @@ pub(super) fn record_score(
     let mut events = Vec::with_capacity(2);
     let (mut score, mut passed) = (0.0, false);
     let task_id = id.clone();
-    let is_unjudged = matches!(outcome, TaskOutcome::Unjudged { .. });
+    let unjudged = match &outcome {
+        TaskOutcome::Unjudged { reason } => Some(UnjudgedCause::of_reason(reason)),
+        TaskOutcome::Scored { .. } | TaskOutcome::Failed { .. } => None,
+    };
     match outcome {
         TaskOutcome::Scored {
             score: reached,
@@ -173,11 +178,15 @@ pub(super) fn record_score(
         // A call that was cut off has no recorded cost, which is not a cost of 0.
         cost_usd: cost
             .known()
-            .filter(|cost| *cost > NanoUsd::ZERO || !is_unjudged),
+            .filter(|cost| *cost > NanoUsd::ZERO || unjudged.is_none()),
         latency_ms: measurements.latency_ms,
         schema_valid: measurements.schema_valid,
         safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),
     };
     events.push(NewEvent::of_task(Event::EvalScored(scored), id, None));
     context.writer.emit_all(&events);
+    match unjudged {
+        Some(cause) => RUN_METRICS.task_unjudged(cause),
+        None => RUN_METRICS.task_scored(passed, measurements.latency_ms),
+    }
 }

@@ -1,0 +1,88 @@
+//! All metrics: name, kind, unit and help. The names are a contract: dashboards and alerts depend
+//! on them, and `docs/operations.md` lists them.
+
+macro_rules! metrics {
+    ($($describe:ident $constant:ident($unit:ident) = $name:literal, $help:literal;)*) => {
+        $(#[doc = $help] pub const $constant: &str = $name;)*
+
+        pub(super) fn describe() {
+            $(metrics::$describe!($constant, metrics::Unit::$unit, $help);)*
+        }
+    };
+}
+
+metrics! {
+    describe_gauge BUILD_INFO(Count) = "touchstone_build_info",
+        "The running version, as a label; the value is always 1";
+
+    describe_counter HTTP_REQUESTS(Count) = "touchstone_http_requests_total",
+        "Requests answered";
+    describe_histogram HTTP_SECONDS(Seconds) = "touchstone_http_request_duration_seconds",
+        "Time until the response headers were ready";
+    describe_gauge HTTP_CONNECTIONS(Count) = "touchstone_http_connections",
+        "Open connections";
+    describe_gauge SUBSCRIBERS(Count) = "touchstone_event_subscribers",
+        "Open event streams and long polls";
+    describe_counter IDEMPOTENT_REPLAYS(Count) = "touchstone_idempotent_replays_total",
+        "Requests answered from an idempotency record";
+    describe_counter RATE_LIMITED(Count) = "touchstone_rate_limited_total",
+        "Requests refused by a rate limit";
+    describe_counter SHED(Count) = "touchstone_shed_requests_total",
+        "Requests refused because too many were in flight";
+    describe_counter AUTH_REFUSALS(Count) = "touchstone_auth_refusals_total",
+        "Credentials refused";
+
+    describe_gauge RUNS(Count) = "touchstone_runs",
+        "Unfinished runs in the database, by status";
+    describe_gauge QUEUE_AGE(Seconds) = "touchstone_run_queue_age_seconds",
+        "Age of the oldest run that waits for a worker; 0 if none waits";
+    describe_histogram QUEUE_WAIT(Seconds) = "touchstone_run_queue_wait_seconds",
+        "Time from the creation of a run until a worker first claimed it";
+    describe_gauge WORKER_RUNS(Count) = "touchstone_worker_runs",
+        "Runs that this process executes";
+    describe_gauge WORKER_RUNS_LIMIT(Count) = "touchstone_worker_runs_limit",
+        "Maximum number of runs that this process executes at the same time";
+    describe_counter RUNS_ENDED(Count) = "touchstone_runs_ended_total",
+        "Runs that ended in this process, by kind and final status";
+    describe_counter LEASES_LOST(Count) = "touchstone_run_leases_lost_total",
+        "Runs that this process stopped executing because it lost their lease";
+
+    describe_counter TASKS(Count) = "touchstone_tasks_total",
+        "Tasks of eval runs that were recorded, by outcome";
+    describe_histogram TASK_SECONDS(Seconds) = "touchstone_task_duration_seconds",
+        "Latency of the agent in a task: the time since the first call, without waits for permits and budget";
+    describe_counter UNJUDGED(Count) = "touchstone_tasks_unjudged_total",
+        "Tasks that infrastructure errors left unjudged, by cause";
+
+    describe_counter MODEL_CALLS(Count) = "touchstone_model_calls_total",
+        "Attempts to call models and remote agents, by outcome";
+    describe_histogram MODEL_SECONDS(Seconds) = "touchstone_model_call_duration_seconds",
+        "Time of one attempt to call a model or a remote agent";
+    describe_counter MODEL_TOKENS(Count) = "touchstone_model_tokens_total",
+        "Tokens of answered model calls, reported or estimated";
+    describe_histogram MODEL_COST(Count) = "touchstone_model_call_cost_usd",
+        "Cost of answered model calls whose price is known, in US dollars";
+
+    describe_counter EVENTS(Count) = "touchstone_events_appended_total",
+        "Events written to the logs of runs";
+    describe_histogram APPEND_SECONDS(Seconds) = "touchstone_event_append_duration_seconds",
+        "Time to write one batch of events durably, retries included";
+    describe_counter APPEND_ERRORS(Count) = "touchstone_event_append_errors_total",
+        "Attempts to write a batch of events that failed";
+
+    describe_counter WEBHOOK_DELIVERIES(Count) = "touchstone_webhook_deliveries_total",
+        "Webhook deliveries attempted";
+    describe_gauge WEBHOOK_LAG(Seconds) = "touchstone_webhook_lag_seconds",
+        "Age of the oldest event that is not delivered to a webhook yet; 0 if none";
+
+    describe_gauge DATABASE_WRITABLE(Count) = "touchstone_database_writable",
+        "Whether the database accepts writes: 1 or 0";
+    describe_gauge DATABASE_BYTES(Bytes) = "touchstone_database_size_bytes",
+        "Size of the database";
+    describe_gauge DISK_FREE_BYTES(Bytes) = "touchstone_disk_free_bytes",
+        "Free space on the disk of the SQLite database";
+    describe_gauge DISK_BYTES(Bytes) = "touchstone_disk_size_bytes",
+        "Size of the disk of the SQLite database";
+    describe_counter BACKGROUND_FAILURES(Count) = "touchstone_background_failures_total",
+        "Background work that failed or panicked";
+}
