@@ -6,10 +6,13 @@
 //! module of a feature renders its output; [`Exit`] lists the exit codes.
 
 pub mod attest;
+pub mod backup;
 pub mod demo;
+pub mod doctor;
 pub mod embedded;
 pub mod gate;
 pub mod key;
+pub mod restore;
 pub mod serve;
 pub mod shell;
 
@@ -97,6 +100,9 @@ enum Command {
     #[command(subcommand)]
     Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
+    Doctor(doctor::Arguments),
+    Backup(backup::Arguments),
+    Restore(restore::Arguments),
     Completions(shell::Completions),
     Man(shell::Man),
 }
@@ -106,7 +112,9 @@ impl Command {
         match self {
             Self::Demo(_) => CommandTarget::Demo,
             Self::Serve(_) => CommandTarget::Serving,
-            Self::Key(_) => CommandTarget::Store,
+            Self::Key(_) | Self::Doctor(_) | Self::Backup(_) | Self::Restore(_) => {
+                CommandTarget::Store
+            }
             Self::Verify(_) => CommandTarget::Signing,
             Self::Attest(arguments) => arguments.target(),
             Self::Model(command) => command.target(),
@@ -211,6 +219,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
+        Command::Doctor(arguments) => doctor::run(&context, arguments).await,
+        Command::Backup(arguments) => backup::run(&context, arguments).await,
+        Command::Restore(arguments) => restore::run(&context, arguments).await,
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     }

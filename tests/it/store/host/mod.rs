@@ -1,3 +1,4 @@
+mod copies;
 mod health;
 mod idempotency;
 mod migrations;
