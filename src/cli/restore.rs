@@ -37,10 +37,10 @@ use touchstone_host::system::host_key::HostKeyFile;
 const PRINCIPAL: &str = "host:restore";
 
 const EXAMPLES: &str = "\
-A copy may exist beside the living original. A host on the copy therefore leaves alone what the
-original may do as well: unfinished runs, webhooks, and watches of agent cards. They are held until
-you say with --take-over that the original has stopped for good. New runs and new webhooks work as
-usual. --hold does the same with a database that other tools copied, such as pg_restore.
+The original host may still be running. A host on the restored copy therefore does not touch work
+that the original continues: unfinished runs, webhooks, and watches of agent cards. They are held
+until --take-over, which you use when the original has stopped permanently. New runs and webhooks
+work as usual. --hold does the same to a database that another tool copied, such as pg_restore.
 
 Exit codes: 0 done, 2 bad input, 3 could not complete.
 
@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Backup to restore
     #[arg(value_name = "FILE", required_unless_present_any = ["take_over", "hold"])]
     file: Option<PathBuf>,
-    /// Let hosts continue unfinished runs, webhooks and watches: the original has stopped for good.
+    /// Let hosts continue unfinished runs, webhooks and watches: the original has stopped permanently.
     /// Without FILE, release what an earlier restore held
     #[arg(long)]
     take_over: bool,
@@ -145,7 +145,7 @@ async fn restore(
         let data = quoted(&config.data.display().to_string()).into_owned();
         terminal.print(&format!("held: {}", listed(&held)));
         terminal.note(&format!(
-            "if the original has stopped for good: touchstone restore --take-over --data {data}"
+            "if the original has stopped permanently: touchstone restore --take-over --data {data}"
         ));
     }
     if let Some(missing) = missing_key {

@@ -117,7 +117,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     for held in app.held().await.unwrap_or_default() {
         tracing::warn!(
             count = held.count,
-            "this is a restored copy, which holds {}; run `touchstone restore --take-over` if the original has stopped for good",
+            "this is a restored copy, which holds {}; run `touchstone restore --take-over` if the original has stopped permanently",
             held.name
         );
     }

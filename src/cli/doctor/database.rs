@@ -131,7 +131,7 @@ async fn opened(store: &Database, program: &str, found: &mut Vec<Finding>) {
                 .collect();
             found.push(Finding::warning(
                 AREA,
-                format!("this is a restored copy, which holds {}; release them if the original has stopped for good", held.join(", ")),
+                format!("this is a restored copy, which holds {}; release them if the original has stopped permanently", held.join(", ")),
                 format!("{program} restore --take-over"),
             ));
         }

@@ -1,4 +1,4 @@
-//! What a check found, and how findings are shown.
+//! Findings of checks, and the report about them.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::table;
 
-/// What a check is about, in the order of the report.
+/// The areas of checks, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Area {
@@ -57,7 +57,7 @@ impl Status {
 pub struct Finding {
     pub area: Area,
     pub status: Status,
-    /// What was found, without secrets.
+    /// The finding in one sentence, without secrets.
     pub found: String,
     /// What to do; every warning and failure has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +141,7 @@ impl Report {
         terminal.print(&self.summary());
     }
 
-    /// A remedy has a line of its own, so that it can be copied.
+    /// A remedy has a separate line, so that it can be copied.
     fn print_remedy(&self, terminal: &Terminal, finding: &Finding) {
         if let Some(remedy) = &finding.remedy {
             let area = finding.area.as_str();

@@ -75,7 +75,7 @@ fn file(context: &Context<'_>) -> String {
     }
 }
 
-/// Variables that look like settings and are none.
+/// Variables that are named like settings but have no effect.
 fn ignored_variables(found: &mut Vec<Finding>) {
     for name in config::ignored_variables(std::env::vars_os()) {
         found.push(Finding::warning(

@@ -102,7 +102,7 @@ pub fn contradictions(config: &Config) -> Vec<Finding> {
     }
     if config.models.is_empty() {
         warn(
-            "there is no [[models]] entry: runs need --model-url, or an agent that is reached elsewhere".to_owned(),
+            "there is no [[models]] entry: runs need --model-url, or an enrolled agent with its own endpoint".to_owned(),
             "add a [[models]] entry; docs/providers.md lists the providers",
         );
     }

@@ -1,3 +1,4 @@
+mod backup_file;
 mod copies;
 mod health;
 mod idempotency;

@@ -1,5 +1,4 @@
-//! Copies of a database: a consistent snapshot, what a database is like, and the work that a copy must
-//! not repeat.
+//! Copies of a database: consistent snapshots, inspection, and the work that a copy must not repeat.
 
 pub mod held;
 pub mod inspection;
