@@ -132,7 +132,7 @@ async fn a_copy_beside_the_original_continues_no_run_until_it_takes_over() {
 }
 
 async fn head(api: &Api, run: &str) -> Value {
-    let (events, complete) = api.poll(run, 0, 0).await.unwrap();
+    let (events, complete) = api.poll(run, 0, 1).await.unwrap();
     assert!(!complete);
     events.last().unwrap()["sequence"].clone()
 }
