@@ -4,6 +4,7 @@
 //! It never contains secrets: `api_key_env` *names* a model's key, and the store holds API keys as
 //! hashes.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -460,26 +461,29 @@ fn in_one_line(error: &config::ConfigError) -> String {
     format!("{file}: {place}{}", fault.unwrap_or_default())
 }
 
+/// Settings without a section that the environment can set.
+const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
+/// Sections whose settings the environment can set.
+const NESTED: &[&str] = &[
+    "RATINGS__",
+    "ATTEST__",
+    "CONFORMANCE__",
+    "CONSOLE__",
+    "LIMITS__",
+    "METRICS__",
+    "PACKS__",
+    "QUOTAS__",
+    "RETENTION__",
+    "SECRETS__",
+    "WORKER__",
+];
+
 /// Settings from the environment: the first level is part of the name (`TOUCHSTONE_LISTEN`,
 /// `TOUCHSTONE_LIMITS__MAX_TASKS_PER_SUITE`). Variables for the command line or the tests are not
 /// settings.
 fn nested_only(
     variables: impl Iterator<Item = (String, String)>,
 ) -> std::collections::HashMap<String, String> {
-    const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
-    const NESTED: &[&str] = &[
-        "RATINGS__",
-        "ATTEST__",
-        "CONFORMANCE__",
-        "CONSOLE__",
-        "LIMITS__",
-        "METRICS__",
-        "PACKS__",
-        "QUOTAS__",
-        "RETENTION__",
-        "SECRETS__",
-        "WORKER__",
-    ];
     variables
         .filter(|(name, _)| {
             name.strip_prefix("TOUCHSTONE_").is_some_and(|rest| {
@@ -487,4 +491,15 @@ fn nested_only(
             })
         })
         .collect()
+}
+
+/// The variables that are named like a setting of a section but set nothing.
+pub fn ignored_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let names = variables.filter_map(|(name, _)| name.into_string().ok());
+    let ignored = names.filter(|name| {
+        name.strip_prefix("TOUCHSTONE_").is_some_and(|rest| {
+            rest.contains("__") && !NESTED.iter().any(|prefix| rest.starts_with(prefix))
+        })
+    });
+    ignored.collect()
 }

@@ -263,7 +263,7 @@ fn file(path: Option<&Path>) -> Option<String> {
 }
 
 /// A URL without what may be secret.
-fn shown(url: &Url) -> String {
+pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
     // A URL that cannot have a user has none.
     let _ = url.set_username("");

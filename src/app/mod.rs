@@ -14,6 +14,10 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::app::error::Error;
+pub(crate) use crate::app::in_force::shown;
+pub(crate) use crate::app::store::{
+    database_file, host_key_path, location, open_store, private_folder, signing_key_path,
+};
 pub use crate::app::store::{has_store, rotate_host_key};
 
 use crate::app::background::Background;
@@ -22,7 +26,9 @@ use crate::config::Config;
 use crate::services::Services;
 use touchstone_agents::model::OwnModels;
 use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::keys::Keys;
+use touchstone_host::store::copies::held::HeldCount;
 use touchstone_host::system::SystemIds;
 use touchstone_packs::service::packs::Packs;
 use touchstone_runs::service::command::Command;
@@ -117,6 +123,14 @@ impl App {
             assesses: true,
             ..self
         }
+    }
+
+    /// The work that this host leaves alone because its database is a copy.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn held(&self) -> Result<Vec<HeldCount>, StoreError> {
+        self.services.parts().store.held().await
     }
 
     /// Executes runs and periodic jobs until `shutdown`, then drains. Open streams end at shutdown.

@@ -12,37 +12,58 @@ use touchstone_host::ports::host_secrets::{AUDIT_CHECKPOINTS, INTERRUPT_TOKENS, 
 use touchstone_host::ports::ids::Ids as _;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
+use touchstone_host::store::sqlite_file;
 use touchstone_host::system::SystemIds;
 use touchstone_host::system::host_key::HostKeyFile;
-use touchstone_host::system::signing_key::SECRETS_FILE;
+use touchstone_host::system::signing_key::{ATTEST_FILE, SECRETS_FILE};
 use touchstone_kit::keys::SecretKey;
 
+/// File name in a data folder of the embedded database.
 const DATABASE_FILE: &str = "touchstone.db";
 
 /// Whether there is a database: a file, or a server, which only a connection shows.
 pub fn has_store(config: &Config) -> bool {
-    match config.database_url.as_deref() {
-        Some(url) if url.starts_with("postgres") => true,
-        Some(url) => {
-            let path = url.strip_prefix("sqlite://");
-            let path = path.or_else(|| url.strip_prefix("sqlite:"));
-            Path::new(path.unwrap_or(url)).exists()
-        }
+    match database_file(config) {
+        None => true,
         // A file in place of the folder is reported when it is opened.
-        None => config.data.join(DATABASE_FILE).exists() || config.data.is_file(),
+        Some(file) => file.exists() || config.data.is_file() && config.database_url.is_none(),
     }
 }
 
-pub async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<Database>, Error> {
-    let location = match &config.database_url {
+/// The file of the embedded database; `None` with PostgreSQL.
+pub fn database_file(config: &Config) -> Option<PathBuf> {
+    match &config.database_url {
+        Some(url) => sqlite_file(url).map(Path::to_owned),
+        None => Some(config.data.join(DATABASE_FILE)),
+    }
+}
+
+/// How [`database::open`] is told where the database is.
+pub fn location(config: &Config) -> String {
+    match &config.database_url {
         Some(url) => url.clone(),
-        None => {
-            data_folder(config)?;
-            let file = config.data.join(DATABASE_FILE);
-            format!("sqlite:{}", file.display())
-        }
-    };
-    database::open(&location, keys.clone())
+        None => format!("sqlite:{}", config.data.join(DATABASE_FILE).display()),
+    }
+}
+
+/// The file with the keys that encrypt secrets, whether it exists or not.
+pub fn host_key_path(config: &Config) -> PathBuf {
+    let configured = config.secrets.key_file.clone();
+    configured.unwrap_or_else(|| config.data.join(SECRETS_FILE))
+}
+
+/// The file with the key that signs verdicts, whether it exists or not; `None` if the host has none.
+pub fn signing_key_path(config: &Config) -> Option<PathBuf> {
+    let own = || config.data.join(ATTEST_FILE);
+    let configured = config.attest.key_file.clone();
+    configured.or_else(|| config.database_url.is_none().then(own))
+}
+
+pub async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<Database>, Error> {
+    if config.database_url.is_none() {
+        data_folder(config)?;
+    }
+    database::open(&location(config), keys.clone())
         .await
         .map_err(Error::Store)
 }
@@ -55,7 +76,7 @@ fn data_folder(config: &Config) -> Result<(), Error> {
 }
 
 /// Creates the folder for its owner only: it holds task contents.
-fn private_folder(folder: &Path) -> std::io::Result<()> {
+pub fn private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -170,9 +170,14 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     Ok(config)
 }
 
-fn config_over(global: &Global, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
+/// The configuration file; `None` if none is named and the usual one does not exist.
+pub fn config_file(global: &Global) -> Option<PathBuf> {
     let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|file| file.is_file());
-    let file = global.config.clone().or_else(usual);
+    global.config.clone().or_else(usual)
+}
+
+fn config_over(global: &Global, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
+    let file = config_file(global);
     let unusable = |cause: Error| {
         Failure::bad_input("configuration", cause.to_string())
             .or_try("correct the setting; docs/configuration.md lists them all")

@@ -6,11 +6,14 @@
 //! module of a feature renders its output; [`Exit`] lists the exit codes.
 
 pub mod attest;
+pub mod backup;
 pub mod demo;
+pub mod doctor;
 pub mod embedded;
 pub mod gate;
 pub mod health;
 pub mod key;
+pub mod restore;
 pub mod serve;
 pub mod shell;
 
@@ -99,6 +102,9 @@ enum Command {
     Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
     Health(health::Arguments),
+    Doctor(doctor::Arguments),
+    Backup(backup::Arguments),
+    Restore(restore::Arguments),
     Completions(shell::Completions),
     Man(shell::Man),
 }
@@ -108,7 +114,9 @@ impl Command {
         match self {
             Self::Demo(_) => CommandTarget::Demo,
             Self::Serve(_) => CommandTarget::Serving,
-            Self::Key(_) => CommandTarget::Store,
+            Self::Key(_) | Self::Doctor(_) | Self::Backup(_) | Self::Restore(_) => {
+                CommandTarget::Store
+            }
             Self::Verify(_) => CommandTarget::Signing,
             Self::Attest(arguments) => arguments.target(),
             Self::Model(command) => command.target(),
@@ -214,6 +222,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
         Command::Health(arguments) => health::run(&context, arguments).await,
+        Command::Doctor(arguments) => doctor::run(&context, arguments).await,
+        Command::Backup(arguments) => backup::run(&context, arguments).await,
+        Command::Restore(arguments) => restore::run(&context, arguments).await,
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     }

@@ -114,6 +114,13 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     if opens_without_key {
         terminal.note(OPEN_CONSOLE);
     }
+    for held in app.held().await.unwrap_or_default() {
+        tracing::warn!(
+            count = held.count,
+            "this is a restored copy, which holds {}; run `touchstone restore --take-over` if the original has stopped permanently",
+            held.name
+        );
+    }
     let router = app.router();
     let wanted = app.config().limits.max_connections;
     let max_connections = open_files::connections(files, wanted);

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod audit;
 pub mod background;
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod http;

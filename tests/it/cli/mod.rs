@@ -2,10 +2,12 @@
 //! streams.
 
 mod agents;
+mod backup;
 mod card;
 mod codes;
 mod demo;
 mod deployments;
+mod doctor;
 mod guide;
 mod help;
 pub mod home;

@@ -176,6 +176,7 @@ fn the_commands_of_the_guides_parse_as_printed() {
     for file in [
         "ratings",
         "agent-commands",
+        "backup",
         "badges",
         "cassettes",
         "configuration",

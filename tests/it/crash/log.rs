@@ -40,6 +40,12 @@ impl Witness {
         self.seen.last().is_some_and(is_terminal)
     }
 
+    /// The number of tasks seen scored.
+    pub fn scored(&self) -> u64 {
+        let scored = of(&self.seen, "eval.scored").count();
+        u64::try_from(scored).unwrap()
+    }
+
     /// Reads new events, waiting up to `patience` seconds for one.
     pub async fn look(&mut self, api: &Api, run: &str, patience: u64) {
         let Some((events, complete)) = api.poll(run, self.last(), patience).await else {

@@ -3,6 +3,7 @@
 //!
 //! `TOUCHSTONE_TEST_SEED` repeats a sequence of moments; the seed in use is printed.
 
+mod backup;
 mod conversations;
 mod deployments;
 #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@ use crate::rules::history::CardScoring;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
-use touchstone_host::store::migrations::Schema;
+use touchstone_host::store::migrations::{HeldWork, Schema};
 use touchstone_host::store::sql::query;
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::store::notices::record_notice::record_notice;
@@ -17,6 +17,13 @@ pub const SCHEMA: Schema = Schema {
     migrations: &[include_str!("schema.sql")],
     leases: &[],
     secrets: &[],
+    // The year 9999.
+    held: &[HeldWork {
+        name: "agent card watches",
+        hold: "UPDATE card_watch SET due_at = 253370764800000000",
+        count: "SELECT COUNT(*) FROM card_watch WHERE due_at = 253370764800000000",
+        release: "UPDATE card_watch SET due_at = 0 WHERE due_at = 253370764800000000",
+    }],
 };
 
 /// Records kept per card.

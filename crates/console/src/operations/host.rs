@@ -14,7 +14,7 @@ use crate::page::text::{Time, count};
 use crate::page::visit::Visit;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::render::words::plain;
+use touchstone_host::render::words::{bytes, plain};
 use touchstone_host::service::health::DatabaseHealth;
 use touchstone_kit::error::Problem;
 use touchstone_runs::rules::run::fold::RunStatus;
@@ -184,21 +184,6 @@ fn share(used: u64, quota: u64) -> Option<u64> {
     (quota > 0).then(|| (u128::from(used) * 1000 / u128::from(quota)).min(1000) as u64)
 }
 
-fn bytes(value: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut amount = value as f64;
-    while amount >= 1024.0 && unit + 1 < UNITS.len() {
-        amount /= 1024.0;
-        unit += 1;
-    }
-    let name = UNITS.get(unit).copied().unwrap_or_default();
-    match unit {
-        0 => format!("{value} {name}"),
-        _ => format!("{amount:.1} {name}"),
-    }
-}
-
 /// The settings by section, in the order of the configuration.
 fn groups(api: &ConsoleApi) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
@@ -225,16 +210,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-
-    #[rstest]
-    #[case(0, "0 B")]
-    #[case(1023, "1023 B")]
-    #[case(1536, "1.5 KiB")]
-    #[case(20 << 30, "20.0 GiB")]
-    #[case(u64::MAX, "16777216.0 TiB")]
-    fn sizes_have_units(#[case] value: u64, #[case] expected: &str) {
-        assert_eq!(bytes(value), expected);
-    }
 
     #[rstest]
     #[case(1, 0, None)]

@@ -21,6 +21,7 @@ pub const SCHEMA: Schema = Schema {
     migrations: &[include_str!("schema.sql")],
     leases: &[],
     secrets: &[],
+    held: &[],
 };
 
 const ALL: &str = "SELECT agent_id, document FROM deployment WHERE tenant = $1";

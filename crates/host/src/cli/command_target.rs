@@ -73,7 +73,7 @@ impl CommandTarget {
                 "omit it, or omit --server and unset TOUCHSTONE_SERVER",
             ),
             (Self::Store, _) => (
-                "keys are managed in the host's store, not over the network",
+                "the store, its keys and its files are managed on the host itself, not over the network",
                 "run this on the host with its --data or --database-url, without --server",
             ),
             (Self::Serving, "server") => (

@@ -32,6 +32,22 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
+/// A size in bytes, with its unit.
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut amount = value as f64;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    match unit {
+        0 => format!("{value} {name}"),
+        _ => format!("{amount:.1} {name}"),
+    }
+}
+
 /// Makes untrusted text safe for one line of a terminal: no line breaks, control characters or
 /// changes of text direction.
 pub fn plain(text: &str) -> String {
@@ -170,5 +186,15 @@ mod tests {
     #[case(61_000, "1 min 01 s")]
     fn durations_are_printed_in_suitable_units(#[case] ms: u64, #[case] shown: &str) {
         assert_eq!(duration(ms), shown);
+    }
+
+    #[rstest]
+    #[case(0, "0 B")]
+    #[case(1023, "1023 B")]
+    #[case(1536, "1.5 KiB")]
+    #[case(20 << 30, "20.0 GiB")]
+    #[case(u64::MAX, "16777216.0 TiB")]
+    fn sizes_have_units(#[case] value: u64, #[case] expected: &str) {
+        assert_eq!(bytes(value), expected);
     }
 }

@@ -10,7 +10,7 @@ use crate::ports::run_log::Head;
 use crate::ports::store::StoreError;
 use crate::store::convert::{Batch, head_of};
 use crate::store::health::WriteHealth;
-use crate::store::migrations::{self, Schema, SecretTable};
+use crate::store::migrations::{self, HeldWork, Schema, SecretTable};
 use crate::store::postgres::Postgres;
 use crate::store::secrets::Cipher;
 use crate::store::signals::LocalSignals;
@@ -24,6 +24,7 @@ pub struct Database {
     health: WriteHealth,
     cipher: Cipher,
     secrets: Vec<SecretTable>,
+    held_work: Vec<HeldWork>,
 }
 
 enum Engine {
@@ -78,6 +79,10 @@ impl Database {
                 .flat_map(|schema| schema.secrets)
                 .copied()
                 .collect(),
+            held_work: migrations::all(schemas)
+                .flat_map(|schema| schema.held)
+                .copied()
+                .collect(),
         }
     }
 
@@ -95,6 +100,10 @@ impl Database {
 
     pub(super) fn secrets(&self) -> &[SecretTable] {
         &self.secrets
+    }
+
+    pub(super) fn held_work(&self) -> &[HeldWork] {
+        &self.held_work
     }
 
     pub(super) fn health(&self) -> &WriteHealth {

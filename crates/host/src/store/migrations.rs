@@ -27,6 +27,21 @@ pub struct Schema {
     pub leases: &'static [Leases],
     /// Where its secrets are, so that they are re-encrypted when the host's key changes.
     pub secrets: &'static [SecretTable],
+    /// Work that a copy of the database must not repeat while the original does it.
+    pub held: &'static [HeldWork],
+}
+
+/// Work that is held in a copy of a database, as statements for both engines.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldWork {
+    /// Plural name, such as `webhooks`.
+    pub name: &'static str,
+    /// Makes hosts leave the work alone.
+    pub hold: &'static str,
+    /// Counts what is held.
+    pub count: &'static str,
+    /// Lets hosts continue what is held.
+    pub release: &'static str,
 }
 
 /// The leases of a table. SQLite alone uses them: on PostgreSQL, leases expire.
@@ -67,6 +82,7 @@ pub const SCHEMA: Schema = Schema {
         },
     ],
     secrets: &[],
+    held: &[],
 };
 
 /// The tables of all features, those that others depend on first.
@@ -181,6 +197,17 @@ pub(super) async fn run(pool: Pool<'_>, schemas: &[Schema]) -> Result<(), StoreE
             .await?;
     }
     writer.commit().await
+}
+
+/// The number of migrations that [`run`] would apply.
+///
+/// # Errors
+/// As [`run`], and if the database cannot be read.
+pub(super) async fn count_pending(pool: Pool<'_>, schemas: &[Schema]) -> Result<usize, StoreError> {
+    let mut reader = begin(pool, "BEGIN").await?;
+    let pending = pending(&mut reader, schemas).await?.len();
+    reader.rollback().await?;
+    Ok(pending)
 }
 
 async fn begin(pool: Pool<'_>, on_sqlite: &'static str) -> Result<Transaction, StoreError> {

@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod convert;
+pub mod copies;
 pub mod database;
 pub mod database_file;
 pub mod health;
@@ -22,6 +23,7 @@ pub mod space;
 pub mod sql;
 pub mod sqlite;
 
+use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::store::database::Database;
@@ -41,14 +43,20 @@ pub async fn open(
     keys: Arc<dyn HostKeys>,
     schemas: &[Schema],
 ) -> Result<Arc<Database>, StoreError> {
+    Ok(Arc::new(match sqlite_file(location) {
+        Some(path) => Database::sqlite(path, keys, schemas).await?,
+        None => Database::postgres(location, keys, schemas).await?,
+    }))
+}
+
+/// The file of an embedded database; `None` if `location` names a PostgreSQL server.
+pub fn sqlite_file(location: &str) -> Option<&Path> {
     if location.starts_with("postgres://") || location.starts_with("postgresql://") {
-        return Ok(Arc::new(Database::postgres(location, keys, schemas).await?));
+        return None;
     }
     let path = location
         .strip_prefix("sqlite://")
         .or_else(|| location.strip_prefix("sqlite:"))
         .unwrap_or(location);
-    Ok(Arc::new(
-        Database::sqlite(path.as_ref(), keys, schemas).await?,
-    ))
+    Some(Path::new(path))
 }

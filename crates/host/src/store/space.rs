@@ -1,5 +1,7 @@
 //! The size of the database, the space on its disk, and its clock.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 
 use crate::ports::store::StoreError;
@@ -12,12 +14,24 @@ const SIZE: Sql = Sql {
     postgres: "SELECT pg_database_size(current_database())",
 };
 const CLOCK: &str = "SELECT {now}";
+const NEWEST_RUN: &str = "SELECT created_at FROM run ORDER BY number DESC LIMIT 1";
 
 /// Space on a disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     pub free: u64,
     pub total: u64,
+}
+
+impl DiskSpace {
+    /// The space on the disk of a file or folder; `None` if it cannot be read.
+    pub fn at(path: &Path) -> Option<Self> {
+        let found = rustix::fs::statvfs(path).ok()?;
+        Some(Self {
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+        })
+    }
 }
 
 impl Database {
@@ -41,10 +55,16 @@ impl Database {
 
     /// The space on the disk of the database file; `None` on PostgreSQL, whose disk is elsewhere.
     pub fn disk(&self) -> Option<DiskSpace> {
-        let found = rustix::fs::statvfs(self.file()?).ok()?;
-        Some(DiskSpace {
-            free: found.f_bavail.saturating_mul(found.f_frsize),
-            total: found.f_blocks.saturating_mul(found.f_frsize),
-        })
+        DiskSpace::at(self.file()?)
+    }
+
+    /// When the newest run was created; `None` without runs.
+    ///
+    /// # Errors
+    /// The database did not answer.
+    pub async fn newest_run_at(&self) -> Result<Option<Timestamp>, StoreError> {
+        let micros: Option<i64> = query(NEWEST_RUN).fetch_optional(self.readers()).await?;
+        let time = micros.map(|micros| column("run", "created_at").time(micros));
+        time.transpose()
     }
 }

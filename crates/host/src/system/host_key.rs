@@ -124,6 +124,14 @@ impl HostKeyFile {
         write().map_err(|cause| self.unusable(&cause.to_string()))
     }
 
+    /// The number of keys in the file; more than one during a rotation.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds no private key.
+    pub fn count(&self) -> Result<usize, NoSigningKey> {
+        Ok(self.load()?.len())
+    }
+
     fn unusable(&self, cause: &str) -> NoSigningKey {
         NoSigningKey::Unusable(format!("{}: {cause}", self.path.display()))
     }

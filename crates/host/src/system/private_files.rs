@@ -26,6 +26,18 @@ pub fn create_private(database: &Path) {
     let _ = database;
 }
 
+/// Creates a file for its owner only.
+///
+/// # Errors
+/// The file exists, or it cannot be created.
+pub fn create_new(file: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)
+}
+
 /// Removes other users' permissions from a file of this host; does nothing if the file does not
 /// exist.
 pub fn restrict(file: &Path) {
@@ -58,7 +70,8 @@ pub fn warn_if_open(path: &Path, remedy: &'static str) {
     }
 }
 
-fn is_open_to_others(path: &Path) -> bool {
+/// Whether other users can read a file or a folder.
+pub fn is_open_to_others(path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;

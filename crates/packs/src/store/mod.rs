@@ -8,4 +8,5 @@ pub const SCHEMA: Schema = Schema {
     migrations: &[include_str!("schema.sql")],
     leases: &[],
     secrets: &[],
+    held: &[],
 };

@@ -15,7 +15,7 @@ pub mod upkeep;
 use crate::ports::Position;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
-use touchstone_host::store::migrations::{Leases, Schema, SecretTable};
+use touchstone_host::store::migrations::{HeldWork, Leases, Schema, SecretTable};
 use touchstone_host::store::sql::{FromRow, Query};
 use touchstone_kit::sealing::owner;
 
@@ -56,6 +56,16 @@ pub const SCHEMA: Schema = Schema {
             owner: owner::issuer,
         },
     ],
+    // No clock reaches this end of a lease.
+    held: &[HeldWork {
+        name: "rating webhooks",
+        hold: "UPDATE rating_webhook SET fence = fence + 1, lease_owner = NULL,
+                lease_until = 9223372036854775807",
+        count: "SELECT COUNT(*) FROM rating_webhook
+            WHERE lease_owner IS NULL AND lease_until = 9223372036854775807",
+        release: "UPDATE rating_webhook SET lease_until = 0
+            WHERE lease_owner IS NULL AND lease_until = 9223372036854775807",
+    }],
 };
 
 /// Time and id after which a page starts; before all rows without a position.

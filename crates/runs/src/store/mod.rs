@@ -14,7 +14,7 @@ pub mod storage;
 pub mod webhooks;
 pub mod work;
 
-use touchstone_host::store::migrations::{Leases, Schema, SecretTable};
+use touchstone_host::store::migrations::{HeldWork, Leases, Schema, SecretTable};
 use touchstone_kit::sealing::owner;
 
 pub const SCHEMA: Schema = Schema {
@@ -50,4 +50,25 @@ pub const SCHEMA: Schema = Schema {
             WHERE number = $1 AND secret = $4",
         owner: owner::webhook,
     }],
+    held: &[
+        // Hosts do not claim a run that names an executor. Journals and runs that wait for a
+        // person without a deadline are never due.
+        HeldWork {
+            name: "unfinished runs",
+            hold: "UPDATE run SET executor = 'host:restored'
+                WHERE NOT ended AND executor IS NULL AND lease_until < 9223372036854775807",
+            count: "SELECT COUNT(*) FROM run WHERE NOT ended AND executor = 'host:restored'",
+            release: "UPDATE run SET executor = NULL WHERE executor = 'host:restored'",
+        },
+        // No clock reaches this end of a lease.
+        HeldWork {
+            name: "webhooks",
+            hold: "UPDATE webhook SET fence = fence + 1, lease_owner = NULL,
+                    lease_until = 9223372036854775807",
+            count: "SELECT COUNT(*) FROM webhook
+                WHERE lease_owner IS NULL AND lease_until = 9223372036854775807",
+            release: "UPDATE webhook SET lease_until = 0
+                WHERE lease_owner IS NULL AND lease_until = 9223372036854775807",
+        },
+    ],
 };

@@ -1,3 +1,5 @@
+mod backup_file;
+mod copies;
 mod health;
 mod idempotency;
 mod migrations;

@@ -313,6 +313,47 @@ impl Database {
 }
 
 impl Database {
+    /// Decrypts every stored secret and returns their number. Values that an earlier version stored
+    /// in plaintext count too.
+    ///
+    /// # Errors
+    /// [`StoreError::Undecryptable`] for the first secret that no key of the host decrypts.
+    pub async fn check_secrets(&self) -> Result<u64, StoreError> {
+        let ring = self.cipher().ring()?;
+        let mut count = 0;
+        for table in self.secrets() {
+            let mut after = i64::MIN;
+            loop {
+                let rows: Vec<SecretRow> = query(table.select)
+                    .bind(after)
+                    .bind(BATCH)
+                    .fetch_all(self.readers())
+                    .await?;
+                let Some(last) = rows.last() else { break };
+                after = last.0;
+                for (_, id, secret, previous, sealed) in &rows {
+                    let owner = (table.owner)(id);
+                    for text in [Some(secret), previous.as_ref()].into_iter().flatten() {
+                        if *sealed {
+                            open(&ring, table.name, &owner, text)?;
+                        }
+                        count += 1;
+                    }
+                }
+            }
+        }
+        let rows: Vec<(String, Vec<u8>)> = query(HOST_SECRETS).fetch_all(self.readers()).await?;
+        for (name, stored) in rows {
+            if name != KEY_IN_DATABASE && stored.len() != PLAIN_BYTES {
+                let text = std::str::from_utf8(&stored)
+                    .map_err(|_| column("host_secret", "secret").inconsistent())?;
+                open(&ring, "host_secret", &owner::host_secret(&name), text)?;
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
     /// Makes SQLite overwrite deleted content with zeros: freed pages too, or only content replaced
     /// within a page. On PostgreSQL, vacuum removes replaced content.
     async fn clear_old_content(&self, free_pages_too: bool) -> Result<(), StoreError> {

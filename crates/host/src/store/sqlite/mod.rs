@@ -30,7 +30,7 @@ use touchstone_kit::ids::RunId;
 const READERS: u32 = 4;
 
 /// How long a statement waits for another writing process.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// How long a caller waits for a connection before it gets [`StoreError::Unavailable`]. Even a slow
 /// disk needs less.

@@ -1,0 +1,173 @@
+//! The database: reachable, sound, of this version, writable; its clock; and what is held in it.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use crate::app;
+use crate::cli::doctor::finding::{Area, Finding};
+use crate::config::Config;
+use crate::database::{self, SCHEMAS};
+use touchstone_host::cli::exit::with_causes;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::render::words::bytes;
+use touchstone_host::store::copies::inspection::{Inspection, inspect};
+use touchstone_host::store::database::Database;
+use touchstone_host::system::SystemClock;
+use touchstone_host::system::host_key::HostKeyFile;
+
+/// Beyond this difference between two clocks, times of day are misleading.
+const MAX_SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// Checks the database; returns it unless it cannot be used.
+pub async fn check(
+    config: &Config,
+    program: &str,
+    found: &mut Vec<Finding>,
+) -> Option<Arc<Database>> {
+    const AREA: Area = Area::Database;
+    let file = app::database_file(config);
+    if !app::has_store(config) {
+        let place = file.unwrap_or_default();
+        found.push(Finding::ok(
+            AREA,
+            format!(
+                "{} does not exist yet; the first start creates it",
+                place.display()
+            ),
+        ));
+        return None;
+    }
+    let inspection = match inspect(&app::location(config), &SCHEMAS).await {
+        Ok(inspection) => inspection,
+        Err(cause) => {
+            let remedy = match &file {
+                Some(file) => format!(
+                    "follow what the message says; if the file is damaged, restore a backup of {} as docs/backup.md says",
+                    file.display()
+                ),
+                None => "check --database-url, the server and the network between".to_owned(),
+            };
+            found.push(Finding::failure(AREA, with_causes(&cause), remedy));
+            return None;
+        }
+    };
+    report(&inspection, program, found);
+    if inspection.pending > 0 || !inspection.faults.is_empty() {
+        return None;
+    }
+    // A given file keeps its permissions, which the check of the keys reports.
+    let path = app::host_key_path(config);
+    let keys = HostKeyFile::given(&path).unwrap_or_else(|_| HostKeyFile::own(path));
+    let keys = Arc::new(keys);
+    let store = match database::open(&app::location(config), keys).await {
+        Ok(store) => store,
+        Err(cause) => {
+            let remedy = "run this as the user of the host, who owns the data folder";
+            found.push(Finding::failure(AREA, with_causes(&cause), remedy));
+            return None;
+        }
+    };
+    opened(&store, program, found).await;
+    Some(store)
+}
+
+fn report(inspection: &Inspection, program: &str, found: &mut Vec<Finding>) {
+    const AREA: Area = Area::Database;
+    if let Some(fault) = inspection.faults.first() {
+        found.push(Finding::failure(
+            AREA,
+            format!("the integrity check found damage: {fault}"),
+            "stop the host and restore a backup, as docs/backup.md says",
+        ));
+    }
+    match inspection.pending {
+        0 => {}
+        pending => found.push(Finding::warning(
+            AREA,
+            format!(
+                "the tables are of an earlier version; back it up before the next start, which applies {pending} migrations"
+            ),
+            format!("{program} backup before-upgrade.tar"),
+        )),
+    }
+    if let Some(mode) = inspection
+        .journal_mode
+        .as_deref()
+        .filter(|mode| *mode != "wal")
+    {
+        found.push(Finding::warning(
+            AREA,
+            format!("the journal mode is `{mode}` instead of `wal`, so readers block writers; the next command sets it"),
+            format!("{program} key list"),
+        ));
+    }
+}
+
+/// What only an open database shows.
+async fn opened(store: &Database, program: &str, found: &mut Vec<Finding>) {
+    const AREA: Area = Area::Database;
+    match (store.check_writable().await, store.size().await) {
+        (Ok(()), Ok(size)) => found.push(Finding::ok(
+            AREA,
+            format!(
+                "{}, {}, sound, current and writable",
+                store.engine_name(),
+                bytes(size)
+            ),
+        )),
+        (Err(cause), _) | (_, Err(cause)) => found.push(Finding::failure(
+            AREA,
+            with_causes(&cause),
+            "free space on the disk, and check that this user may write to the database",
+        )),
+    }
+    match store.held().await {
+        Ok(held) if held.is_empty() => {}
+        Ok(held) => {
+            let held: Vec<String> = held
+                .iter()
+                .map(|it| format!("{} {}", it.count, it.name))
+                .collect();
+            found.push(Finding::warning(
+                AREA,
+                format!("this is a restored copy, which holds {}; release them if the original has stopped permanently", held.join(", ")),
+                format!("{program} restore --take-over"),
+            ));
+        }
+        Err(cause) => found.push(Finding::failure(
+            AREA,
+            with_causes(&cause),
+            "run this again when the database answers",
+        )),
+    }
+    clock(store, found).await;
+}
+
+async fn clock(store: &Database, found: &mut Vec<Finding>) {
+    const AREA: Area = Area::Clock;
+    const REMEDY: &str = "timedatectl set-ntp true";
+    let (Ok(theirs), Ok(newest)) = (store.time().await, store.newest_run_at().await) else {
+        return;
+    };
+    let ours = SystemClock.now();
+    let skew = ours.duration_since(theirs).abs();
+    if skew > MAX_SKEW {
+        found.push(Finding::warning(
+            AREA,
+            format!(
+                "the clocks of the host and of the database differ by {} s",
+                skew.as_secs()
+            ),
+            REMEDY,
+        ));
+    } else if let Some(newest) = newest.filter(|newest| *newest > ours) {
+        found.push(Finding::warning(
+            AREA,
+            format!("the clock shows {ours}, but the newest run was created at {newest}"),
+            REMEDY,
+        ));
+    } else {
+        found.push(Finding::ok(AREA, format!("{ours}, as in the database")));
+    }
+}

@@ -1,0 +1,357 @@
+//! `touchstone doctor`: each fault is found, with a remedy that works as printed.
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::get;
+use axum::{Json, Router};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::home::{Done, Home};
+
+/// A value that must not be printed.
+const SECRET: &str = "sk-never-printed-4711";
+
+fn examined(home: &Home) -> (i32, Value) {
+    let done = Done::of(
+        home.touchstone()
+            .env("DOCTOR_KEY", SECRET)
+            .args(["--json", "doctor"]),
+    );
+    assert!(!format!("{}{}", done.stdout, done.stderr).contains(SECRET));
+    let document = done.document();
+    for check in document["checks"].as_array().unwrap() {
+        let is_ok = check["status"] == "ok";
+        assert_eq!(check["remedy"].is_string(), !is_ok, "{check}");
+    }
+    assert_eq!(document["ok"], json!(done.code == 0));
+    (done.code, document)
+}
+
+/// The check of an area that says this.
+fn check<'a>(document: &'a Value, area: &str, said: &str) -> &'a Value {
+    let checks = document["checks"].as_array().unwrap();
+    let fits = |it: &&Value| it["area"] == area && it["found"].as_str().unwrap().contains(said);
+    checks
+        .iter()
+        .find(fits)
+        .unwrap_or_else(|| panic!("no check of {area} says {said:?}: {document:#}"))
+}
+
+fn configure(home: &Home, text: &str) {
+    let settings = std::fs::read_to_string(home.config()).unwrap();
+    std::fs::write(home.config(), format!("{text}\n{settings}")).unwrap();
+}
+
+/// Runs a remedy in a shell, as a reader would who pastes it.
+fn applied(home: &Home, remedy: &str) {
+    let program = home.touchstone().get_program().to_owned();
+    let folder = std::path::Path::new(&program).parent().unwrap().to_owned();
+    let path = std::env::join_paths([folder, "/usr/bin".into(), "/bin".into()]).unwrap();
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", remedy])
+        .current_dir(home.path(""))
+        .env("PATH", path);
+    let done = command.output().unwrap();
+    assert!(
+        done.status.success(),
+        "{remedy}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+#[test]
+fn a_host_without_data_has_no_failure_and_gets_none() {
+    let home = Home::empty();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 0, "{document:#}");
+    check(&document, "configuration", "touchstone.toml is valid");
+    check(&document, "database", "does not exist yet");
+    check(&document, "disk", "free");
+    check(&document, "limits", "open files");
+    assert!(!home.data().exists());
+    // A pipe gets lines, and a table only a terminal.
+    let plain = home.run(&["doctor"]);
+    assert!(
+        plain.stdout.starts_with("ok       configuration  "),
+        "{}",
+        plain.stdout
+    );
+    assert!(
+        plain.stdout.trim_end().ends_with("0 failures"),
+        "{}",
+        plain.stdout
+    );
+    let table = Done::of(
+        home.touchstone()
+            .env("CLICOLOR_FORCE", "1")
+            .env("COLUMNS", "100")
+            .arg("doctor"),
+    );
+    assert!(
+        table.stdout.contains("✓") && table.stdout.contains("──"),
+        "{}",
+        table.stdout
+    );
+}
+
+#[test]
+fn the_remedy_for_a_host_without_keys_works_as_printed() {
+    let home = Home::with_pack();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 0, "{document:#}");
+    check(&document, "database", "sound, current and writable");
+    check(&document, "keys", "decrypts the");
+    check(&document, "clock", "as in the database");
+    let missing = check(&document, "keys", "no usable API key");
+    let remedy = missing["remedy"].as_str().unwrap().to_owned();
+    applied(&home, &remedy);
+    let (_, document) = examined(&home);
+    check(&document, "keys", "1 usable API key");
+
+    configure(&home, "listen = \"0.0.0.0:7800\"");
+    assert_eq!(examined(&home).0, 0);
+    let keys = home.run(&["--json", "key", "list"]).document();
+    home.run(&["key", "revoke", keys["keys"][0]["id"].as_str().unwrap()]);
+    let (code, document) = examined(&home);
+    assert_eq!(code, 1);
+    check(&document, "keys", "the host does not start");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_that_others_can_read_is_found_and_the_remedy_closes_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let home = Home::with_pack();
+    let open = |name: &str, mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(home.path(name), permissions).unwrap();
+    };
+    open(".touchstone/secrets.pem", 0o644);
+    open(".touchstone", 0o755);
+    let (code, document) = examined(&home);
+    assert_eq!(code, 0, "{document:#}");
+    for (area, said) in [
+        ("keys", "other users can read the private key"),
+        ("database", "other users"),
+    ] {
+        let remedy = check(&document, area, said)["remedy"].clone();
+        applied(&home, remedy.as_str().unwrap());
+    }
+    let (_, document) = examined(&home);
+    assert!(
+        !document.to_string().contains("other users"),
+        "{document:#}"
+    );
+}
+
+#[test]
+fn a_key_of_another_database_is_found() {
+    let home = Home::with_pack();
+    let key = home.path(".touchstone/secrets.pem");
+    let right = std::fs::read(&key).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 1);
+    check(&document, "keys", "is missing");
+    assert!(!key.exists(), "no key is created that decrypts nothing");
+    let made = home.run(&["pack", "keygen", "--out", "other.pem", "--key-id", "o"]);
+    assert_eq!(made.code, 0);
+    std::fs::copy(home.path("other.pem"), &key).unwrap();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 1);
+    check(&document, "keys", "cannot be decrypted");
+    std::fs::write(&key, right).unwrap();
+    assert_eq!(examined(&home).0, 0);
+}
+
+#[test]
+fn a_damaged_database_is_found() {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+
+    let home = Home::with_pack();
+    for arguments in [
+        &["backup", "b.tar", "--with-keys"][..],
+        &["restore", "b.tar", "--data", "copy"],
+    ] {
+        let done = home.run(arguments);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+    }
+    // A restored database has no log that hides the damage. The first page holds the schema.
+    let database = home.path("copy/touchstone.db");
+    let length = std::fs::metadata(&database).unwrap().len();
+    let mut file = std::fs::File::options()
+        .write(true)
+        .open(&database)
+        .unwrap();
+    file.seek(SeekFrom::Start(4096)).unwrap();
+    let half = usize::try_from(length / 2).unwrap();
+    file.write_all(&vec![0xa5; half]).unwrap();
+    drop(file);
+    let done = home.run(&["--json", "doctor", "--data", "copy"]);
+    let document = done.document();
+    assert_eq!(done.code, 1, "{document:#}");
+    let checks = document["checks"].as_array().unwrap();
+    let is_found = |it: &Value| it["area"] == "database" && it["status"] == "failure";
+    assert!(checks.iter().any(is_found), "{document:#}");
+}
+
+#[test]
+fn a_restored_copy_that_holds_work_is_found_and_the_remedy_releases_it() {
+    let home = Home::with_pack();
+    let added = home.run(&["--json", "webhook", "add", "https://hooks.example.com/h"]);
+    assert_eq!(added.code, 0, "{}{}", added.stdout, added.stderr);
+    for arguments in [
+        &["backup", "b.tar", "--with-keys"][..],
+        &["restore", "b.tar", "--data", "copy"],
+    ] {
+        let done = home.run(arguments);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+    }
+    std::fs::rename(home.data(), home.path("original")).unwrap();
+    std::fs::rename(home.path("copy"), home.data()).unwrap();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 0, "{document:#}");
+    let held = check(&document, "database", "holds 1 webhooks");
+    let remedy = held["remedy"].as_str().unwrap();
+    applied(&home, remedy);
+    let (_, document) = examined(&home);
+    assert!(!document.to_string().contains("holds"), "{document:#}");
+}
+
+#[rstest]
+#[case::not_toml("listen = ", "configuration", "TOML parse error", 1)]
+#[case::unknown("listn = \"127.0.0.1:0\"", "configuration", "listn", 1)]
+#[case::out_of_range("worker.lease_s = 1", "configuration", "worker.lease_s", 1)]
+#[case::contradiction(
+    "limits.default_concurrency = 300",
+    "configuration",
+    "limits.default_concurrency",
+    0
+)]
+#[case::server("database_url = \"postgres://127.0.0.1:9/x\"", "database", "", 1)]
+#[case::no_key_file("secrets.key_file = \"missing.pem\"", "keys", "does not exist", 1)]
+#[case::no_signing_key("attest.key_file = \"missing.pem\"", "keys", "attest.key_file", 1)]
+fn a_wrong_setting_is_found(
+    #[case] text: &str,
+    #[case] area: &str,
+    #[case] said: &str,
+    #[case] code: i32,
+) {
+    let home = Home::empty();
+    configure(&home, text);
+    let (found, document) = examined(&home);
+    assert_eq!(found, code, "{document:#}");
+    check(&document, area, said);
+}
+
+#[test]
+fn a_misspelled_variable_is_found() {
+    let done = Done::of(
+        Home::empty()
+            .touchstone()
+            .env("TOUCHSTONE_LIMIT__MAX_CONCURRENCY", "8")
+            .args(["--json", "doctor"]),
+    );
+    check(
+        &done.document(),
+        "configuration",
+        "TOUCHSTONE_LIMIT__MAX_CONCURRENCY",
+    );
+}
+
+/// A model endpoint that lists its models to callers with [`SECRET`]. Calls of the model fail the test.
+fn endpoint(runtime: &tokio::runtime::Runtime) -> String {
+    let models = get(|headers: HeaderMap| async move {
+        let key = headers.get("authorization").and_then(|it| it.to_str().ok());
+        match key == Some(&format!("Bearer {SECRET}")) {
+            true => (
+                StatusCode::OK,
+                Json(json!({"data": [{"id": "small-1"}, {"id": "large:7b"}]})),
+            ),
+            false => (
+                StatusCode::UNAUTHORIZED,
+                Json(json!({"error": {"message": SECRET}})),
+            ),
+        }
+    });
+    let router = Router::new().route("/v1/models", models);
+    let listener = runtime
+        .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+        .unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    runtime.spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+#[rstest]
+#[case::listed("small-1", "DOCTOR_KEY", "answers", 0)]
+#[case::without_tag("large", "DOCTOR_KEY", "answers", 0)]
+#[case::not_listed("tiny", "DOCTOR_KEY", "does not list the model `tiny`", 0)]
+#[case::refused(
+    "small-1",
+    "DOCTOR_OTHER_KEY",
+    "refuses the key in DOCTOR_OTHER_KEY",
+    1
+)]
+#[case::not_set(
+    "small-1",
+    "DOCTOR_MISSING_KEY",
+    "DOCTOR_MISSING_KEY, which is not set",
+    1
+)]
+fn an_endpoint_is_asked_for_its_models(
+    #[case] model: &str,
+    #[case] variable: &str,
+    #[case] said: &str,
+    #[case] code: i32,
+) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let url = endpoint(&runtime);
+    let home = Home::empty();
+    let entry = format!(
+        "provider = \"openai\"\nbase_url = \"{url}\"\nmodel = \"{model}\"\napi_key_env = \"{variable}\"\n"
+    );
+    std::fs::write(
+        home.config(),
+        format!("[[models]]\nclass = \"*\"\n{entry}[judge]\n{entry}"),
+    )
+    .unwrap();
+    let done = Done::of(
+        home.touchstone()
+            .envs([("DOCTOR_KEY", SECRET), ("DOCTOR_OTHER_KEY", "other")])
+            .args(["--json", "doctor"]),
+    );
+    assert!(!done.stdout.contains(SECRET), "{}", done.stdout);
+    let document = done.document();
+    assert_eq!(done.code, code, "{document:#}");
+    let checks = document["checks"].as_array().unwrap();
+    let saying = |name: &str| {
+        let is_it = |it: &&Value| it["found"].as_str().unwrap().contains(name);
+        let mut found = checks.iter().filter(is_it);
+        found.any(|it| it["found"].as_str().unwrap().contains(said))
+    };
+    assert!(saying("models[0].") && saying("judge."), "{document:#}");
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_is_found() {
+    let home = Home::empty();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let settings = format!(
+        "[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"http://{address}/v1\"\nmodel = \"m\"\n"
+    );
+    std::fs::write(home.config(), settings).unwrap();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 1);
+    let found = check(&document, "endpoints", "no connection");
+    assert!(
+        found["found"]
+            .as_str()
+            .unwrap()
+            .contains(&address.to_string())
+    );
+}
