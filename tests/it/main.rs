@@ -37,4 +37,5 @@ mod specifications;
 mod statistics;
 mod store;
 mod support;
+mod telemetry;
 mod webhooks;

@@ -12,8 +12,10 @@ use crate::rules::prices::ModelPrice;
 use crate::rules::{
     BUDGET_EXHAUSTED, ModelReply, ModelRequest, TokenUsage, estimate, octets_of, usage_from_size,
 };
+use crate::spans::{self, Role};
 use touchstone_host::net::response_memory::MemoryReservation;
 use touchstone_host::net::response_memory::within;
+use touchstone_host::otlp::span::Span;
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::redaction::mask;
@@ -49,6 +51,7 @@ impl CallError {
 /// The calls of one task, and where they are recorded.
 #[derive(Clone, Copy)]
 pub(super) struct Calls<'a> {
+    pub role: Role,
     pub binding: &'a ModelBinding,
     pub meter: &'a dyn Meter,
     pub sink: &'a dyn EventSink,
@@ -121,11 +124,11 @@ impl Calls<'_> {
             estimate,
             used: Estimate::default(),
         };
-        let reply = self.attempts(request, asked, state).await?;
+        let (reply, span) = self.attempts(request, asked, state).await?;
         if let Some(event) = derived(&reply) {
             self.emit(event);
         }
-        reservation.used = self.record_usage(&reply, octets, request.max_tokens);
+        reservation.used = self.record_usage(&reply, octets, request.max_tokens, span);
         Ok(reply)
     }
 
@@ -135,11 +138,12 @@ impl Calls<'_> {
     /// no reply was accepted.
     pub async fn ask_for<T>(
         &self,
-        (role, most): (&str, u32),
+        most: u32,
         mut request: ModelRequest<'_>,
         activity: impl Fn(u32) -> String + Send,
         read: impl Fn(&ModelReply) -> Option<T> + Send,
     ) -> Result<T, String> {
+        let role = self.role.name();
         let octets = request.messages.iter().map(octets_of).sum();
         let malformed = format!("{role}_malformed");
         for times in 1..=most {
@@ -166,12 +170,12 @@ impl Calls<'_> {
         request: &ModelRequest<'_>,
         mut idle_since: Instant,
         state: &mut CallState,
-    ) -> Result<ModelReply, CallError> {
+    ) -> Result<(ModelReply, Span), CallError> {
         let info = self.binding.model.info();
         // Needs no permit, and says nothing about the health of the endpoint.
         if let Some(reply) = self.binding.model.recall(request).await {
             state.first_call.get_or_insert_with(Instant::now);
-            return Ok(reply);
+            return Ok((reply, self.span(request)));
         }
         let mut attempt = 1;
         loop {
@@ -188,8 +192,10 @@ impl Calls<'_> {
                 None => state.first_call = Some(Instant::now()),
                 Some(_) => state.waited += idle_since.elapsed(),
             }
+            let span = self.span(request);
             let answer = self.binding.model.complete(request);
-            let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
+            let answer = span.within(within(info.timeout, answer)).await;
+            let (answer, room) = answer.unwrap_or_else(|| {
                 let late = ModelError::unavailable(TIMEOUT, true);
                 (Err(late), None)
             });
@@ -198,10 +204,11 @@ impl Calls<'_> {
             let error = match answer {
                 Ok(reply) => {
                     state.room = room;
-                    return Ok(reply);
+                    return Ok((reply, span));
                 }
                 Err(error) => error,
             };
+            spans::failed(span, &error);
             let ModelError::Unavailable {
                 reason,
                 retryable: true,
@@ -218,6 +225,10 @@ impl Calls<'_> {
             idle_since = Instant::now();
             attempt += 1;
         }
+    }
+
+    fn span(&self, request: &ModelRequest<'_>) -> Span {
+        spans::call(self.role, self.task, self.binding, request)
     }
 
     async fn may_call(&self) -> Result<(), CallError> {
@@ -240,7 +251,13 @@ impl Calls<'_> {
         Ok(())
     }
 
-    fn record_usage(&self, reply: &ModelReply, octets: usize, max_tokens: Option<u64>) -> Estimate {
+    fn record_usage(
+        &self,
+        reply: &ModelReply,
+        octets: usize,
+        max_tokens: Option<u64>,
+        span: Span,
+    ) -> Estimate {
         let info = self.binding.model.info();
         let reported = reply.usage.filter(TokenUsage::is_plausible);
         let usage = reported.unwrap_or_else(|| {
@@ -252,6 +269,7 @@ impl Calls<'_> {
                 ..estimated
             }
         });
+        spans::answered(span, reply, usage, reported.is_none());
         let price = info.price.as_ref().map(ModelPrice::tokens);
         let priced = price.map(|price| price.cost(usage.input, usage.output));
         let full = reply.cost.filter(|cost| *cost <= MOST_COST).or(priced);

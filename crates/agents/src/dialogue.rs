@@ -35,6 +35,7 @@ use crate::rules::simulated_user::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{
     BUDGET_EXHAUSTED, Conversation, ModelReply, ModelRequest, Next, ResponseSchema, TaskHint,
 };
+use crate::spans::Role;
 use touchstone_kit::ids::EventId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{Event, TurnAnswered, UserOpens, UserSaid, UserStopped};
@@ -220,6 +221,7 @@ impl<'a> Turns<'a> {
             ..ModelRequest::default()
         };
         let calls = Calls {
+            role: Role::SimulatedUser,
             binding: model,
             meter: &self.meter,
             sink: self.sink,
@@ -229,7 +231,7 @@ impl<'a> Turns<'a> {
         };
         let activity = |asked| self.activity(model, asked);
         let read = |reply: &ModelReply| reply::read(reply).filter(|it| !(opens && it.is_stop()));
-        let asked = calls.ask_for(("user", ASKED_AT_MOST), request, activity, read);
+        let asked = calls.ask_for(ASKED_AT_MOST, request, activity, read);
         asked.await.map_err(|reason| {
             let is_own_limit = reason == BUDGET_EXHAUSTED && self.meter.has_refused();
             if is_own_limit {

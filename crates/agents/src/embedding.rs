@@ -16,6 +16,7 @@ use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
 use crate::rules::similarity::{most_similar, read_vectors};
 use crate::rules::{Message, ModelReply, ModelRequest, TaskHint};
+use crate::spans::Role;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// A text of a task, and the texts to compare it with.
@@ -68,6 +69,7 @@ pub async fn similarity(
         ..ModelRequest::default()
     };
     let calls = Calls {
+        role: Role::Embeddings,
         binding: request.model,
         meter,
         sink,
@@ -80,7 +82,5 @@ pub async fn similarity(
         let vectors = reply.text.as_deref().and_then(read_vectors)?;
         most_similar(&vectors).filter(|_| vectors.len() == count)
     };
-    calls
-        .ask_for(("embeddings", 1), asked, |_| activity.id(), read)
-        .await
+    calls.ask_for(1, asked, |_| activity.id(), read).await
 }

@@ -24,6 +24,7 @@ use crate::rules::judging::verdict;
 use crate::rules::judging::verdict::CriterionVerdict;
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{ModelReply, ModelRequest, ResponseSchema, TaskHint};
+use crate::spans::Role;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// Judges every criterion and records the usage. Dropping the future cancels it.
@@ -105,6 +106,7 @@ impl Questioning<'_> {
             ..ModelRequest::default()
         };
         let calls = Calls {
+            role: Role::Judge,
             binding: self.model,
             meter,
             sink,
@@ -113,9 +115,7 @@ impl Questioning<'_> {
             seed: seed(&format!("{}/{}{}", self.task, self.assertion, self.number)),
         };
         let activity = |times| self.activity(times);
-        calls
-            .ask_for(("judge", ASKED_AT_MOST), request, activity, read)
-            .await
+        calls.ask_for(ASKED_AT_MOST, request, activity, read).await
     }
 
     fn activity(&self, times: u32) -> String {

@@ -9,9 +9,12 @@ use std::time::Duration;
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing::error;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
+use crate::otlp::logs::LogExport;
 use crate::render::words::harmless;
 
 /// All metric names. The names are a contract: dashboards depend on them.
@@ -32,6 +35,11 @@ pub mod names {
     pub const AUTH_REFUSALS: &str = "touchstone_auth_refusals_total";
     /// Webhook deliveries attempted, by `outcome`: `taken`, `not_taken`.
     pub const WEBHOOK_DELIVERIES: &str = "touchstone_webhook_deliveries_total";
+    /// Spans, metrics and log records that were not exported by OTLP, by `signal` and `reason`:
+    /// `queue_full`, `export_failed`, `refused`.
+    pub const TELEMETRY_DROPPED: &str = "touchstone_telemetry_dropped_total";
+    /// Exports by OTLP that failed, by `signal`.
+    pub const TELEMETRY_FAILURES: &str = "touchstone_telemetry_export_failures_total";
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +77,21 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
     let (filter, ignored) = filter(std::env::var(EnvFilter::DEFAULT_ENV), default_filter);
     let silent = SILENT.iter().copied().map(silencing);
     let filter = silent.fold(filter, EnvFilter::add_directive);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         // Log files and journals must not contain colors.
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_writer(|| LogWriter);
-    // A second initialization, as in tests, keeps the first.
-    let _ = match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().try_init(),
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
     };
+    let logger = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .with(LogExport);
+    // A second initialization, as in tests, keeps the first.
+    let _ = logger.try_init();
     if let Some(cause) = ignored {
         // An error, because the default of most commands shows nothing else.
         error!(
@@ -171,6 +183,11 @@ fn describe() {
     );
     describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
     describe_counter!(names::WEBHOOK_DELIVERIES, "Webhook deliveries attempted");
+    describe_counter!(
+        names::TELEMETRY_DROPPED,
+        "Spans, metrics and log records that were not exported by OTLP"
+    );
+    describe_counter!(names::TELEMETRY_FAILURES, "Exports by OTLP that failed");
 }
 
 #[cfg(test)]

@@ -4,9 +4,12 @@ use crate::rules::eval::safety::{UNSAFE, ceiling};
 use crate::rules::run::fold::RunState;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{RubricFindings, TaskOutcome};
+use crate::service::executor::spans;
 use touchstone_agents::ports::agent::InvocationResult;
+use touchstone_host::otlp::span;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
+use touchstone_kit::trace_context::SpanId;
 use touchstone_openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, JudgeReasoned, NewEvent,
     TaskFailed, TaskJudged, TaskMeasured, TaskSafety, TaskUnjudged,
@@ -68,6 +71,8 @@ pub(super) struct Measurements {
     schema_valid: Option<bool>,
     /// Absent if the invocation did not end.
     latency_ms: Option<u64>,
+    /// The span of the invocation, if its trace is recorded.
+    span_id: Option<SpanId>,
 }
 
 impl Measurements {
@@ -75,6 +80,7 @@ impl Measurements {
         Self {
             schema_valid: result.schema_valid,
             latency_ms: Some(result.latency_ms),
+            span_id: result.span_id,
         }
     }
 }
@@ -114,6 +120,13 @@ pub(super) fn record_score(
     let (mut score, mut passed) = (0.0, false);
     let task_id = id.clone();
     let is_unjudged = matches!(outcome, TaskOutcome::Unjudged { .. });
+    let reasons = match &outcome {
+        TaskOutcome::Scored {
+            rubric: Some(rubric),
+            ..
+        } if span::events_capture_content() => rubric.reasons.clone(),
+        _ => Vec::new(),
+    };
     match outcome {
         TaskOutcome::Scored {
             score: reached,
@@ -180,4 +193,11 @@ pub(super) fn record_score(
     };
     events.push(NewEvent::of_task(Event::EvalScored(scored), id, None));
     context.writer.emit_all(&events);
+    if span::exports_events() {
+        let facts = context
+            .writer
+            .with_state(|state| state.eval.tasks.get(id).cloned());
+        let facts = facts.unwrap_or_default();
+        spans::evaluated(&facts, &reasons, measurements.span_id);
+    }
 }
