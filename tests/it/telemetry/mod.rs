@@ -512,10 +512,10 @@ async fn a_dead_collector_neither_slows_nor_fails_runs_and_losses_are_counted(
     #[case] refuses: bool,
 ) {
     let endpoint = endpoint().await;
-    let (url, accepting) = silent_collector().await;
+    let (url, mut accepting) = silent_collector().await;
     if refuses {
         accepting.abort();
-        let _ = (&accepting).await;
+        let _ = (&mut accepting).await;
     }
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str()),
