@@ -195,7 +195,7 @@ pub struct ModelReply {
     /// Whether an earlier call got the answer, so that it costs nothing.
     pub from_cache: bool,
     /// What the endpoint says about its answer, for traces.
-    pub response: ResponseFacts,
+    pub response: Box<ResponseFacts>,
     /// Where a remote agent keeps the conversation.
     pub thread: Option<RemoteThread>,
 }

@@ -105,11 +105,11 @@ pub fn reply_of(answer: Answer, names: &ToolNames<'_>) -> ModelReply {
         truncated: matches!(stop, "max_tokens" | "model_context_window_exceeded"),
         usage_invalid: matches!(usage, Reported::Invalid),
         usage: usage.valid(),
-        response: ResponseFacts {
+        response: Box::new(ResponseFacts {
             id: answer.id,
             model: answer.model,
             finish_reason: answer.stop_reason.clone(),
-        },
+        }),
         ..ModelReply::default()
     };
     for block in answer.content {

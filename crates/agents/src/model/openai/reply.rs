@@ -110,7 +110,7 @@ pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -
     let calls = message.tool_calls.unwrap_or_default();
     let usage = usage.and_then(Usage::tokens);
     ModelReply {
-        response,
+        response: Box::new(response),
         refused: refusal.is_some() || finish == "content_filter",
         truncated: finish == "length",
         text: refusal.or(message.content),
