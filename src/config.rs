@@ -20,6 +20,7 @@ use touchstone_console::config::ConsoleConfig;
 use touchstone_deployments::rules::{Channel, ChannelFault};
 use touchstone_host::access::Roles;
 use touchstone_host::config::{AttestSettings, Error, SecretSettings};
+use touchstone_host::rules::telemetry::settings::{self, TelemetrySettings};
 use touchstone_kit::money::NanoUsd;
 use touchstone_oasis::config::OasisSettings;
 use touchstone_packs::config::PackSettings;
@@ -79,6 +80,8 @@ pub struct Config {
     pub retention: Retention,
     /// How long task content is kept.
     pub content: ContentSettings,
+    /// Export by OTLP. The standard environment variables apply over it.
+    pub telemetry: TelemetrySettings,
 }
 
 /// Access to metrics.
@@ -246,6 +249,7 @@ impl Default for Config {
             quotas: Quotas::default(),
             retention: Retention::default(),
             content: ContentSettings::default(),
+            telemetry: TelemetrySettings::default(),
         }
     }
 }
@@ -369,6 +373,7 @@ impl Config {
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");
         }
+        settings::exports(&self.telemetry, &|_| None).map_err(Error::Unusable)?;
         if self.attest.host_id.as_deref() == Some("") {
             return bad("attest.host_id", "must not be empty; leave it out");
         }
@@ -475,6 +480,7 @@ const NESTED: &[&str] = &[
     "QUOTAS__",
     "RETENTION__",
     "SECRETS__",
+    "TELEMETRY__",
     "WORKER__",
 ];
 

@@ -50,6 +50,7 @@ pub fn settings(config: &Config) -> Vec<Setting> {
     models(&mut rows, config);
     features(&mut rows, config);
     storage(&mut rows, config);
+    telemetry(&mut rows, config);
     rows.0
 }
 
@@ -242,6 +243,25 @@ fn storage(rows: &mut Rows, config: &Config) {
     rows.add("quotas.max_bytes", config.quotas.max_bytes);
     rows.add("retention.runs_days", config.retention.runs_days);
     rows.add_variant("content.retain", config.content.retain);
+}
+
+fn telemetry(rows: &mut Rows, config: &Config) {
+    let telemetry = &config.telemetry;
+    let endpoint = telemetry.endpoint.as_deref().map(without_user);
+    rows.add_option("telemetry.endpoint", endpoint);
+    rows.add("telemetry.protocol", &telemetry.protocol);
+    rows.add("telemetry.traces", telemetry.traces);
+    rows.add("telemetry.metrics", telemetry.metrics);
+    rows.add("telemetry.logs", telemetry.logs);
+    rows.add("telemetry.service_name", &telemetry.service_name);
+    let attributes = telemetry.resource_attributes.iter();
+    let attributes: Vec<String> = attributes
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    rows.add_list("telemetry.resource_attributes", &attributes);
+    rows.add("telemetry.sampler", &telemetry.sampler);
+    rows.add("telemetry.sampler_arg", telemetry.sampler_arg);
+    rows.add("telemetry.capture_content", telemetry.capture_content);
 }
 
 fn listed(values: &[String]) -> String {

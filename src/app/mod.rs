@@ -25,8 +25,10 @@ use crate::app::parts::Opened;
 use crate::config::Config;
 use crate::services::Services;
 use touchstone_agents::model::OwnModels;
+use touchstone_host::otlp;
 use touchstone_host::ports::ids::Ids as _;
 use touchstone_host::ports::store::StoreError;
+use touchstone_host::rules::telemetry::settings;
 use touchstone_host::service::keys::Keys;
 use touchstone_host::store::copies::held::HeldCount;
 use touchstone_host::system::SystemIds;
@@ -68,6 +70,7 @@ impl App {
         own: OwnModels,
         command: Option<Arc<Command>>,
     ) -> Result<Self, Error> {
+        start_telemetry(&config)?;
         let assesses = command.is_none();
         let Opened {
             parts,
@@ -141,4 +144,12 @@ impl App {
         };
         tokio::join!(self.background.run_until(&shutdown, self.assesses), streams);
     }
+}
+
+/// Starts the export of telemetry, if it is configured and does not run already.
+fn start_telemetry(config: &Config) -> Result<(), Error> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let exports = settings::exports(&config.telemetry, &environment);
+    let started = exports.and_then(|exports| exports.map_or(Ok(()), otlp::start));
+    started.map_err(|fault| touchstone_host::config::Error::Unusable(fault).into())
 }

@@ -30,7 +30,9 @@ use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::options::Global;
 use touchstone_host::cli::terminal::Terminal;
+use touchstone_host::otlp::{self, span};
 use touchstone_host::telemetry::{LogFormat, init_logs};
+use touchstone_kit::trace_context::TraceContext;
 
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
@@ -143,7 +145,11 @@ pub fn main() -> ExitCode {
     let terminal = Terminal::new(cli.global.json, cli.global.no_color);
     let sensible = touchstone_host::cli::command_target::check(cli.command.target(), &matches);
     let outcome = sensible.and_then(|()| runtime()).and_then(|runtime| {
-        let outcome = runtime.block_on(dispatch(cli, &terminal));
+        let outcome = runtime.block_on(async {
+            let outcome = span::within(caller(&cli.command), dispatch(cli, &terminal)).await;
+            otlp::shutdown().await;
+            outcome
+        });
         // Work that is still running has no client waiting for it; its leases are released or
         // expire.
         runtime.shutdown_background();
@@ -156,6 +162,17 @@ pub fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// The trace that the command belongs to, as the environment names it: its runs continue the trace.
+/// The requests that a host serves have traces of their own.
+fn caller(command: &Command) -> Option<span::Place> {
+    if matches!(command, Command::Serve(_)) {
+        return None;
+    }
+    let parent = std::env::var("TRACEPARENT").ok()?;
+    let state = std::env::var("TRACESTATE").ok();
+    TraceContext::parse(&parent, state.as_deref()).map(span::forwarding)
 }
 
 /// The parsed command line, with clap's matches: only they distinguish arguments from environment

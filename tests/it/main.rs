@@ -38,4 +38,5 @@ mod specifications;
 mod statistics;
 mod store;
 mod support;
+mod telemetry;
 mod webhooks;

@@ -6,15 +6,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::budget::Estimate;
-use crate::call_metrics::{CallMetrics, CallRole};
+use crate::call_metrics::CallMetrics;
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
 use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
 use crate::rules::prices::ModelPrice;
 use crate::rules::{
     BUDGET_EXHAUSTED, ModelReply, ModelRequest, TokenUsage, estimate, octets_of, usage_from_size,
 };
+use crate::spans;
 use touchstone_host::net::response_memory::MemoryReservation;
 use touchstone_host::net::response_memory::within;
+use touchstone_host::otlp::span::Span;
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::redaction::mask;
@@ -43,6 +45,30 @@ impl CallError {
             Self::Model(ModelError::Unavailable { reason, .. }) => format!("{role}_{reason}"),
             Self::Model(ModelError::Rejected { reason }) => format!("{role}_{reason}"),
             Self::Exhausted => BUDGET_EXHAUSTED.to_owned(),
+        }
+    }
+}
+
+/// For whom a model is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallRole {
+    Agent,
+    Judge,
+    /// A simulated user.
+    User,
+    Embeddings,
+}
+
+impl CallRole {
+    pub const COUNT: usize = 4;
+
+    /// The name in metrics and spans, and in reasons such as `judge_malformed`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Judge => "judge",
+            Self::User => "user",
+            Self::Embeddings => "embeddings",
         }
     }
 }
@@ -123,11 +149,11 @@ impl Calls<'_> {
             estimate,
             used: Estimate::default(),
         };
-        let reply = self.attempts(request, asked, state).await?;
+        let (reply, span) = self.attempts(request, asked, state).await?;
         if let Some(event) = derived(&reply) {
             self.emit(event);
         }
-        reservation.used = self.record_usage(&reply, octets, request.max_tokens);
+        reservation.used = self.record_usage(&reply, octets, request.max_tokens, span);
         Ok(reply)
     }
 
@@ -169,14 +195,14 @@ impl Calls<'_> {
         request: &ModelRequest<'_>,
         mut idle_since: Instant,
         state: &mut CallState,
-    ) -> Result<ModelReply, CallError> {
+    ) -> Result<(ModelReply, Span), CallError> {
         let info = self.binding.model.info();
         let metrics = self.metrics();
         // Needs no permit, and says nothing about the health of the endpoint.
         if let Some(reply) = self.binding.model.recall(request).await {
             state.first_call.get_or_insert_with(Instant::now);
             metrics.cached();
-            return Ok(reply);
+            return Ok((reply, self.span(request)));
         }
         let mut attempt = 1;
         loop {
@@ -194,9 +220,11 @@ impl Calls<'_> {
                 None => state.first_call = Some(Instant::now()),
                 Some(_) => state.waited += idle_since.elapsed(),
             }
+            let span = self.span(request);
             let began = Instant::now();
             let answer = self.binding.model.complete(request);
-            let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
+            let answer = span.within(within(info.timeout, answer)).await;
+            let (answer, room) = answer.unwrap_or_else(|| {
                 let late = ModelError::unavailable(TIMEOUT, true);
                 (Err(late), None)
             });
@@ -206,10 +234,11 @@ impl Calls<'_> {
             let error = match answer {
                 Ok(reply) => {
                     state.room = room;
-                    return Ok(reply);
+                    return Ok((reply, span));
                 }
                 Err(error) => error,
             };
+            spans::failed(span, &error);
             let ModelError::Unavailable {
                 reason,
                 retryable: true,
@@ -226,6 +255,10 @@ impl Calls<'_> {
             idle_since = Instant::now();
             attempt += 1;
         }
+    }
+
+    fn span(&self, request: &ModelRequest<'_>) -> Span {
+        spans::call(self.role, self.task, self.binding, request)
     }
 
     async fn may_call(&self) -> Result<(), CallError> {
@@ -252,7 +285,13 @@ impl Calls<'_> {
         CallMetrics::of(&self.binding.model.info().provider, self.role)
     }
 
-    fn record_usage(&self, reply: &ModelReply, octets: usize, max_tokens: Option<u64>) -> Estimate {
+    fn record_usage(
+        &self,
+        reply: &ModelReply,
+        octets: usize,
+        max_tokens: Option<u64>,
+        span: Span,
+    ) -> Estimate {
         let info = self.binding.model.info();
         let reported = reply.usage.filter(TokenUsage::is_plausible);
         let usage = reported.unwrap_or_else(|| {
@@ -264,6 +303,7 @@ impl Calls<'_> {
                 ..estimated
             }
         });
+        spans::answered(span, reply, usage, reported.is_none());
         let price = info.price.as_ref().map(ModelPrice::tokens);
         let priced = price.map(|price| price.cost(usage.input, usage.output));
         let full = reply.cost.filter(|cost| *cost <= MOST_COST).or(priced);

@@ -36,6 +36,7 @@ use crate::rules::simulated_user::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{
     BUDGET_EXHAUSTED, Conversation, ModelReply, ModelRequest, Next, ResponseSchema, TaskHint,
 };
+use crate::spans::Role;
 use touchstone_kit::ids::EventId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{Event, TurnAnswered, UserOpens, UserSaid, UserStopped};
@@ -221,6 +222,7 @@ impl<'a> Turns<'a> {
             ..ModelRequest::default()
         };
         let calls = Calls {
+            role: Role::SimulatedUser,
             binding: model,
             role: CallRole::User,
             meter: &self.meter,

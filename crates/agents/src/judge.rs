@@ -25,6 +25,7 @@ use crate::rules::judging::verdict;
 use crate::rules::judging::verdict::CriterionVerdict;
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{ModelReply, ModelRequest, ResponseSchema, TaskHint};
+use crate::spans::Role;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// Judges every criterion and records the usage. Dropping the future cancels it.
@@ -106,6 +107,7 @@ impl Questioning<'_> {
             ..ModelRequest::default()
         };
         let calls = Calls {
+            role: Role::Judge,
             binding: self.model,
             role: CallRole::Judge,
             meter,

@@ -13,5 +13,6 @@ pub mod model;
 pub mod ports;
 pub mod rules;
 pub mod runtime;
+mod spans;
 pub mod tool_calls;
 pub mod tools;

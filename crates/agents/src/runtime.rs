@@ -44,6 +44,7 @@ use crate::rules::{
     BUDGET_EXHAUSTED, Conversation, ConversationInput, FailureReason, LOOP_LIMIT_EXCEEDED, Limits,
     ModelReply, Next, Step, ToolCall, ToolOutcome, ToolSource,
 };
+use crate::spans;
 use crate::tool_calls::{ToolCaller, ToolSurface};
 use touchstone_kit::ids::{AgentId, EventId};
 use touchstone_openwop::events::{
@@ -62,6 +63,21 @@ pub struct Runtime {
 #[async_trait]
 impl AgentRuntime for Runtime {
     async fn invoke(
+        &self,
+        invocation: Invocation<'_>,
+        meter: &dyn Meter,
+        sink: &dyn EventSink,
+    ) -> InvocationResult {
+        let span = spans::invocation(&invocation);
+        let span_id = span.id();
+        let result = span.within(self.run(invocation, meter, sink)).await;
+        spans::invoked(span, &result.end);
+        InvocationResult { span_id, ..result }
+    }
+}
+
+impl Runtime {
+    async fn run(
         &self,
         invocation: Invocation<'_>,
         meter: &dyn Meter,
@@ -381,6 +397,7 @@ impl<'a> Running<'a> {
         conversation.intend(self.activity(invocation.model.model.info()));
         self.turns += 1;
         let calls = Calls {
+            role: spans::Role::Agent,
             binding: invocation.model,
             role: CallRole::Agent,
             meter: self.meter,
@@ -437,6 +454,7 @@ impl<'a> Running<'a> {
             end: ending.end,
             schema_valid: ending.schema_valid,
             latency_ms,
+            span_id: None,
         };
         (result, self.state)
     }

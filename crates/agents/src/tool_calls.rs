@@ -14,6 +14,7 @@ use crate::ports::agent::{EventSink, Invocation, Unrecorded};
 use crate::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 use crate::rules::activity::Activity;
 use crate::rules::{Effects, ToolCall, ToolDefinition, ToolOutcome};
+use crate::spans;
 use touchstone_kit::ids::EventId;
 use touchstone_openwop::events::{
     AgentToolCalled, AgentToolReturned, EffectIntended, Event, FixtureMissing, RunError,
@@ -55,7 +56,9 @@ pub(super) struct ToolCaller<'a> {
 impl ToolCaller<'_> {
     /// Records a call that already has an outcome.
     pub fn record(&self, call: ToolCall, outcome: ToolOutcome) {
+        let span = spans::tool(&call, None);
         let called = self.called(&call, None);
+        spans::returned(span, &outcome);
         self.returned(&call, outcome, &called, None);
     }
 
@@ -72,13 +75,15 @@ impl ToolCaller<'_> {
         self.announce(call, &called).await?;
         self.made += 1;
         let begun = Instant::now();
-        let answer = self.ask(live, call, arguments).await;
+        let span = spans::tool(call, Some("mcp"));
+        let answer = span.within(self.ask(live, call, arguments)).await;
         let took = millis(begun.elapsed());
         let (outcome, missed) = match answer {
             Ok(ToolAnswer::Answered(value)) => (ToolOutcome::Answered(value), None),
             Ok(ToolAnswer::Failed(value)) => (ToolOutcome::Failed(value), None),
             Err(why) => (ToolOutcome::Unavailable, Some(why)),
         };
+        spans::returned(span, &outcome);
         self.returned(call, outcome.clone(), &called, Some(took));
         missed.map_or(Ok(outcome), Err)
     }

@@ -11,9 +11,12 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Label};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::error;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
+use crate::otlp::logs::LogExport;
 use crate::render::words::harmless;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,17 +54,21 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
     let (filter, ignored) = filter(std::env::var(EnvFilter::DEFAULT_ENV), default_filter);
     let silent = SILENT.iter().copied().map(silencing);
     let filter = silent.fold(filter, EnvFilter::add_directive);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         // Log files and journals must not contain colors.
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_writer(|| LogWriter);
-    // A second initialization, as in tests, keeps the first.
-    let _ = match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().try_init(),
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
     };
+    let logger = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .with(LogExport);
+    // A second initialization, as in tests, keeps the first.
+    let _ = logger.try_init();
     if let Some(cause) = ignored {
         // An error, because the default of most commands shows nothing else.
         error!(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -25,6 +25,7 @@ pub struct Asked {
     pub body: Value,
     /// The body as received.
     pub text: String,
+    pub headers: HeaderMap,
 }
 
 /// A running endpoint; stops when dropped.
@@ -108,7 +109,7 @@ impl Shared {
     }
 }
 
-async fn complete(State(shared): State<Arc<Shared>>, text: String) -> Response {
+async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, text: String) -> Response {
     let body: Value = serde_json::from_str(&text).unwrap();
     let number = shared.count.fetch_add(1, Ordering::Relaxed);
     let era = shared.era.load(Ordering::SeqCst);
@@ -116,6 +117,7 @@ async fn complete(State(shared): State<Arc<Shared>>, text: String) -> Response {
         era,
         body: body.clone(),
         text,
+        headers,
     });
     // Spread by the golden ratio: even, and the same for the n-th request of every test.
     let span = (shared.latency.end - shared.latency.start).max(1);

@@ -380,6 +380,7 @@ impl Bench {
                 metadata: serde_json::Map::new(),
             },
             fork: None,
+            trace: None,
         };
         run_store::runs::create(&self.store, &record, None)
             .await

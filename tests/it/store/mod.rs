@@ -323,6 +323,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
             metadata: Map::new(),
         },
         fork: None,
+        trace: None,
     }
 }
 

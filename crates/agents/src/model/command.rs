@@ -26,8 +26,10 @@ use crate::rules::{
     Message, ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TaskHint, TokenUsage, ToolCall,
     ToolDefinition,
 };
+use touchstone_host::otlp::span;
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::integrity;
+use touchstone_kit::trace_context::TraceContext;
 
 /// Maximum bytes of a line.
 const LONGEST_LINE: u64 = 8 << 20;
@@ -182,6 +184,9 @@ struct Question<'a> {
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
+    /// `traceparent` and `tracestate`, if the run has a trace.
+    #[serde(flatten)]
+    trace: Option<TraceContext>,
 }
 
 impl<'a> Question<'a> {
@@ -201,6 +206,7 @@ impl<'a> Question<'a> {
             response_schema: request.response_schema,
             temperature: request.temperature,
             max_tokens: request.max_tokens,
+            trace: span::context(),
         }
     }
 
@@ -219,6 +225,7 @@ impl<'a> Question<'a> {
             response_schema: None,
             temperature: None,
             max_tokens: None,
+            trace: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::ports::model::ModelBinding;
 use crate::rules::attachment::Attachment;
 use crate::rules::dialogue::{EarlierMessage, SimulatedUser};
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
+use touchstone_kit::trace_context::SpanId;
 use touchstone_openwop::events::Event;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::{Fixtures, ModelClass};
@@ -108,6 +109,8 @@ pub struct InvocationResult {
     pub schema_valid: Option<bool>,
     /// Wall-clock time since the first model call started.
     pub latency_ms: u64,
+    /// The span of the invocation, if its trace is recorded.
+    pub span_id: Option<SpanId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -164,6 +164,16 @@ impl TokenUsage {
     }
 }
 
+/// What an endpoint says about its answer, in its own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseFacts {
+    pub id: Option<String>,
+    /// The model that answered, which may be more exact than the requested one.
+    pub model: Option<String>,
+    /// Why the answer ends.
+    pub finish_reason: Option<String>,
+}
+
 /// A model's answer.
 #[derive(Clone, Debug, Default)]
 pub struct ModelReply {
@@ -184,6 +194,8 @@ pub struct ModelReply {
     pub truncated: bool,
     /// Whether an earlier call got the answer, so that it costs nothing.
     pub from_cache: bool,
+    /// What the endpoint says about its answer, for traces.
+    pub response: Box<ResponseFacts>,
     /// Where a remote agent keeps the conversation.
     pub thread: Option<RemoteThread>,
 }

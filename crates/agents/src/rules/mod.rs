@@ -35,8 +35,8 @@ pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
 pub use message::{
-    Message, ModelReply, ModelRequest, RemoteThread, ResponseSchema, TaskHint, TokenUsage,
-    ToolCall, ToolDefinition,
+    Message, ModelReply, ModelRequest, RemoteThread, ResponseFacts, ResponseSchema, TaskHint,
+    TokenUsage, ToolCall, ToolDefinition,
 };
 pub use metering::{ASSUMED_OUTPUT_TOKENS, estimate, usage_from_size};
 pub use output::{Answer, read_answer};

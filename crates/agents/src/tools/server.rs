@@ -31,6 +31,7 @@ use crate::tools::config::{LARGEST_MESSAGE, McpConfig};
 use crate::tools::result::{read, unavailable};
 use touchstone_host::net;
 use touchstone_host::net::Client;
+use touchstone_host::otlp::span;
 
 /// Delay after a failed start before the next one.
 const REST: Duration = Duration::from_secs(5);
@@ -144,6 +145,13 @@ impl McpServer {
         let session = self.session().await?;
         let mut meta = RequestMetaObject::new();
         meta.0.0.insert(ACTIVITY.to_owned(), activity.into());
+        // Where the conventions for MCP put the trace context, over every transport.
+        if let Some(context) = span::context() {
+            let parent = context.traceparent();
+            meta.0.0.insert("traceparent".to_owned(), parent.into());
+            let state = context.state.map(|it| ("tracestate".to_owned(), it.into()));
+            meta.0.0.extend(state);
+        }
         let mut params =
             CallToolRequestParams::new(name.to_owned()).with_arguments(arguments.clone());
         params.meta = Some(meta);

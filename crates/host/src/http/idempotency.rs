@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 use crate::background::spawn;
 use crate::http::HttpHost;
 use crate::http::answer::{Answer, Failure, json_text};
+use crate::otlp::span::{current, within};
 use crate::ports::idempotency::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
@@ -156,7 +157,8 @@ where
     }
     let executed = execute(state.clone(), claim.clone(), operation(Some(claim)));
     // The operation must end even if the client disconnects, which drops this future.
-    let executed = spawn("request", executed.in_current_span());
+    let executed = within(current(), executed.in_current_span());
+    let executed = spawn("request", executed);
     executed
         .await
         .map_err(|cause| internal(&cause))?

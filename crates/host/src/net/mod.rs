@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Limited};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderMap;
 use reqwest::redirect;
@@ -37,6 +38,7 @@ pub use crate::net::response_memory::MemoryReservation;
 pub use crate::net::target::PrivateTarget;
 
 use crate::net::response_memory::EndpointMemory;
+use crate::otlp::span::propagate;
 
 /// The `User-Agent` header of this host.
 pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
@@ -86,6 +88,22 @@ impl OpenAnswer {
     /// See [`Error`].
     pub async fn whole(self, limit: u64, deadline: Duration) -> Result<Answer, Error> {
         read_whole(self.response, &self.rooms, limit, Instant::now() + deadline).await
+    }
+
+    /// The body up to `limit` bytes, and the fields after it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn with_trailers(self, limit: u64) -> Result<(Bytes, HeaderMap), Error> {
+        let body = hyper::Response::from(self.response).into_body();
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let read = Limited::new(body, most).collect().await;
+        let read = read.map_err(|cause| match cause.downcast_ref() {
+            Some(cause) => Error::from_reqwest(cause),
+            None => Error::TooLarge { limit },
+        })?;
+        let trailers = read.trailers().cloned().unwrap_or_default();
+        Ok((read.to_bytes(), trailers))
     }
 
     /// The next chunk of the body; `None` at its end.
@@ -168,7 +186,7 @@ impl Client {
         let request = self
             .of_scheme(url)?
             .get(url.clone())
-            .headers(headers.clone());
+            .headers(traced(headers));
         self.exchange(
             request,
             self.policy.max_response_bytes,
@@ -191,7 +209,7 @@ impl Client {
         let request = self
             .of_scheme(url)?
             .post(url.clone())
-            .headers(headers.clone())
+            .headers(traced(headers))
             .body(body);
         self.exchange(
             request,
@@ -218,7 +236,7 @@ impl Client {
         let mut request = self
             .of_scheme(url)?
             .request(method, url.clone())
-            .headers(headers.clone());
+            .headers(traced(headers));
         if let Some(body) = body {
             request = request.body(body);
         }
@@ -264,6 +282,13 @@ impl Client {
             .map_err(|e| Error::from_reqwest(&e))?;
         read_whole(response, &self.rooms, limit, ends).await
     }
+}
+
+/// The headers of a request, with the context of the trace it belongs to.
+fn traced(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    propagate(&mut headers);
+    headers
 }
 
 async fn read_whole(

@@ -1,3 +1,4 @@
 //! Rules without clock, files or network.
 
 pub mod claims;
+pub mod telemetry;

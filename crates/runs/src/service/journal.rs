@@ -127,6 +127,7 @@ impl Journal {
                 metadata: Map::new(),
             },
             fork: None,
+            trace: None,
         };
         match store::runs::create(&self.store, &record, None).await {
             Ok(()) | Err(StoreError::Exists(_)) => Ok(()),

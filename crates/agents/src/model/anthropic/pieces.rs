@@ -39,6 +39,10 @@ enum Event {
 
 #[derive(Deserialize)]
 struct Start {
+    #[serde(default, deserialize_with = "reported::text")]
+    id: Option<String>,
+    #[serde(default, deserialize_with = "reported::text")]
+    model: Option<String>,
     #[serde(default, deserialize_with = "reported::object")]
     usage: Reported<Usage>,
 }
@@ -68,6 +72,8 @@ pub struct Events {
     blocks: BTreeMap<u64, Block>,
     stop_reason: Option<String>,
     usage: Reported<Usage>,
+    id: Option<String>,
+    model: Option<String>,
     held: usize,
     stopped: bool,
 }
@@ -111,7 +117,10 @@ impl StreamedReply for Events {
             return StreamProgress::Malformed;
         };
         match event {
-            Event::MessageStart { message } => self.count(message.usage),
+            Event::MessageStart { message } => {
+                (self.id, self.model) = (message.id, message.model);
+                self.count(message.usage);
+            }
             Event::ContentBlockStart {
                 index,
                 content_block,
@@ -148,6 +157,8 @@ impl StreamedReply for Events {
             return None;
         }
         let answer = Answer {
+            id: self.id,
+            model: self.model,
             content: self.blocks.into_values().collect(),
             stop_reason: self.stop_reason,
             usage: self.usage,

@@ -7,10 +7,14 @@ use crate::model::wire::arguments::read_arguments;
 use crate::model::wire::reported;
 use crate::model::wire::reported::{Count, Reported};
 use crate::model::wire::tool_names::ToolNames;
-use crate::rules::{ModelReply, TokenUsage, ToolCall};
+use crate::rules::{ModelReply, ResponseFacts, TokenUsage, ToolCall};
 
 #[derive(Default, Deserialize)]
 pub struct Answer {
+    #[serde(default, deserialize_with = "reported::text")]
+    pub id: Option<String>,
+    #[serde(default, deserialize_with = "reported::text")]
+    pub model: Option<String>,
     pub content: Vec<Block>,
     #[serde(default)]
     pub stop_reason: Option<String>,
@@ -101,6 +105,11 @@ pub fn reply_of(answer: Answer, names: &ToolNames<'_>) -> ModelReply {
         truncated: matches!(stop, "max_tokens" | "model_context_window_exceeded"),
         usage_invalid: matches!(usage, Reported::Invalid),
         usage: usage.valid(),
+        response: Box::new(ResponseFacts {
+            id: answer.id,
+            model: answer.model,
+            finish_reason: answer.stop_reason.clone(),
+        }),
         ..ModelReply::default()
     };
     for block in answer.content {

@@ -359,12 +359,10 @@ impl From<Reply> for ModelReply {
                 output: usage.output,
                 cached_input: usage.cached_input,
             }),
-            usage_invalid: false,
-            from_cache: false,
-            thread: None,
             cost: reply.cost.map(NanoUsd),
             refused: reply.refused,
             truncated: reply.truncated,
+            ..Self::default()
         }
     }
 }

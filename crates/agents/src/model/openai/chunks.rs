@@ -18,6 +18,10 @@ const DONE: &str = "[DONE]";
 
 #[derive(Deserialize)]
 struct Chunk {
+    #[serde(default, deserialize_with = "reported::text")]
+    id: Option<String>,
+    #[serde(default, deserialize_with = "reported::text")]
+    model: Option<String>,
     #[serde(default)]
     choices: Vec<Part>,
     #[serde(default, deserialize_with = "reported::object")]
@@ -80,6 +84,8 @@ pub struct Chunks {
     choice: Choice,
     calls: Vec<Call>,
     usage: Reported<Usage>,
+    id: Option<String>,
+    model: Option<String>,
     held: usize,
     done: bool,
 }
@@ -147,6 +153,8 @@ impl StreamedReply for Chunks {
             return StreamProgress::Fault;
         }
         self.usage = chunk.usage.or(self.usage);
+        self.id = self.id.take().or(chunk.id);
+        self.model = self.model.take().or(chunk.model);
         for part in chunk.choices.into_iter().filter(|part| part.index == 0) {
             self.add(part);
         }
@@ -171,7 +179,10 @@ impl StreamedReply for Chunks {
             });
             self.choice.message.tool_calls = Some(calls.collect());
         }
-        Some(reply_of(self.choice, self.usage, names))
+        let mut reply = reply_of(self.choice, self.usage, names);
+        reply.response.id = self.id;
+        reply.response.model = self.model;
+        Some(reply)
     }
 }
 

@@ -7,10 +7,14 @@ use crate::model::wire::arguments::read_arguments;
 use crate::model::wire::reported;
 use crate::model::wire::reported::{Count, Reported};
 use crate::model::wire::tool_names::ToolNames;
-use crate::rules::{ModelReply, TokenUsage, ToolCall};
+use crate::rules::{ModelReply, ResponseFacts, TokenUsage, ToolCall};
 
 #[derive(Deserialize)]
 struct Completion {
+    #[serde(default, deserialize_with = "reported::text")]
+    id: Option<String>,
+    #[serde(default, deserialize_with = "reported::text")]
+    model: Option<String>,
     choices: Vec<Choice>,
     #[serde(default, deserialize_with = "reported::object")]
     usage: Reported<Usage>,
@@ -89,17 +93,24 @@ impl Usage {
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
     let completion: Completion = reported::parse(body)?;
     let choice = completion.choices.into_iter().next()?;
-    Some(reply_of(choice, completion.usage, names))
+    let mut reply = reply_of(choice, completion.usage, names);
+    reply.response.id = completion.id;
+    reply.response.model = completion.model;
+    Some(reply)
 }
 
 pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -> ModelReply {
     let (message, finish) = (choice.message, choice.finish_reason);
+    let response = ResponseFacts {
+        finish_reason: finish.clone(),
+        ..ResponseFacts::default()
+    };
     let finish = finish.as_deref().unwrap_or_default();
     let refusal = message.refusal.filter(|text| !text.is_empty());
     let calls = message.tool_calls.unwrap_or_default();
     let usage = usage.and_then(Usage::tokens);
     ModelReply {
-        cost: None,
+        response: Box::new(response),
         refused: refusal.is_some() || finish == "content_filter",
         truncated: finish == "length",
         text: refusal.or(message.content),
@@ -107,8 +118,7 @@ pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -
         tool_calls: calls.into_iter().map(|c| tool_call(c, names)).collect(),
         usage_invalid: matches!(usage, Reported::Invalid),
         usage: usage.valid(),
-        from_cache: false,
-        thread: None,
+        ..ModelReply::default()
     }
 }
 

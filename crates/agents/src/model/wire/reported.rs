@@ -106,6 +106,17 @@ where
     }
 }
 
+/// Maximum bytes of a reported name.
+const LONGEST_NAME: usize = 256;
+
+/// Reads a name tolerantly; any other value, or a long one, is as if it were absent.
+pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) if text.len() <= LONGEST_NAME => Some(text),
+        _ => None,
+    })
+}
+
 /// Parses an answer. Servers written in Python send `NaN` and `Infinity`, which are not JSON, and
 /// numbers may exceed every range: these become null, and the rest of the answer is used.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Option<T> {

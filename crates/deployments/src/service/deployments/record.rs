@@ -61,6 +61,7 @@ impl Deployments {
             principal: request.caller.principal.clone(),
             created_at: now,
             fork: None,
+            trace: None,
             spec: RunSpec {
                 workflow_id: format!("deployment:{}", request.agent),
                 work: Work::Journal,

@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use crate::cli::client::transport::{Call, Reply, Transport};
 use crate::cli::exit::Failure;
+use crate::otlp::span::propagate;
 
 pub struct Embedded {
     router: Router,
@@ -47,6 +48,7 @@ impl Transport for Embedded {
         request
             .headers_mut()
             .insert(AUTHORIZATION, self.authorization.clone());
+        propagate(request.headers_mut());
         let response = match self.router.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},

@@ -18,10 +18,12 @@ use tracing::{Instrument as _, info, info_span};
 
 use crate::http::HttpHost;
 use crate::http::answer::{Failure, envelope, own_header};
-use crate::http::observe::trace::{TRACEPARENT, TraceContext};
+use crate::http::observe::trace::TRACEPARENT;
 use crate::http::routes::paths::documented;
+use crate::otlp::span::{forwarding, within};
 use crate::telemetry::names;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::hex::hex;
 
 /// Longer than the longest poll.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -48,8 +50,9 @@ pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: 
     let method = request.method().clone();
     let path = request.uri().path();
     let dialect = host.dialects.iter().find(|it| (it.owns)(path)).copied();
-    let trace = TraceContext::of(request.headers(), host.ids.as_ref());
-    let span = info_span!("request", request_id = %id, trace_id = %trace.trace_id);
+    let caller = trace::caller_of(request.headers());
+    let trace = trace::request_of(caller.as_ref(), host.ids.as_ref());
+    let span = info_span!("request", request_id = %id, trace_id = hex(&trace.trace_id));
     let answered = async {
         let response = match tokio::time::timeout(DEADLINE, next.run(request)).await {
             Ok(response) => response,
@@ -65,7 +68,7 @@ pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: 
         );
         let mut response = envelope(response, &id, dialect);
         common_headers(response.headers_mut(), &id);
-        let trace = own_header(&trace.to_string());
+        let trace = own_header(&trace.traceparent());
         response.headers_mut().insert(TRACEPARENT, trace);
         let took = began.elapsed();
         let status = response.status().as_u16();
@@ -77,7 +80,8 @@ pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: 
             .record(took.as_secs_f64());
         response
     };
-    answered.instrument(span).await
+    let caller = caller.map(forwarding);
+    within(caller, answered.instrument(span)).await
 }
 
 /// A client can invent methods; the number of labels must stay small.

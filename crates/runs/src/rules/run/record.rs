@@ -21,6 +21,7 @@ use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
+use touchstone_kit::trace_context::TraceContext;
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use touchstone_openwop::workflow::WorkflowDefinition;
@@ -40,6 +41,9 @@ pub struct RunRecord {
     /// The origin, if the run is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
+    /// The place in its trace of the request that created the run, if the request named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// The workflow of runs that ask people for an approval on the host's behalf.

@@ -8,6 +8,7 @@ pub mod control;
 pub mod endings;
 pub mod eval;
 pub mod history;
+mod spans;
 pub mod task_loop;
 pub mod workflow;
 
@@ -29,6 +30,7 @@ use crate::service::run_results;
 use crate::service::run_writer::RunWriter;
 use crate::store;
 use touchstone_host::background::spawn;
+use touchstone_host::otlp::span;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::service::fault::chain;
@@ -89,6 +91,11 @@ impl Executor {
 
     /// Executes a claimed run until it ends, waits or is stopped.
     pub async fn execute(&self, claim: RunClaim, control: RunControl) -> ExecutionOutcome {
+        let root = span::root(claim.run.run_id.as_str(), claim.run.trace.as_ref());
+        span::within(root, self.execute_claim(claim, control)).await
+    }
+
+    async fn execute_claim(&self, claim: RunClaim, control: RunControl) -> ExecutionOutcome {
         let mut state = RunState::default();
         if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
             let cause = anyhow::Error::new(cause);
@@ -117,6 +124,7 @@ impl Executor {
         if durable && outcome == ExecutionOutcome::Ended {
             let state = writer.with_state(RunState::clone);
             RUN_METRICS.run_ended(&claim.run.spec.work, state.status);
+            spans::run_ended(&claim.run, &state);
             self.projections.keep(&claim.run.run_id, state).await;
             run_results::store(
                 &self.store,

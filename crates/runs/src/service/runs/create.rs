@@ -12,6 +12,7 @@ use crate::service::runs::Runs;
 use crate::service::runs::plan::RemoteAgent;
 use crate::storage::Usage;
 use crate::store;
+use touchstone_host::otlp::span;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
@@ -176,6 +177,7 @@ impl Runs {
                 .plan_over(tenant, request, Some(unlisted), remote)
                 .await?,
             fork: None,
+            trace: None,
         };
         self.reserve_run(&record).await?;
         match store::runs::create(&self.store, &record, None).await {
@@ -250,6 +252,7 @@ impl Runs {
             created_at: self.clock.now(),
             spec,
             fork: run.fork,
+            trace: span::context(),
         };
         self.reserve_run(&record).await?;
         let completes = claim.map(|claim| IdempotencyCompletion {

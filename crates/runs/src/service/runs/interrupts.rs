@@ -223,6 +223,7 @@ impl Runs {
             created_at: self.clock.now(),
             spec,
             fork: None,
+            trace: None,
         })
     }
 

@@ -26,6 +26,7 @@ use crate::service::webhooks::deliveries::sent;
 use crate::store;
 use crate::store::deliveries::KEPT;
 use crate::webhook_client::WebhookClient;
+use touchstone_host::otlp::span::{self, Place};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -112,8 +113,7 @@ impl Leased for Dispatcher {
             store: self.store.clone(),
             clock: self.clock.clone(),
             notifier: self.notifier.clone(),
-            tagged: HashMap::new(),
-            evals: HashMap::new(),
+            runs: HashMap::new(),
             shutdown: shutdown.clone(),
             made: VecDeque::new(),
             claim,
@@ -135,16 +135,24 @@ fn pause_after(search: Duration) -> Duration {
     search.saturating_mul(SHARE).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
+/// The facts about a run that its deliveries depend on.
+#[derive(Clone)]
+struct RunFacts {
+    /// Whether it has one of the requested tags.
+    is_tagged: bool,
+    is_eval: bool,
+    /// Its place in a trace.
+    place: Option<Place>,
+}
+
 /// One replica's turn at one subscription.
 struct Session {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     notifier: Arc<WebhookClient>,
     claim: WebhookClaim,
-    /// Whether a run has one of the requested tags, for runs looked up so far.
-    tagged: HashMap<RunId, bool>,
-    /// Whether a run is an eval run, for runs looked up so far.
-    evals: HashMap<RunId, bool>,
+    /// The runs looked up so far.
+    runs: HashMap<RunId, RunFacts>,
     shutdown: CancellationToken,
     /// The attempts of this turn, at most [`KEPT`]. They are stored when it ends, so that no
     /// delivery waits for them.
@@ -223,6 +231,7 @@ impl Session {
 
     async fn attempt(&mut self, run: &RunId, event: &StoredEvent) -> Result<(), StoreError> {
         let body = self.without_content(run, event).await?;
+        let place = self.facts(run).await?.place;
         let webhook = &self.claim.webhook;
         let addressed = Addressed {
             webhook: &webhook.id,
@@ -239,10 +248,9 @@ impl Session {
             self.clock.now(),
         );
         let (at, began) = (self.clock.now(), self.clock.uptime());
-        let outcome = self
-            .notifier
-            .deliver(&webhook.url, &delivery.headers, Bytes::from(delivery.body))
-            .await;
+        let body = Bytes::from(delivery.body);
+        let delivered = self.notifier.deliver(&webhook.url, &delivery.headers, body);
+        let outcome = span::within(place, delivered).await;
         let took = self.clock.uptime().saturating_sub(began).as_millis();
         let took = u64::try_from(took).unwrap_or(u64::MAX);
         let what = (event.sequence, &*event.kind);
@@ -282,23 +290,27 @@ impl Session {
 
     /// Whether the run has one of the requested tags.
     async fn matches_tags(&mut self, run: &RunId) -> Result<bool, StoreError> {
-        let webhook = &self.claim.webhook;
-        if webhook.tags.is_empty() {
+        if self.claim.webhook.tags.is_empty() {
             return Ok(true);
         }
-        if let Some(tagged) = self.tagged.get(run) {
-            return Ok(*tagged);
+        Ok(self.facts(run).await?.is_tagged)
+    }
+
+    async fn facts(&mut self, run: &RunId) -> Result<RunFacts, StoreError> {
+        if let Some(facts) = self.runs.get(run) {
+            return Ok(facts.clone());
         }
+        let webhook = &self.claim.webhook;
         let record = store::runs::find(&self.store, &webhook.tenant, run).await?;
-        let tagged = record.is_some_and(|record| {
-            record
-                .spec
-                .tags
-                .iter()
-                .any(|tag| webhook.tags.contains(tag))
-        });
-        self.tagged.insert(run.clone(), tagged);
-        Ok(tagged)
+        let record = record.as_ref();
+        let requested = |tag: &String| webhook.tags.contains(tag);
+        let facts = RunFacts {
+            is_tagged: record.is_some_and(|it| it.spec.tags.iter().any(requested)),
+            is_eval: record.is_none_or(|it| it.spec.work.is_eval()),
+            place: span::root(run.as_str(), record.and_then(|it| it.trace.as_ref())),
+        };
+        self.runs.insert(run.clone(), facts.clone());
+        Ok(facts)
     }
 
     /// The event as webhooks send it: receivers get no task content of eval runs.
@@ -307,19 +319,8 @@ impl Session {
         run: &RunId,
         event: &StoredEvent,
     ) -> Result<Bytes, StoreError> {
-        let is_eval = has_task_content(&event.kind) && self.is_eval(run).await?;
+        let is_eval = has_task_content(&event.kind) && self.facts(run).await?.is_eval;
         Ok(sent(event, is_eval))
-    }
-
-    async fn is_eval(&mut self, run: &RunId) -> Result<bool, StoreError> {
-        if let Some(is_eval) = self.evals.get(run) {
-            return Ok(*is_eval);
-        }
-        let tenant = &self.claim.webhook.tenant;
-        let record = store::runs::find(&self.store, tenant, run).await?;
-        let is_eval = record.is_none_or(|record| record.spec.work.is_eval());
-        self.evals.insert(run.clone(), is_eval);
-        Ok(is_eval)
     }
 }
 

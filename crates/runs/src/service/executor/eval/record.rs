@@ -5,10 +5,13 @@ use crate::rules::eval::unjudged_cause::UnjudgedCause;
 use crate::rules::run::fold::RunState;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{RubricFindings, TaskOutcome};
+use crate::service::executor::spans;
 use crate::service::metrics::RUN_METRICS;
 use touchstone_agents::ports::agent::InvocationResult;
+use touchstone_host::otlp::span;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
+use touchstone_kit::trace_context::SpanId;
 use touchstone_openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, JudgeReasoned, NewEvent,
     TaskFailed, TaskJudged, TaskMeasured, TaskSafety, TaskUnjudged,
@@ -70,6 +73,8 @@ pub(super) struct Measurements {
     schema_valid: Option<bool>,
     /// Absent if the invocation did not end.
     latency_ms: Option<u64>,
+    /// The span of the invocation, if its trace is recorded.
+    span_id: Option<SpanId>,
 }
 
 impl Measurements {
@@ -77,6 +82,7 @@ impl Measurements {
         Self {
             schema_valid: result.schema_valid,
             latency_ms: Some(result.latency_ms),
+            span_id: result.span_id,
         }
     }
 }
@@ -118,6 +124,13 @@ pub(super) fn record_score(
     let unjudged = match &outcome {
         TaskOutcome::Unjudged { reason } => Some(UnjudgedCause::of_reason(reason)),
         TaskOutcome::Scored { .. } | TaskOutcome::Failed { .. } => None,
+    };
+    let reasons = match &outcome {
+        TaskOutcome::Scored {
+            rubric: Some(rubric),
+            ..
+        } if span::events_capture_content() => rubric.reasons.clone(),
+        _ => Vec::new(),
     };
     match outcome {
         TaskOutcome::Scored {
@@ -188,5 +201,12 @@ pub(super) fn record_score(
     match unjudged {
         Some(cause) => RUN_METRICS.task_unjudged(cause),
         None => RUN_METRICS.task_scored(passed, measurements.latency_ms),
+    }
+    if span::exports_events() {
+        let facts = context
+            .writer
+            .with_state(|state| state.eval.tasks.get(id).cloned());
+        let facts = facts.unwrap_or_default();
+        spans::evaluated(&facts, &reasons, measurements.span_id);
     }
 }

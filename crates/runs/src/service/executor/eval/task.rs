@@ -7,12 +7,14 @@ use async_trait::async_trait;
 use tracing::error;
 
 use crate::rules::eval::scoring_document::Check;
+use crate::rules::run::fold::RunState;
 use crate::service::executor::control::Stop;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
 use crate::service::executor::eval::record::{Measurements, close_open_invocation, record_score};
 use crate::service::executor::eval::transcript::TranscriptSink;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
+use crate::service::executor::spans;
 use crate::service::executor::task_loop::{EarlyEnd, WorkUnit};
 use crate::service::run_writer::{Closed, RunWriter};
 use touchstone_agents::ports::agent::{EventSink, Invocation, Unrecorded};
@@ -33,6 +35,24 @@ pub(super) struct SuiteTask {
 
 impl WorkUnit for SuiteTask {
     async fn execute(&self) -> Result<(), EarlyEnd> {
+        let span = spans::task(&self.id);
+        span.within(self.execute_task()).await?;
+        let ended = |state: &RunState| spans::task_ended(span, state.eval.tasks.get(&self.id));
+        self.context.writer.with_state(ended);
+        Ok(())
+    }
+
+    /// The task is unjudged.
+    async fn record_panic(&self) -> Result<(), EarlyEnd> {
+        let Self { context, id, .. } = self;
+        error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
+        self.record_unjudged(INTERNAL_ERROR);
+        Ok(())
+    }
+}
+
+impl SuiteTask {
+    async fn execute_task(&self) -> Result<(), EarlyEnd> {
         let Self { context, id, .. } = self;
         let task = context.task(id).ok_or(Stop::Lost)?;
         context
@@ -78,16 +98,6 @@ impl WorkUnit for SuiteTask {
         Ok(())
     }
 
-    /// The task is unjudged.
-    async fn record_panic(&self) -> Result<(), EarlyEnd> {
-        let Self { context, id, .. } = self;
-        error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
-        self.record_unjudged(INTERNAL_ERROR);
-        Ok(())
-    }
-}
-
-impl SuiteTask {
     /// Closes an invocation that was dropped, and records why it has no result.
     fn record_unjudged(&self, reason: &str) {
         let Self { context, id, .. } = self;

@@ -16,6 +16,7 @@ use tracing::error;
 use crate::service::executor::control::{RunSignals, Signal, Stop};
 use crate::service::run_writer::Backlog;
 use touchstone_agents::budget::Dimension;
+use touchstone_host::otlp::span;
 use touchstone_kit::ids::{RunId, TaskId};
 
 pub use tenant_permits::TenantPermits;
@@ -96,7 +97,8 @@ impl TaskLoop {
                 let Some(unit) = pending.take().or_else(&mut next) else {
                     break;
                 };
-                in_flight.spawn(execute(unit, self.permits.clone()));
+                let executed = execute(unit, self.permits.clone());
+                in_flight.spawn(span::within(span::current(), executed));
             }
             if in_flight.is_empty() {
                 // This unit stays ready, because nothing can be recorded before it starts.
