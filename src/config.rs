@@ -294,6 +294,9 @@ impl Config {
             if let Some(key) = &mut config.attest.key_file {
                 *key = folder.join(&*key);
             }
+            for key in &mut config.attest.trusted_keys {
+                *key = folder.join(&*key);
+            }
             if let Some(key) = &mut config.secrets.key_file {
                 *key = folder.join(&*key);
             }

@@ -12,9 +12,10 @@ def build(release: Release, out: Path) -> list[Path]:
     top = f"{NAME}-{release.version}"
     files = {f"{top}/{path}": data for path, data in release.shared.items()}
     files[f"{top}/bin/{NAME}"] = release.binary
+    files[f"{top}/bin/{NAME}-ci"] = (ROOT / "deploy/ci/evaluate").read_bytes()
     for name in ("LICENSE", "README.md", "CHANGELOG.md"):
         files[f"{top}/{name}"] = (ROOT / name).read_bytes()
-    data = release.tar(files, programs={f"{top}/bin/{NAME}"})
+    data = release.tar(files, programs={f"{top}/bin/{NAME}", f"{top}/bin/{NAME}-ci"})
     if release.fast:
         file = out / f"{top}-linux-x86_64.tar"
         file.write_bytes(data)

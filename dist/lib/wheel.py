@@ -45,6 +45,7 @@ def content(release: Release, name: str, tag: str) -> dict[str, bytes]:
     files = {str(path.relative_to(source)): path.read_bytes() for path in modules}
     # A program, not an entry point: a start by way of Python would cost about 50 ms.
     files[f"{name}.data/scripts/{NAME}"] = release.binary
+    files[f"{name}.data/scripts/{NAME}-ci"] = (ROOT / "deploy/ci/evaluate").read_bytes()
     files |= {f"{name}.data/data/{path}": data for path, data in release.shared.items()}
     info = f"{name}.dist-info"
     files[f"{info}/METADATA"] = metadata(release).encode()

@@ -166,6 +166,8 @@ fn features(rows: &mut Rows, config: &Config) {
     rows.add_list("deployments.channels", &config.deployments.channels);
     rows.add_option("attest.host_id", config.attest.host_id.as_ref());
     rows.add_option("attest.key_file", file(config.attest.key_file.as_deref()));
+    let trusted = config.attest.trusted_keys.len();
+    rows.add("attest.trusted_keys", format!("{trusted} keys"));
     rows.add_option("secrets.key_file", file(config.secrets.key_file.as_deref()));
     rows.add("metrics.allow_loopback", config.metrics.allow_loopback);
     rows.add_list("webhooks.private_targets", &config.webhooks.private_targets);

@@ -211,13 +211,14 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
         Command::Eval(arguments) => {
-            touchstone_runs::cli::eval::run(&context, KINDS, PACK_FORMAT, *arguments).await
+            let read = attest::baseline;
+            touchstone_runs::cli::eval::run(&context, KINDS, PACK_FORMAT, read, *arguments).await
         }
         Command::Matrix(arguments) => {
             touchstone_runs::cli::eval::matrix::run(&context, PACK_FORMAT, *arguments).await
         }
         Command::Compare(arguments) => {
-            touchstone_runs::cli::compare::run(&context, arguments).await
+            touchstone_runs::cli::compare::run(&context, attest::baseline, arguments).await
         }
         Command::Run(command) => touchstone_runs::cli::run::run(&context, KINDS, *command).await,
         Command::Pack(command) => touchstone_packs::cli::run(&context, PACK_FORMAT, command).await,

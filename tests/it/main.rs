@@ -17,6 +17,7 @@ mod agent;
 mod agent_cards;
 mod architecture;
 mod badges;
+mod ci;
 mod cli;
 mod client;
 mod clients;

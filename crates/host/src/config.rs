@@ -36,4 +36,6 @@ pub struct AttestSettings {
     pub key_file: Option<PathBuf>,
     /// The host's name in signed documents. Default: the fingerprint of its key.
     pub host_id: Option<String>,
+    /// Public keys whose attestations are accepted as baselines.
+    pub trusted_keys: Vec<PathBuf>,
 }

@@ -11,11 +11,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use touchstone_deployments::attestation::{Rejected, UnusableBaseline, attested_run};
 use touchstone_host::cli::command_target::CommandTarget;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::in_toto::Envelope;
+use touchstone_runs::rules::eval::comparison::attested::AttestedRun;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 attested, whatever the verdict; 2 bad input, 3 could not complete.
@@ -138,6 +140,22 @@ fn trusted_key(file: &SecretString, remedy: &str) -> Result<PublicKey, Failure> 
     let text = String::from_utf8_lossy(&verify::octets(file)?).into_owned();
     PublicKey::from_text(&text).map_err(|fault| {
         Failure::bad_input("no_public_key", format!("{} {fault}", file.display())).or_try(remedy)
+    })
+}
+
+/// Reads the run of an attestation that one of the keys signed, as a baseline.
+///
+/// # Errors
+/// The file has no usable attestation, or no signature by one of the keys.
+pub fn baseline(bytes: &[u8], keys: &[PublicKey]) -> Result<AttestedRun, Failure> {
+    attested_run(bytes, keys).map_err(|cause| match &cause {
+        UnusableBaseline::Rejected(Rejected::Unverified(_)) => {
+            Failure::bad_input("untrusted_baseline", cause.to_string()).or_try(
+                "check that the file was not changed, and that --baseline-key is the key that signed it",
+            )
+        }
+        _ => Failure::bad_input("no_attestation", cause.to_string())
+            .or_try("create it with touchstone attest RUN --out FILE.intoto.jsonl"),
     })
 }
 

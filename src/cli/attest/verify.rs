@@ -7,7 +7,9 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::cli::gate::policy::Policy;
-use touchstone_deployments::attestation::{EvalVerdict, Expected, Rejected, judge, read};
+use touchstone_deployments::attestation::{
+    EvalVerdict, Expected, Rejected, envelopes, judge, read,
+};
 use touchstone_deployments::cli::deploy::{Subject, subject};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -16,7 +18,6 @@ use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::system::SystemClock;
 use touchstone_kit::integrity;
-use touchstone_openwop::in_toto::Envelope;
 use touchstone_runs::rules::eval::gate::{GatePolicy, Unmet};
 
 /// Maximum size of a file in bytes.
@@ -174,25 +175,6 @@ impl Checked {
             terminal.print(&format!("  {}: {}", unmet.condition, unmet.message));
         }
     }
-}
-
-/// The envelopes of a bundle, of a host's answer, or a single one. Other content is ignored.
-pub fn envelopes(bytes: &[u8]) -> Vec<Envelope> {
-    #[derive(serde::Deserialize)]
-    #[serde(untagged)]
-    enum Document {
-        One(Envelope),
-        Answer { attestations: Vec<Envelope> },
-    }
-    let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
-        Ok(Document::One(envelope)) => Some(vec![envelope]),
-        Ok(Document::Answer { attestations }) => Some(attestations),
-        Err(_) => None,
-    };
-    read(bytes).unwrap_or_else(|| {
-        let lines = bytes.split(|octet| *octet == b'\n');
-        lines.filter_map(read).flatten().collect()
-    })
 }
 
 fn policy(file: &Path) -> Result<GatePolicy, Failure> {

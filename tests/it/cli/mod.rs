@@ -15,5 +15,5 @@ mod keys;
 mod oasis;
 pub mod ratings;
 mod readme;
-mod runs;
+pub mod runs;
 mod serve;

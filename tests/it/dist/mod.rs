@@ -174,6 +174,7 @@ fn the_archive_holds_a_program_that_evaluates_and_its_manual_pages() {
     );
     for file in [
         "LICENSE",
+        "bin/touchstone-ci",
         "share/man/man1/touchstone.1",
         "share/man/man1/touchstone-run-show.1",
         "share/bash-completion/completions/touchstone",

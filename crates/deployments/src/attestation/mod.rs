@@ -9,6 +9,8 @@
 pub mod dsse;
 pub mod provenance;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::attestation::dsse::Unverified;
 use touchstone_kit::hex::hex;
+use touchstone_kit::ids::TaskId;
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::keys::{PublicKey, SecretKey};
@@ -27,6 +30,7 @@ use touchstone_openwop::in_toto::{
 };
 use touchstone_openwop::suite::ModelClass;
 use touchstone_runs::rules::eval::attempts::Attempt;
+use touchstone_runs::rules::eval::comparison::attested::{AttestedRun, TaskDigests};
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use touchstone_runs::rules::eval::statistics::{Evidence, Statistics, statistics};
@@ -53,6 +57,10 @@ pub struct EvalVerdict {
     /// Every attempt of the same agent at the same suite with the same model, in order of creation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
+    /// What makes the results of its tasks comparable with those of another run; absent in
+    /// attestations of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub task_digests: BTreeMap<TaskId, TaskDigests>,
     /// The model class that the agent asked for, and the model it got.
     pub model: ResolvedModel,
     /// The attesting host.
@@ -149,6 +157,8 @@ pub struct Facts<'a> {
     pub missing_trials: usize,
     /// Every attempt of the same agent, including these runs.
     pub attempts: Vec<Attempt>,
+    /// The digests of the tasks that the run planned.
+    pub task_digests: BTreeMap<TaskId, TaskDigests>,
     /// The statistics of the run's scores.
     pub statistics: &'a Statistics,
     pub spec: &'a EvalSpec,
@@ -193,6 +203,7 @@ pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
         further_trials: facts.further_trials,
         missing_trials: facts.missing_trials,
         attempts: facts.attempts,
+        task_digests: facts.task_digests,
     })
 }
 
@@ -374,6 +385,66 @@ fn predicate<T: DeserializeOwned>(
     let predicate = serde_json::from_value(statement.predicate)
         .map_err(|fault| unreadable(fault.to_string()))?;
     Ok((statement.subject, predicate))
+}
+
+/// Why a file is not accepted as the baseline of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableBaseline {
+    #[error("it contains no DSSE envelope")]
+    NoEnvelope,
+    /// What is wrong with the first verdict, or with the only statement.
+    #[error(transparent)]
+    Rejected(Rejected),
+    #[error("it was attested by an earlier version, without the digests of tasks")]
+    NoDigests,
+}
+
+/// Reads the run that a bundle attests, if one of the keys signed it.
+///
+/// # Errors
+/// [`UnusableBaseline`].
+pub fn attested_run(bytes: &[u8], keys: &[PublicKey]) -> Result<AttestedRun, UnusableBaseline> {
+    let mut rejected = None;
+    for envelope in envelopes(bytes) {
+        for key in keys {
+            match read(&envelope, key) {
+                Ok(verdict) if verdict.task_digests.is_empty() => {
+                    return Err(UnusableBaseline::NoDigests);
+                }
+                Ok(verdict) => {
+                    return Ok(AttestedRun {
+                        report: verdict.report,
+                        further_trials: verdict.further_trials,
+                        missing_trials: verdict.missing_trials,
+                        tasks: verdict.task_digests,
+                    });
+                }
+                Err(fault) => {
+                    rejected.get_or_insert(fault);
+                }
+            }
+        }
+    }
+    Err(rejected.map_or(UnusableBaseline::NoEnvelope, UnusableBaseline::Rejected))
+}
+
+/// The envelopes of a bundle, of a host's answer, or a single one. Other content is ignored.
+pub fn envelopes(bytes: &[u8]) -> Vec<Envelope> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Document {
+        One(Envelope),
+        Answer { attestations: Vec<Envelope> },
+    }
+    let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
+        Ok(Document::One(envelope)) => Some(vec![envelope]),
+        Ok(Document::Answer { attestations }) => Some(attestations),
+        Err(_) => None,
+    };
+    read(bytes).unwrap_or_else(|| {
+        let lines = bytes.split(|octet| *octet == b'\n');
+        lines.filter_map(read).flatten().collect()
+    })
 }
 
 /// The deployment, as described by the caller.

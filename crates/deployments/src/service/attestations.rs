@@ -113,6 +113,7 @@ impl Attestations {
             further_trials,
             missing_trials: missing,
             attempts: attempts.to_vec(),
+            task_digests: self.runs.task_digests(&spec).await?,
             statistics: &statistics,
             spec: &spec,
             host,

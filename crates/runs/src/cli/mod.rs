@@ -7,6 +7,7 @@ pub mod output;
 pub mod progress;
 pub mod progress_file;
 pub mod run;
+pub mod sarif;
 pub mod suite;
 pub mod watch;
 pub mod webhook;

@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::compare::log::compared;
+use crate::cli::compare::baseline_file::{BaselineFile, FileComparison};
 use crate::cli::next_steps::{main_step, next_steps};
 use crate::cli::output::{check_output, not_written, write_file};
 use crate::cli::progress::Progress;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
-use crate::render::comparison::log::{log_comparison, log_markdown};
+use crate::cli::sarif::{local_files, named_files};
 use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
+use crate::render::sarif::sarif;
 use crate::render::scorecard::scorecard;
-use crate::rules::eval::comparison::log_baseline::{LogComparison, ScoredLog};
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::eval::statistics::unshown::unshown;
@@ -58,6 +58,16 @@ pub struct Outputs {
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 
+    /// SARIF 2.1.0 file to write safety findings and tasks that did not pass to, without their
+    /// content
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+
+    /// Suite file that the locations in the SARIF file refer to [default: the suite of FOLDER, or
+    /// the file of --cases]
+    #[arg(long, value_name = "FILE", requires = "sarif")]
+    suite_file: Option<PathBuf>,
+
     /// Add the result to the GitHub Actions step summary, and annotate tasks that did not pass
     /// [default: if GITHUB_STEP_SUMMARY is set]
     #[arg(long, overrides_with = "no_github")]
@@ -75,6 +85,10 @@ pub struct Outputs {
     /// The arguments of the `eval` command that made the run, without models, if there is one.
     #[arg(skip)]
     pub(crate) again: Option<String>,
+
+    /// The local work that is evaluated: a folder, or the file of cases.
+    #[arg(skip)]
+    pub(crate) work: Vec<PathBuf>,
 }
 
 impl Outputs {
@@ -87,19 +101,22 @@ impl Outputs {
         for file in self.files() {
             check_output(file)?;
         }
+        if let Some(suite) = &self.suite_file {
+            named_files(suite)?;
+        }
         Ok(())
     }
 
     /// The files to write.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        [&self.junit, &self.markdown]
+        [&self.junit, &self.markdown, &self.sarif]
             .into_iter()
             .flatten()
             .map(PathBuf::as_path)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.junit.is_none() && self.markdown.is_none() && !self.github
+        self.files().next().is_none() && !self.github
     }
 
     /// The outputs without automatic ones, for showing a run that ended earlier.
@@ -131,13 +148,13 @@ impl Outputs {
         terminal: &Terminal,
         report: &EvalReport,
         baseline: Option<&EvalReport>,
-        log: Option<&LogComparison>,
+        compared: Option<&FileComparison>,
     ) -> Result<(), Failure> {
         let markdown = || {
             let mut text = markdown(report, baseline);
-            if let Some(log) = log {
+            if let Some(compared) = compared {
                 text.push('\n');
-                text.push_str(&log_markdown(log));
+                text.push_str(&compared.markdown());
             }
             text
         };
@@ -148,6 +165,13 @@ impl Outputs {
         }
         if let Some(file) = &self.markdown {
             write_file(file, &markdown())?;
+        }
+        if let Some(file) = &self.sarif {
+            let tasks = match &self.suite_file {
+                Some(suite) => named_files(suite)?,
+                None => local_files(&self.work, &report.suite.suite_id),
+            };
+            write_file(file, &format!("{:#}\n", sarif(report, &tasks, &[])))?;
         }
         if let Some(file) = self.step_summary()? {
             for annotation in annotations(report) {
@@ -179,12 +203,12 @@ fn truncate(mut text: String, most: usize) -> String {
     text
 }
 
-/// A report with the comparison of its run with a log.
+/// A report with the comparison of its run with a file.
 #[derive(Serialize)]
 struct WithComparison<'a> {
     #[serde(flatten)]
     report: &'a EvalReport,
-    comparison: &'a LogComparison,
+    comparison: &'a FileComparison,
 }
 
 /// The answer to a created run.
@@ -220,7 +244,7 @@ pub async fn watch(
     show(context, session, kinds, &report, outputs).await
 }
 
-/// As [`watch`], and compares the run with a log, if there is one.
+/// As [`watch`], and compares the run with a file, if there is one.
 ///
 /// # Errors
 /// As [`watch`] and [`show_beside`].
@@ -230,11 +254,11 @@ pub async fn watch_beside(
     kinds: Kinds,
     run: &str,
     outputs: &Outputs,
-    log: Option<&ScoredLog>,
+    file: Option<&BaselineFile>,
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let report = follow_to_end(context, session, run, &mut interrupts).await?;
-    show_beside(context, session, kinds, &report, outputs, log).await
+    show_beside(context, session, kinds, &report, outputs, file).await
 }
 
 /// Follows a run to its end, and returns its report.
@@ -365,11 +389,11 @@ pub async fn show(
     show_beside(context, session, kinds, report, outputs, None).await
 }
 
-/// As [`show`], with the comparison of the run with a log, if there is one. The comparison does not
-/// change the verdict: the scores of the log are another tool's.
+/// As [`show`], with the comparison of the run with a file, if there is one. The comparison does not
+/// change the verdict, which is about the run alone.
 ///
 /// # Errors
-/// A file could not be written; the run and the log have no task in common, which is reported after
+/// A file could not be written; the run and the file have no task in common, which is reported after
 /// everything else.
 pub async fn show_beside(
     context: &Context<'_>,
@@ -377,13 +401,16 @@ pub async fn show_beside(
     kinds: Kinds,
     report: &EvalReport,
     outputs: &Outputs,
-    log: Option<&ScoredLog>,
+    file: Option<&BaselineFile>,
 ) -> Result<Exit, Failure> {
-    let (log, fault) = match log.map(|log| compared(log, report)).transpose() {
-        Ok(found) => (found, None),
-        Err(fault) => (None, Some(fault)),
+    let (found, fault) = match file {
+        None => (None, None),
+        Some(file) => match file.compared(session.client(), report).await {
+            Ok(found) => (Some(found), None),
+            Err(fault) => (None, Some(fault)),
+        },
     };
-    let exit = show_all(context, session, kinds, report, outputs, log.as_ref()).await?;
+    let exit = show_all(context, session, kinds, report, outputs, found.as_ref()).await?;
     fault.map_or(Ok(exit), Err)
 }
 
@@ -393,7 +420,7 @@ async fn show_all(
     kinds: Kinds,
     report: &EvalReport,
     outputs: &Outputs,
-    log: Option<&LogComparison>,
+    compared: Option<&FileComparison>,
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     // The verdict of a kind is not an estimate, so it has no confidence interval, and its tasks
@@ -409,19 +436,16 @@ async fn show_all(
     };
     // Show the result of a paid run first: a file that cannot be written must not hide it.
     if terminal.json() {
-        match log {
-            Some(log) => terminal.document(&WithComparison {
-                report,
-                comparison: log,
-            }),
+        match compared {
+            Some(comparison) => terminal.document(&WithComparison { report, comparison }),
             None => terminal.document(report),
         }
     } else {
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
-        if let Some(log) = log {
+        if let Some(compared) = compared {
             terminal.print(&format!(
                 "\nagainst the baseline\n{}",
-                log_comparison(log, terminal.style())
+                compared.text(terminal.style())
             ));
         }
         for note in endpoint_faults(context, session, report) {
@@ -436,7 +460,7 @@ async fn show_all(
             terminal.note(&step);
         }
     }
-    outputs.write(terminal, report, baseline.as_ref(), log)?;
+    outputs.write(terminal, report, baseline.as_ref(), compared)?;
     if report.verdict != Verdict::Pass || !is_plain || outputs.lenient {
         return Ok(report.verdict.into());
     }

@@ -1,4 +1,5 @@
-//! Views of recorded facts: scorecard for a terminal, JUnit for CI, Markdown for a pull request.
+//! Views of recorded facts: scorecard for a terminal, JUnit and SARIF for CI, Markdown for a pull
+//! request.
 //!
 //! Pure functions over the eval report, which is folded from the log. No decisions are made here.
 
@@ -16,6 +17,7 @@ pub mod report_page;
 pub mod run_list;
 #[cfg(test)]
 mod sample;
+pub mod sarif;
 pub mod scorecard;
 pub mod statistics;
 pub mod task;

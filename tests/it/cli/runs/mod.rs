@@ -19,5 +19,5 @@ mod prices;
 mod progress;
 mod storage;
 mod suites;
-mod support;
+pub mod support;
 mod webhooks;

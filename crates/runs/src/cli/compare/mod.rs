@@ -1,6 +1,7 @@
 //! `touchstone compare`: what changed between two runs, task by task, and which changes are
-//! significant. The baseline may be a log of Inspect.
+//! significant. The baseline may be a file: the attestation of a run, or a log of Inspect.
 
+pub mod baseline_file;
 pub mod log;
 
 use std::path::{Path, PathBuf};
@@ -9,12 +10,17 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cli::compare::baseline_file::{
+    BaselineFile, BaselineOptions, FileComparison, ReadAttested,
+};
 use crate::cli::output::{print_result, write_file};
 use crate::cli::run::reference::{explained, resolve_all};
 use crate::cli::run::run_id;
 use crate::cli::run::tasks::{SHOWN, fetch as fetch_task, show_answers};
+use crate::cli::watch::fetch;
 use crate::render::comparison::{comparison, markdown};
 use crate::rules::eval::comparison::{ChangeKind, RunComparison};
+use crate::rules::eval::report::Verdict;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -35,6 +41,7 @@ Examples:
     --markdown -
   touchstone compare run_0199c0de run_0199c0df --answers
   touchstone compare logs/capitals.eval latest --scorer match
+  touchstone compare main.intoto.jsonl latest --baseline-key ci.pub --fail-on-regression
   touchstone --json compare run_0199c0de run_0199c0df \\
     | jq '.changes[] | select(.turn == \"broke\").taskId'";
 
@@ -43,7 +50,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Baseline run, by its id or a unique start of it, `latest` or `latest-passed`; if it is a
-    /// trial, all trials of its experiment are compared. Or a log of Inspect, as a file `.eval` or
+    /// trial, all trials of its experiment are compared. Or a file `.jsonl` that `touchstone attest`
+    /// wrote and a trusted key signed (--baseline-key). Or a log of Inspect, as a file `.eval` or
     /// `.json`: its scores are compared by task id
     #[arg(value_name = "BASELINE", value_parser = baseline)]
     baseline: String,
@@ -52,9 +60,8 @@ pub struct Arguments {
     #[arg(value_name = "CANDIDATE", value_parser = run_id)]
     candidate: String,
 
-    /// Score of the log to compare, if it has several
-    #[arg(long, value_name = "NAME")]
-    scorer: Option<String>,
+    #[command(flatten)]
+    options: BaselineOptions,
 
     /// Exit with 1 on a regression: `shown` if the candidate is significantly worse, by more than
     /// the margin; `any` if any task that passed before fails now
@@ -71,12 +78,12 @@ pub struct Arguments {
     markdown: Option<PathBuf>,
 }
 
-/// A run, or the path of a log.
+/// A run, or the path of a log or an attestation.
 ///
 /// # Errors
-/// It is neither.
+/// It is none of these.
 pub fn baseline(text: &str) -> Result<String, String> {
-    match is_log(text) {
+    match is_log(text) || is_attestation(text) {
         true => Ok(text.to_owned()),
         false => run_id(text),
     }
@@ -88,6 +95,12 @@ pub fn is_log(text: &str) -> bool {
     extension.is_some_and(|it| it.eq_ignore_ascii_case("eval") || it.eq_ignore_ascii_case("json"))
 }
 
+/// Whether a baseline is the path of an attestation.
+pub fn is_attestation(text: &str) -> bool {
+    let extension = Path::new(text).extension();
+    extension.is_some_and(|it| it.eq_ignore_ascii_case("jsonl"))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Regression {
     /// Significantly worse, by more than the margin; exits with 4 if undecided
@@ -96,13 +109,14 @@ enum Regression {
     Any,
 }
 
-pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
-    if is_log(&arguments.baseline) {
-        return log::run(context, arguments).await;
-    }
-    if arguments.scorer.is_some() {
-        return Err(Failure::usage("--scorer applies only to a log of Inspect")
-            .or_try("omit --scorer, or name a file .eval or .json as BASELINE"));
+pub async fn run(
+    context: &Context<'_>,
+    read: ReadAttested,
+    mut arguments: Arguments,
+) -> Result<Exit, Failure> {
+    let file = BaselineFile::open(context, &arguments.baseline, &arguments.options, read)?;
+    if let Some(file) = file {
+        return compare_with_file(context, &file, arguments).await;
     }
     let named = vec![&mut arguments.baseline, &mut arguments.candidate];
     resolve_all(context, named).await?;
@@ -113,6 +127,52 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
         }
         done => done,
     }
+}
+
+async fn compare_with_file(
+    context: &Context<'_>,
+    file: &BaselineFile,
+    mut arguments: Arguments,
+) -> Result<Exit, Failure> {
+    if arguments.answers && context.terminal().json() {
+        return Err(
+            Failure::usage("--answers with --json works only between two runs of a host")
+                .or_try("omit --json or --answers"),
+        );
+    }
+    resolve_all(context, vec![&mut arguments.candidate]).await?;
+    let session = context.read().await?;
+    let client = session.client();
+    let report = fetch(client, &arguments.candidate).await?;
+    if report.verdict == Verdict::Pending {
+        return Err(Failure::bad_input(
+            "conflict",
+            format!("eval run `{}` has not ended", report.run_id),
+        )
+        .or_try("compare the run once it has ended"));
+    }
+    let found = file.compared(client, &report).await?;
+    let terminal = context.terminal();
+    let to_stdout = arguments.to_stdout();
+    print_result(terminal, &found, || match to_stdout {
+        true => found.markdown(),
+        false => found.text(terminal.style()),
+    });
+    // An attestation has no answers.
+    if let (BaselineFile::Log(log), FileComparison::Log(found)) = (file, &found)
+        && (terminal.interactive() || arguments.answers)
+        && !terminal.json()
+        && !to_stdout
+    {
+        log::show_broken(context, client, found, log).await;
+    }
+    if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
+        write_file(file, &found.markdown())?;
+    }
+    Ok(match &found {
+        FileComparison::Log(it) => arguments.exit(it.regression.verdict, it.broke, it.is_whole()),
+        FileComparison::Run(it) => arguments.exit(it.regression.verdict, it.broke, it.is_whole()),
+    })
 }
 
 async fn compare(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {

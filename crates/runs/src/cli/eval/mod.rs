@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::cassette::CassetteOptions;
 use crate::cli::compare;
-use crate::cli::compare::log::read_log;
+use crate::cli::compare::baseline_file::{BaselineFile, BaselineOptions, ReadAttested};
 use crate::cli::eval::described::DescribedAgent;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::target::{Selected, Subject, Target, subject};
@@ -27,7 +27,6 @@ use crate::cli::progress_file::ProgressOptions;
 use crate::cli::run::reference::resolve;
 use crate::cli::run::tag::tag;
 use crate::cli::watch::{Outputs, Started, watch_beside};
-use crate::rules::eval::comparison::log_baseline::ScoredLog;
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
@@ -67,8 +66,10 @@ Examples:
   touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
-    --baseline latest-passed --junit eval.xml --markdown eval.md
+    --baseline latest-passed --junit eval.xml --markdown eval.md --sarif eval.sarif
   touchstone eval capitals --agent-command ./agent.py --baseline logs/capitals.eval
+  touchstone eval my-agent --agent-command ./agent.py --baseline main.intoto.jsonl \\
+    --baseline-key ci.pub
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default --trials 5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
@@ -99,15 +100,14 @@ pub struct Arguments {
     model: ModelEndpoint,
 
     /// Earlier run of the same suite and version to compare with, by its id or a unique start of
-    /// it; `latest` or `latest-passed` of the same agent, in any version, and suite. Or a log of
-    /// Inspect, as a file `.eval` or `.json`: its scores are compared by task id, and change no
-    /// verdict
-    #[arg(long, value_name = "RUN|LOG", value_parser = compare::baseline)]
+    /// it; `latest` or `latest-passed` of the same agent, in any version, and suite. Or a file,
+    /// which changes no verdict: the attestation of a run, `.jsonl`, by a trusted key
+    /// (--baseline-key), or a log of Inspect, `.eval` or `.json`, compared by task id
+    #[arg(long, value_name = "RUN|FILE", value_parser = compare::baseline)]
     baseline: Option<String>,
 
-    /// Score of the log to compare, if it has several
-    #[arg(long, value_name = "NAME", requires = "baseline")]
-    scorer: Option<String>,
+    #[command(flatten)]
+    baseline_options: BaselineOptions,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -131,7 +131,7 @@ pub struct Arguments {
     max_cost_usd: Option<f64>,
 
     /// Number of trials, 1 to 100; results are pooled
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "sarif", "lenient", "record", "replay"])]
     trials: Option<u32>,
 
     /// Tag of the run, for `touchstone run list --tag`; repeat for several. To select tasks by
@@ -225,20 +225,22 @@ impl Arguments {
         words
     }
 
-    /// The log that the run is compared with, if the baseline is one.
-    fn log(&self) -> Result<Option<ScoredLog>, Failure> {
-        match self.baseline.as_deref().filter(|it| compare::is_log(it)) {
-            Some(_) if self.trials.is_some() => Err(Failure::usage(
-                "--trials cannot be compared with a log of Inspect",
-            )
-            .or_try("omit --trials, or compare one of the runs with `touchstone compare LOG RUN`")),
-            Some(file) => read_log(Path::new(file), self.scorer.as_deref()).map(Some),
-            None if self.scorer.is_some() => {
-                Err(Failure::usage("--scorer applies only to a log of Inspect")
-                    .or_try("omit --scorer, or name a file .eval or .json with --baseline"))
-            }
-            None => Ok(None),
+    /// The file that the run is compared with, if the baseline is one.
+    fn baseline_file(
+        &self,
+        context: &Context<'_>,
+        read: ReadAttested,
+    ) -> Result<Option<BaselineFile>, Failure> {
+        let baseline = self.baseline.as_deref().unwrap_or_default();
+        let file = BaselineFile::open(context, baseline, &self.baseline_options, read)?;
+        if file.is_some() && self.trials.is_some() {
+            return Err(
+                Failure::usage("--trials cannot be compared with a file").or_try(
+                    "omit --trials, or compare one of the runs with `touchstone compare FILE RUN`",
+                ),
+            );
         }
+        Ok(file)
     }
 
     /// Opens the embedded or remote host with the models that the options select.
@@ -276,6 +278,7 @@ pub async fn run(
     context: &Context<'_>,
     kinds: Kinds,
     format: PackFormat,
+    read: ReadAttested,
     mut arguments: Arguments,
 ) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
@@ -284,11 +287,14 @@ pub async fn run(
         return Err(commands_are_local());
     }
     arguments.outputs.again = Some(arguments.again());
+    // The file of cases comes after the prompt.
+    let work = arguments.selected().sources().pop().map(Path::to_owned);
+    arguments.outputs.work = work.into_iter().collect();
     arguments.configured(context)?;
-    // A log that cannot be read is reported before anything is paid for.
-    let log = arguments.log()?;
+    // A file that cannot be used is reported before anything is paid for.
+    let file = arguments.baseline_file(context, read)?;
     if arguments.watch {
-        return watching::run(context, kinds, format, &arguments, log.as_ref()).await;
+        return watching::run(context, kinds, format, &arguments, file.as_ref()).await;
     }
     let target = arguments.selected().resolve(context, format).await?;
     let cassette = arguments.cassette.open(context)?;
@@ -305,7 +311,7 @@ pub async fn run(
             kinds,
             &started.run_id,
             &arguments.outputs,
-            log.as_ref(),
+            file.as_ref(),
         )
         .await
     }
@@ -404,9 +410,10 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
     if !arguments.modes.is_empty() {
         set("evalModes", json!(arguments.modes));
     }
-    // The host knows its runs; a log is compared here.
+    // The host knows its runs; a file is compared here.
     let run = arguments.baseline.as_ref();
-    if let Some(baseline) = run.filter(|it| !compare::is_log(it)) {
+    let is_file = |it: &str| compare::is_log(it) || compare::is_attestation(it);
+    if let Some(baseline) = run.filter(|it| !is_file(it)) {
         set("baselineRunId", json!(baseline));
     }
     if let Some(concurrency) = arguments.concurrency {

@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::cli::compare::baseline_file::BaselineFile;
 use crate::cli::eval::{Arguments, start};
 use crate::cli::suite::scoring::beside;
 use crate::cli::watch::{Interrupts, follow_to_end, show_beside};
 use crate::render::change::change;
-use crate::rules::eval::comparison::log_baseline::ScoredLog;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunStatus;
@@ -45,7 +45,7 @@ pub(super) async fn run(
     kinds: Kinds,
     format: PackFormat,
     arguments: &Arguments,
-    log: Option<&ScoredLog>,
+    file: Option<&BaselineFile>,
 ) -> Result<Exit, Failure> {
     let sources = sources(arguments)?;
     let terminal = context.terminal();
@@ -60,7 +60,7 @@ pub(super) async fn run(
         }
         let cycle = Cycle {
             arguments,
-            log,
+            file,
             program,
         };
         let exit = match once(context, kinds, format, cycle, &mut interrupts).await {
@@ -92,7 +92,7 @@ pub(super) async fn run(
 /// What a run between two changes evaluates.
 struct Cycle<'a> {
     arguments: &'a Arguments,
-    log: Option<&'a ScoredLog>,
+    file: Option<&'a BaselineFile>,
     /// The state of the agent's program.
     program: Option<String>,
 }
@@ -107,7 +107,7 @@ async fn once(
 ) -> Result<(EvalReport, Exit), Failure> {
     let Cycle {
         arguments,
-        log,
+        file,
         program,
     } = cycle;
     let target = arguments.selected().resolve(context, format).await?;
@@ -116,7 +116,7 @@ async fn once(
         let started = start(context, &session, arguments, &target).await?;
         let report = follow_to_end(context, &session, &started.run_id, interrupts).await?;
         let outputs = &arguments.outputs;
-        let exit = show_beside(context, &session, kinds, &report, outputs, log).await?;
+        let exit = show_beside(context, &session, kinds, &report, outputs, file).await?;
         Ok((report, exit))
     }
     .await;

@@ -48,9 +48,9 @@ pub enum Command {
         after_help = "--task and --failed show the content of tasks. They exit with 0 if the tasks can be read, and need the scope runs:content on a remote host. With --json, --failed prints one document per line.\n\nExamples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --task refund-twice\n  touchstone run show run_0199c0de --failed\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
     )]
     Show(Show),
-    /// Write the result of a run as an HTML page, for people who approve
+    /// Write the result of a run as an HTML page, for people who approve, or as SARIF
     #[command(
-        after_help = "The page is one file and loads nothing. It shows verdict and confidence, conditions of a gate, the comparison with a baseline, distributions, cost, and the tasks that did not pass. --with-content adds their inputs, answers and transcripts, and marks the page; it needs the scope runs:content on a remote host.\n\nExamples:\n  touchstone run report run_0199c0de --html report.html\n  touchstone run report run_0199c0de --html report.html --baseline run_0199c0dd\n  touchstone run report run_0199c0de --html report.html --with-content"
+        after_help = "The page is one file and loads nothing. It shows verdict and confidence, conditions of a gate, the comparison with a baseline, distributions, cost, and the tasks that did not pass. --with-content adds their inputs, answers and transcripts, and marks the page; it needs the scope runs:content on a remote host. The SARIF file has a result for every safety finding and every task that did not pass, for code scanning.\n\nExamples:\n  touchstone run report run_0199c0de --html report.html\n  touchstone run report run_0199c0de --sarif eval.sarif --suite-file evals/triage.json\n  touchstone run report run_0199c0de --html report.html --baseline run_0199c0dd\n  touchstone run report run_0199c0de --html report.html --with-content"
     )]
     Report(report::Report),
     /// Print the recorded events of a run

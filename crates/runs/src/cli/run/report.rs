@@ -1,4 +1,4 @@
-//! `touchstone run report`: the result of a run as a page for people who approve it.
+//! `touchstone run report`: the result of a run as a page for people who approve it, or as SARIF.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,15 @@ use clap::Args;
 use crate::cli::output::write_file;
 use crate::cli::run::run_id;
 use crate::cli::run::tasks::not_passed;
+use crate::cli::sarif::named_files;
 use crate::cli::watch::fetch;
 use crate::render::report_page::{ReportPage, report_page};
+use crate::render::sarif::sarif;
 use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::Statistics;
+use crate::rules::eval::task_details::TaskDetails;
+use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -27,11 +32,19 @@ pub struct Report {
     pub(super) run: String,
 
     /// File to write the page to; `-` prints it
+    #[arg(long, value_name = "FILE", required_unless_present = "sarif")]
+    html: Option<PathBuf>,
+
+    /// File to write safety findings and tasks that did not pass to, as SARIF 2.1.0; `-` prints it
     #[arg(long, value_name = "FILE")]
-    html: PathBuf,
+    sarif: Option<PathBuf>,
+
+    /// Suite file that the locations in the SARIF file refer to
+    #[arg(long, value_name = "FILE", requires = "sarif")]
+    suite_file: Option<PathBuf>,
 
     /// Compare with this run [default: the run's own baseline]
-    #[arg(long, value_name = "RUN", value_parser = run_id)]
+    #[arg(long, value_name = "RUN", value_parser = run_id, requires = "html")]
     pub(super) baseline: Option<String>,
 
     /// Include inputs, answers and transcripts of tasks that did not pass
@@ -44,6 +57,34 @@ pub async fn run(context: &Context<'_>, arguments: &Report) -> Result<Exit, Fail
     let client = session.client();
     let run = &arguments.run;
     let report = fetch(client, run).await?;
+    let content = match arguments.with_content {
+        true => Some(not_passed(client, run, MAX_TASKS).await?),
+        false => None,
+    };
+    if let Some(file) = &arguments.sarif {
+        let tasks = match &arguments.suite_file {
+            Some(suite) => named_files(suite)?,
+            None => Vec::new(),
+        };
+        let document = sarif(&report, &tasks, content.as_deref().unwrap_or_default());
+        write(context, file, &format!("{document:#}\n"), arguments)?;
+    }
+    let Some(html) = &arguments.html else {
+        return Ok(Exit::Good);
+    };
+    let page = page(context, client, arguments, &report, content.as_deref()).await?;
+    write(context, html, &page, arguments)?;
+    Ok(Exit::Good)
+}
+
+async fn page(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Report,
+    report: &EvalReport,
+    content: Option<&[TaskDetails]>,
+) -> Result<String, Failure> {
+    let run = &arguments.run;
     let runs = "/v1/host/touchstone/runs";
     let statistics: Statistics = client.get(&format!("{runs}/{run}/statistics")).await?;
     let own = report.summary.regression.as_ref();
@@ -67,28 +108,32 @@ pub async fn run(context: &Context<'_>, arguments: &Report) -> Result<Exit, Fail
         }
         (None, None) => None,
     };
-    let content = match arguments.with_content {
-        true => Some(not_passed(client, run, MAX_TASKS).await?),
-        false => None,
-    };
-    let html = report_page(ReportPage {
-        report: &report,
+    report_page(ReportPage {
+        report,
         statistics: &statistics,
         comparison: comparison.as_ref(),
-        content: content.as_deref(),
+        content,
         made_at: SystemClock.now(),
     })
-    .map_err(|cause| Failure::not_done("page_not_made", cause.to_string()))?;
-    if arguments.html == Path::new("-") {
-        context.terminal().octets(html.as_bytes());
-        return Ok(Exit::Good);
+    .map_err(|cause| Failure::not_done("page_not_made", cause.to_string()))
+}
+
+fn write(
+    context: &Context<'_>,
+    file: &Path,
+    text: &str,
+    arguments: &Report,
+) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        context.terminal().octets(text.as_bytes());
+        return Ok(());
     }
-    write_file(&arguments.html, &html)?;
+    write_file(file, text)?;
     let with = match arguments.with_content {
         true => " with task content",
         false => "",
     };
-    let note = format!("wrote the report{with} to {}", arguments.html.display());
+    let note = format!("wrote the report{with} to {}", file.display());
     context.terminal().note(&note);
-    Ok(Exit::Good)
+    Ok(())
 }

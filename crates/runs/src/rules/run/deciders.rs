@@ -65,7 +65,7 @@ pub enum Decider {
 }
 
 impl Decider {
-    const fn of(check: &Check) -> Option<Self> {
+    pub const fn of(check: &Check) -> Option<Self> {
         match check {
             Check::Similar(_) => Some(Self::Embeddings),
             Check::Command(_) => Some(Self::Command),

@@ -5,6 +5,7 @@
 //! both suites, and a rubric must have the same judge. All other tasks are excluded, each with a
 //! reason. A run that is a trial represents its whole experiment.
 
+pub mod attested;
 mod comparability;
 pub mod log_baseline;
 
@@ -215,7 +216,8 @@ pub struct RunComparison {
     /// The other compared tasks, in the order of the suite. Their answers can differ.
     #[serde(skip)]
     pub unchanged: Vec<UnchangedTask>,
-    /// Path of the comparison of the two logs.
+    /// Path of the comparison of the two logs; empty if the host has only one of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff_ref: String,
 }
 
@@ -264,50 +266,118 @@ pub fn compare(
     let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
     before.retain(|task, _| !left.contains(task));
     now.retain(|task, _| !left.contains(task));
-    let over = |of: fn(&Trials) -> Option<f64>| change(&before, &now, of);
-    let score = score_change(&before, &now);
-    let tested = difference(&now, &before, &baseline.evidence.run.run_id);
-    let mut notes = notes(baseline, candidate, now.len(), &left_out);
-    notes.extend(flips_note(&tested));
-    let missing = baseline.evidence.missing + candidate.evidence.missing;
     let (was, is) = (baseline.compared_run(), candidate.compared_run());
-    Ok(RunComparison {
+    Ok(Comparable {
         diff_ref: format!("/v1/runs/{}:diff?against={}", is.run_id, was.run_id),
+        reasons: [reasons(baseline.evidence), reasons(candidate.evidence)],
+        order: &candidate.spec.tasks,
         differences: differences(baseline, candidate),
-        notes,
-        n_tasks: now.len(),
-        score,
-        cost_usd: over(Trials::mean_cost),
-        latency_ms: over(Trials::mean_latency),
-        confidence: CONFIDENCE,
-        fixed: tested.fixed,
-        broke: tested.broken,
-        mcnemar_p: tested.mcnemar_p,
-        regression: Regression {
-            verdict: match tested.verdict {
-                // An unjudged task may be one that got worse.
-                RegressionVerdict::NotWorse if !is_whole(missing, &left_out) => {
-                    RegressionVerdict::Inconclusive
-                }
-                // A run is identical to itself, so there is no sampling error.
-                RegressionVerdict::Inconclusive
-                    if was.run_ids == is.run_ids && is_whole(missing, &left_out) =>
-                {
-                    RegressionVerdict::NotWorse
-                }
-                verdict => verdict,
-            },
-            margin: tested.margin,
-            confidence: REGRESSION_CONFIDENCE,
-            low: tested.low,
-            high: tested.high,
-        },
-        changes: changes(baseline, candidate, &before, &now),
-        unchanged: unchanged(candidate, &before, &now),
-        baseline: was,
-        candidate: is,
+        notes: notes(baseline, candidate, now.len(), &left_out),
+        runs: [was, is],
+        before,
+        now,
         left_out,
-    })
+    }
+    .concluded())
+}
+
+/// Two runs and their comparable tasks. Pairs are baseline and candidate.
+struct Comparable<'a> {
+    runs: [ComparedRun; 2],
+    /// Why tasks failed.
+    reasons: [HashMap<TaskId, String>; 2],
+    /// The candidate's tasks.
+    order: &'a [TaskId],
+    before: TrialsByTask,
+    now: TrialsByTask,
+    left_out: Vec<ExcludedTask>,
+    differences: Vec<Difference>,
+    notes: Vec<String>,
+    diff_ref: String,
+}
+
+impl Comparable<'_> {
+    fn concluded(mut self) -> RunComparison {
+        let [was, is] = &self.runs;
+        let over = |of: fn(&Trials) -> Option<f64>| change(&self.before, &self.now, of);
+        let tested = difference(&self.now, &self.before, &was.run_id);
+        self.notes.extend(flips_note(&tested));
+        let is_whole = is_whole(was.missing_trials + is.missing_trials, &self.left_out);
+        RunComparison {
+            n_tasks: self.now.len(),
+            score: score_change(&self.before, &self.now),
+            cost_usd: over(Trials::mean_cost),
+            latency_ms: over(Trials::mean_latency),
+            confidence: CONFIDENCE,
+            fixed: tested.fixed,
+            broke: tested.broken,
+            mcnemar_p: tested.mcnemar_p,
+            regression: Regression {
+                verdict: match tested.verdict {
+                    // An unjudged task may be one that got worse.
+                    RegressionVerdict::NotWorse if !is_whole => RegressionVerdict::Inconclusive,
+                    // A run is identical to itself, so there is no sampling error.
+                    RegressionVerdict::Inconclusive if was.run_ids == is.run_ids && is_whole => {
+                        RegressionVerdict::NotWorse
+                    }
+                    verdict => verdict,
+                },
+                margin: tested.margin,
+                confidence: REGRESSION_CONFIDENCE,
+                low: tested.low,
+                high: tested.high,
+            },
+            changes: self.changes(),
+            unchanged: self.unchanged(),
+            baseline: was.clone(),
+            candidate: is.clone(),
+            differences: self.differences,
+            notes: self.notes,
+            left_out: self.left_out,
+            diff_ref: self.diff_ref,
+        }
+    }
+
+    fn changes(&self) -> Vec<TaskChange> {
+        let [was_for, is_for] = &self.reasons;
+        let changed = |task: &TaskId| {
+            let (was, is) = (self.before.get(task)?, self.now.get(task)?);
+            Some(TaskChange {
+                task_id: task.clone(),
+                turn: change_kind(was, is)?,
+                baseline: TaskResult::of(was, was_for.get(task)),
+                candidate: TaskResult::of(is, is_for.get(task)),
+            })
+        };
+        let mut changes: Vec<TaskChange> = self.order.iter().filter_map(changed).collect();
+        changes.sort_by_key(|change| change.turn);
+        changes
+    }
+
+    fn unchanged(&self) -> Vec<UnchangedTask> {
+        let same = |task: &TaskId| {
+            let (was, is) = (self.before.get(task)?, self.now.get(task)?);
+            change_kind(was, is).is_none().then(|| UnchangedTask {
+                task_id: task.clone(),
+                passes: is.passes(),
+                score: is.mean_score().unwrap_or_default(),
+            })
+        };
+        self.order.iter().filter_map(same).collect()
+    }
+}
+
+/// Why tasks failed: the first label of each task.
+fn reasons(evidence: Evidence<'_>) -> HashMap<TaskId, String> {
+    let mut reasons = HashMap::new();
+    for task in evidence.trials().iter().flat_map(|run| &run.tasks) {
+        if let Some(reason) = &task.reason {
+            reasons
+                .entry(task.task_id.clone())
+                .or_insert_with(|| reason.clone());
+        }
+    }
+    reasons
 }
 
 impl ComparisonSide<'_> {
@@ -334,19 +404,6 @@ impl ComparisonSide<'_> {
             model: spec.model.model.clone(),
             provider: spec.model.provider.clone(),
         }
-    }
-
-    /// Why tasks failed: the first label of each task.
-    fn reasons(&self) -> HashMap<TaskId, String> {
-        let mut reasons = HashMap::new();
-        for task in self.evidence.trials().iter().flat_map(|run| &run.tasks) {
-            if let Some(reason) = &task.reason {
-                reasons
-                    .entry(task.task_id.clone())
-                    .or_insert_with(|| reason.clone());
-            }
-        }
-        reasons
     }
 }
 
@@ -448,43 +505,6 @@ fn mean_change(pairs: &[(f64, f64)], limits: Option<Interval>) -> Option<MeanCha
     })
 }
 
-fn changes(
-    baseline: ComparisonSide<'_>,
-    candidate: ComparisonSide<'_>,
-    before: &TrialsByTask,
-    now: &TrialsByTask,
-) -> Vec<TaskChange> {
-    let (was_for, is_for) = (baseline.reasons(), candidate.reasons());
-    let changed = |task: &TaskId| {
-        let (was, is) = (before.get(task)?, now.get(task)?);
-        Some(TaskChange {
-            task_id: task.clone(),
-            turn: change_kind(was, is)?,
-            baseline: TaskResult::of(was, was_for.get(task)),
-            candidate: TaskResult::of(is, is_for.get(task)),
-        })
-    };
-    let mut changes: Vec<TaskChange> = candidate.spec.tasks.iter().filter_map(changed).collect();
-    changes.sort_by_key(|change| change.turn);
-    changes
-}
-
-fn unchanged(
-    candidate: ComparisonSide<'_>,
-    before: &TrialsByTask,
-    now: &TrialsByTask,
-) -> Vec<UnchangedTask> {
-    let same = |task: &TaskId| {
-        let (was, is) = (before.get(task)?, now.get(task)?);
-        change_kind(was, is).is_none().then(|| UnchangedTask {
-            task_id: task.clone(),
-            passes: is.passes(),
-            score: is.mean_score().unwrap_or_default(),
-        })
-    };
-    candidate.spec.tasks.iter().filter_map(same).collect()
-}
-
 /// How a task changed; `None` if it did not.
 fn change_kind(was: &Trials, is: &Trials) -> Option<ChangeKind> {
     let by = is.mean_score()? - was.mean_score()?;
@@ -511,6 +531,11 @@ impl TaskResult {
     }
 }
 
+const SAFETY_DIFFERS: &str = "safety findings count differently in the two runs, or come from \
+    different judges: the same action may fail a task in only one of them";
+const IGNORE_DIFFERS: &str = "the ignore lists differ: the same answer may be right in one run and \
+    wrong in the other";
+
 fn notes(
     baseline: ComparisonSide<'_>,
     candidate: ComparisonSide<'_>,
@@ -518,7 +543,6 @@ fn notes(
     left_out: &[ExcludedTask],
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let count = |why| left_out.iter().filter(|task| task.reason == why).count();
     let (was, is) = (baseline.spec, candidate.spec);
     if was.suite_digest != is.suite_digest {
         notes.push(format!(
@@ -534,6 +558,27 @@ fn notes(
                 .to_owned(),
         );
     }
+    let hostile = |spec: &EvalSpec| spec.modes.contains(&EvalMode::Adversarial);
+    if hostile(was) != hostile(is) || was.safety_judge != is.safety_judge {
+        notes.push(SAFETY_DIFFERS.to_owned());
+    }
+    if was.ignore != is.ignore {
+        notes.push(IGNORE_DIFFERS.to_owned());
+    }
+    notes.extend(result_notes(
+        [baseline.evidence, candidate.evidence],
+        left_out,
+    ));
+    notes
+}
+
+/// Notes on excluded tasks and missing trials.
+fn result_notes(
+    [baseline, candidate]: [Evidence<'_>; 2],
+    left_out: &[ExcludedTask],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let count = |why| left_out.iter().filter(|task| task.reason == why).count();
     if count(ExclusionReason::JudgeChanged) > 0 {
         notes.push(format!(
             "the judges, or what else decides assertions, differ: {} excluded",
@@ -546,25 +591,10 @@ fn notes(
             tasks(count(ExclusionReason::UserChanged))
         ));
     }
-    let hostile = |spec: &EvalSpec| spec.modes.contains(&EvalMode::Adversarial);
-    if hostile(was) != hostile(is) || was.safety_judge != is.safety_judge {
-        notes.push(
-            "safety findings count differently in the two runs, or come from different judges: \
-             the same action may fail a task in only one of them"
-                .to_owned(),
-        );
-    }
-    if was.ignore != is.ignore {
-        notes.push(
-            "the ignore lists differ: the same answer may be right in one run and wrong in the \
-             other"
-                .to_owned(),
-        );
-    }
-    for (name, side) in [("baseline", baseline), ("candidate", candidate)] {
-        let missing = side.evidence.missing;
+    for (name, evidence) in [("baseline", baseline), ("candidate", candidate)] {
+        let missing = evidence.missing;
         if missing > 0 {
-            let planned = side.evidence.trials().len() + missing;
+            let planned = evidence.trials().len() + missing;
             notes.push(format!(
                 "{} of {planned} trials of the {name} are available",
                 planned - missing

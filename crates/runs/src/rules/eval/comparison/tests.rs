@@ -7,19 +7,19 @@ use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::sample;
 
 /// A run with all inputs of a comparison.
-struct Run {
-    report: EvalReport,
-    further: Vec<EvalReport>,
-    missing: usize,
-    spec: EvalSpec,
-    suite: AgentEvalSuite,
-    scoring: Option<ScoringDocument>,
+pub struct Run {
+    pub report: EvalReport,
+    pub further: Vec<EvalReport>,
+    pub missing: usize,
+    pub spec: EvalSpec,
+    pub suite: AgentEvalSuite,
+    pub scoring: Option<ScoringDocument>,
 }
 
 impl Run {
     /// A run over tasks with these scores. A score of 1 passes; a task without a score was not
     /// judged.
-    fn new(id: &str, scores: &[Option<f64>]) -> Self {
+    pub fn new(id: &str, scores: &[Option<f64>]) -> Self {
         let ids: Vec<String> = (0..scores.len()).map(|n| format!("task-{n}")).collect();
         let tasks: Vec<Value> = ids
             .iter()
@@ -44,7 +44,7 @@ impl Run {
         }
     }
 
-    fn golden(id: &str, scores: &[f64]) -> Self {
+    pub fn golden(id: &str, scores: &[f64]) -> Self {
         Self::new(
             id,
             &scores.iter().map(|score| Some(*score)).collect::<Vec<_>>(),
@@ -63,7 +63,7 @@ impl Run {
     }
 
     /// Makes the task a rubric task with this judge.
-    fn judged_by(mut self, task: usize, judge: &str) -> Self {
+    pub fn judged_by(mut self, task: usize, judge: &str) -> Self {
         let rubric = json!({"kind": "rubric", "rubric": [{"criterion": "is kind", "weight": 1.0}]});
         self.suite.tasks[task].expected = serde_json::from_value(rubric).unwrap();
         let pin = json!({"provider": "openai", "model": "judge-1", "identity": judge});
@@ -71,7 +71,7 @@ impl Run {
         self
     }
 
-    fn side(&self) -> ComparisonSide<'_> {
+    pub fn side(&self) -> ComparisonSide<'_> {
         ComparisonSide {
             evidence: Evidence {
                 run: &self.report,

@@ -1,12 +1,29 @@
 //! Comparison of two runs, or of the experiments they belong to.
 
+use std::collections::BTreeMap;
+
+use crate::rules::eval::comparison::attested::{TaskDigests, task_digests};
 use crate::rules::eval::comparison::{ComparisonSide, RunComparison, compare};
 use crate::rules::eval::report::Verdict;
+use crate::rules::run::record::EvalSpec;
 use crate::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 impl Runs {
+    /// What makes the results of the run's tasks comparable with those of another host.
+    ///
+    /// # Errors
+    /// The suite cannot be read.
+    pub async fn task_digests(
+        &self,
+        eval: &EvalSpec,
+    ) -> Result<BTreeMap<TaskId, TaskDigests>, Problem> {
+        let suite = self.suite_of(eval).await?;
+        let scoring = self.scoring_of(eval).await?;
+        Ok(task_digests(eval, &suite, scoring.as_deref()))
+    }
+
     /// The changes from `baseline` to `candidate`, task by task.
     ///
     /// # Errors

@@ -1,0 +1,296 @@
+//! The script as a step of a GitHub Action. `gh` is replaced with a program that answers from files.
+
+use serde_json::{Value, json};
+
+use super::{Keys, Pipeline, kept_baseline, wrong_answers};
+use crate::cli::home::right_but_late;
+
+/// Answers `gh api PATH` from the folder FAKE_GH, and keeps what is posted there.
+const GH: &str = r#"#!/usr/bin/env python3
+import os, sys, zipfile
+from pathlib import Path
+
+folder, path = Path(os.environ["FAKE_GH"]), sys.argv[2]
+assert os.environ["GH_TOKEN"] == "token of the job"
+if "/actions/artifacts?" in path:
+    print((folder / "artifacts.json").read_text())
+elif path.endswith("/zip"):
+    with zipfile.ZipFile(sys.stdout.buffer, "w") as archive:
+        archive.writestr("baseline.intoto.jsonl", (folder / "baseline.intoto.jsonl").read_bytes())
+elif "--method" in sys.argv:
+    (folder / "posted").write_text(f"{sys.argv[sys.argv.index('--method') + 1]} {path}\n{sys.stdin.read()}")
+elif "/comments" in path:
+    print((folder / "comments.json").read_text())
+else:
+    sys.exit(f"unexpected: {sys.argv}")
+"#;
+
+/// A job of a branch.
+fn job(what: &str) -> Option<Pipeline> {
+    let mut pipeline = Pipeline::new(what)?;
+    let gh = pipeline.home.path("bin/gh");
+    std::fs::create_dir_all(pipeline.home.path("bin")).unwrap();
+    std::fs::create_dir_all(pipeline.home.path("gh")).unwrap();
+    std::fs::write(&gh, GH).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&gh, mode).unwrap();
+    for (name, file) in [
+        ("GITHUB_OUTPUT", "output.txt"),
+        ("GITHUB_STEP_SUMMARY", "summary.md"),
+        ("GITHUB_EVENT_PATH", "event.json"),
+        ("FAKE_GH", "gh"),
+    ] {
+        let path = pipeline.home.path(file).display().to_string();
+        pipeline.set(name, &path);
+    }
+    for (name, value) in [
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_REPOSITORY", "acme/triage"),
+        ("GITHUB_REF_NAME", "main"),
+        ("GH_TOKEN", "token of the job"),
+    ] {
+        pipeline.set(name, value);
+    }
+    artifacts(&pipeline, &json!([]));
+    std::fs::write(pipeline.home.path("gh/comments.json"), "[]").unwrap();
+    std::fs::write(pipeline.home.path("event.json"), "{}").unwrap();
+    Some(pipeline)
+}
+
+/// A job of a pull request against `main`, whose last good run left this baseline.
+fn pull_request(what: &str, keys: &Keys, baseline: &[u8]) -> Option<Pipeline> {
+    let mut pipeline = job(what)?;
+    pipeline.set("GITHUB_BASE_REF", "main");
+    pipeline.set("GITHUB_REF_NAME", "7/merge");
+    pipeline.set("TOUCHSTONE_CI_BASELINE_KEY", &keys.public());
+    std::fs::write(
+        pipeline.home.path("event.json"),
+        json!({"pull_request": {"number": 7}}).to_string(),
+    )
+    .unwrap();
+    artifacts(&pipeline, &json!([artifact("main", 1)]));
+    std::fs::write(pipeline.home.path("gh/baseline.intoto.jsonl"), baseline).unwrap();
+    Some(pipeline)
+}
+
+fn artifact(branch: &str, repository: u64) -> Value {
+    json!({"id": 5, "expired": false, "workflow_run":
+        {"head_branch": branch, "repository_id": 1, "head_repository_id": repository}})
+}
+
+fn artifacts(pipeline: &Pipeline, all: &Value) {
+    let listed = json!({"artifacts": all}).to_string();
+    std::fs::write(pipeline.home.path("gh/artifacts.json"), listed).unwrap();
+}
+
+#[test]
+fn a_branch_that_passes_opens_the_gate_and_keeps_a_signed_baseline() {
+    let keys = Keys::new();
+    let Some(mut main) = job("the GitHub Action on a branch") else {
+        return;
+    };
+    main.set("TOUCHSTONE_CI_SIGNING_KEY", &keys.private());
+    main.set("TOUCHSTONE_CI_BASELINE_KEY", &keys.public());
+    let done = main.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr
+            .contains("branch main has no run that passed yet"),
+        "{}",
+        done.stderr
+    );
+    let outputs = main.read("output.txt");
+    for line in [
+        "verdict=pass",
+        "regression=none",
+        "gate=open",
+        "score=1.0",
+        "baseline=.touchstone-results/baseline.intoto.jsonl",
+    ] {
+        assert!(outputs.lines().any(|it| it == line), "{line}: {outputs}");
+    }
+    assert!(main.read("summary.md").contains("**Gate open**"));
+    assert!(!done.stdout.contains("::error"), "{}", done.stdout);
+    // Neither the results nor the log have the key.
+    let key = keys.private();
+    let secret = key.lines().nth(1).unwrap();
+    for text in [&done.stdout, &done.stderr, &outputs] {
+        assert!(!text.contains(secret));
+    }
+    std::fs::write(main.home.path("ci.pub"), keys.public()).unwrap();
+    let file = ".touchstone-results/run.intoto.jsonl";
+    let verified = main
+        .home
+        .run(&["attest", "verify", file, "--key", "ci.pub"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);
+}
+
+#[test]
+fn a_pull_request_that_makes_the_agent_worse_is_stopped_with_reasons() {
+    let keys = Keys::new();
+    let Some(baseline) = kept_baseline(&keys) else {
+        return;
+    };
+    let mut change = pull_request("a pull request", &keys, &baseline).unwrap();
+    change.set("TOUCHSTONE_CI_COMMENT", "true");
+    change.set("TOUCHSTONE_CI_SIGNING_KEY", &keys.private());
+    change.home.model(&wrong_answers(14));
+    let done = change.run();
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    let result = change.result();
+    assert_eq!(
+        (
+            &result["verdict"],
+            &result["regression"],
+            &result["baseline"]
+        ),
+        (&json!("fail"), &json!("regressed"), &json!(""))
+    );
+    assert!(
+        done.stdout
+            .contains("significantly worse than the baseline"),
+        "{}",
+        done.stdout
+    );
+    let errors = done.stdout.lines().filter(|it| it.starts_with("::error "));
+    assert_eq!(errors.count(), 10, "{}", done.stdout);
+    let summary = change.read("summary.md");
+    assert!(summary.contains("**Gate closed: "), "{summary}");
+    assert!(summary.contains("against"), "{summary}");
+    let posted = change.read("gh/posted");
+    assert!(
+        posted.starts_with("POST repos/acme/triage/issues/7/comments\n"),
+        "{posted}"
+    );
+    assert!(posted.contains("<!-- touchstone:touchstone-baseline -->"));
+
+    // The next run replaces the comment.
+    let known = json!([{"id": 3, "body": "Hi"}, {"id": 4, "body": "<!-- touchstone:touchstone-baseline -->\n"}]);
+    std::fs::write(change.home.path("gh/comments.json"), known.to_string()).unwrap();
+    let done = change.run();
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    let posted = change.read("gh/posted");
+    assert!(
+        posted.starts_with("PATCH repos/acme/triage/issues/comments/4\n"),
+        "{posted}"
+    );
+}
+
+#[test]
+fn a_pull_request_without_a_change_passes() {
+    let keys = Keys::new();
+    let Some(baseline) = kept_baseline(&keys) else {
+        return;
+    };
+    let change = pull_request("a pull request", &keys, &baseline).unwrap();
+    let done = change.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_eq!(change.result()["gate"], "open");
+    assert_ne!(change.result()["regression"], "none");
+}
+
+/// One of 20 tasks is not significant, but a team may not want to lose any.
+#[test]
+fn a_task_that_broke_closes_the_gate_if_any_counts() {
+    let keys = Keys::new();
+    let Some(baseline) = kept_baseline(&keys) else {
+        return;
+    };
+    let mut change = pull_request("a pull request", &keys, &baseline).unwrap();
+    change.set("TOUCHSTONE_CI_VERDICT", "off");
+    change.home.model(&wrong_answers(1));
+    let done = change.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    change.set("TOUCHSTONE_CI_REGRESSION", "any");
+    let done = change.run();
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("1 task(s) broke since the baseline"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_baseline_that_was_altered_or_signed_by_another_key_is_refused_before_the_run() {
+    let keys = Keys::new();
+    let Some(baseline) = kept_baseline(&keys) else {
+        return;
+    };
+    let text = String::from_utf8(baseline.clone()).unwrap();
+    let altered = text.replacen("\"payload\":\"ey", "\"payload\":\"eZ", 1);
+    assert_ne!(altered, text);
+    let stranger = Keys::new();
+    for (keys, baseline) in [(&keys, altered.as_bytes()), (&stranger, &baseline[..])] {
+        let change = pull_request("a pull request", keys, baseline).unwrap();
+        let done = change.run();
+        assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+        assert!(
+            done.stdout.contains("::error title=Touchstone::baseline ")
+                && done.stdout.contains("no signature by this key covers it"),
+            "{}",
+            done.stdout
+        );
+        assert!(change.read("output.txt").contains("verdict=error"));
+        assert_eq!(change.runs(), 0, "nothing is paid for");
+    }
+}
+
+#[test]
+fn artifacts_of_forks_and_of_other_branches_are_not_the_baseline() {
+    let keys = Keys::new();
+    let Some(mut change) = pull_request("a pull request", &keys, b"never read") else {
+        return;
+    };
+    artifacts(
+        &change,
+        &json!([artifact("main", 2), artifact("feature", 1), {"id": 6, "expired": true}]),
+    );
+    change.set("TOUCHSTONE_CI_REGRESSION", "any");
+    let done = change.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_eq!(change.result()["regression"], "none");
+}
+
+#[test]
+fn an_inconclusive_verdict_closes_the_gate_unless_it_may_pass() {
+    let Some(mut job) = job("an inconclusive verdict") else {
+        return;
+    };
+    job.home.model(&json!(right_but_late("thanks", 3_000)));
+    job.home.timeout(0.5);
+    let done = job.run();
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stdout
+            .contains("::warning title=task-unjudged::Task thanks"),
+        "{}",
+        done.stdout
+    );
+    job.set("TOUCHSTONE_CI_INCONCLUSIVE", "pass");
+    let done = job.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_eq!(job.result()["verdict"], "inconclusive");
+}
+
+#[test]
+fn wrong_settings_are_named_before_anything_runs() {
+    let Some(mut job) = job("wrong settings") else {
+        return;
+    };
+    job.set("TOUCHSTONE_CI_REGRESSION", "often");
+    let done = job.run();
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    for part in ["TOUCHSTONE_CI_REGRESSION is 'often'", "shown, any, off"] {
+        assert!(done.stderr.contains(part), "{}", done.stderr);
+    }
+    job.set("TOUCHSTONE_CI_REGRESSION", "shown");
+    job.set(
+        "TOUCHSTONE_CI_ARGUMENTS",
+        "--agent=$(touch owned); `touch owned`\n",
+    );
+    let done = job.run();
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    assert!(!job.home.path("owned").exists());
+    assert_eq!(job.runs(), 0);
+}
