@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram};
 
+use crate::calls::CallRole;
 use crate::ports::model::ModelError;
 use crate::rules::{COMMAND_PROVIDER, CallOutcome, TokenUsage};
 use touchstone_host::telemetry::{counter, histogram, names};
@@ -22,29 +23,6 @@ const PROVIDERS: [&str; 7] = [
     "scripted",
     "other",
 ];
-
-/// For whom a model is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallRole {
-    Agent,
-    Judge,
-    /// A simulated user.
-    User,
-    Embeddings,
-}
-
-impl CallRole {
-    const COUNT: usize = 4;
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Judge => "judge",
-            Self::User => "user",
-            Self::Embeddings => "embeddings",
-        }
-    }
-}
 
 /// The metrics of the calls in one role to the models of one provider.
 pub(super) struct CallMetrics {

@@ -23,8 +23,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::budget::Estimate;
-use crate::call_metrics::CallRole;
-use crate::calls::{CallState, Calls, seed};
+use crate::calls::{CallRole, CallState, Calls, seed};
 use crate::ports::agent::{Dialogue, EventSink, Exhausted, Invocation, Meter, UserTurns};
 use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
@@ -36,7 +35,6 @@ use crate::rules::simulated_user::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{
     BUDGET_EXHAUSTED, Conversation, ModelReply, ModelRequest, Next, ResponseSchema, TaskHint,
 };
-use crate::spans::Role;
 use touchstone_kit::ids::EventId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{Event, TurnAnswered, UserOpens, UserSaid, UserStopped};
@@ -222,7 +220,6 @@ impl<'a> Turns<'a> {
             ..ModelRequest::default()
         };
         let calls = Calls {
-            role: Role::SimulatedUser,
             binding: model,
             role: CallRole::User,
             meter: &self.meter,

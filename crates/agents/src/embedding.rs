@@ -10,14 +10,12 @@
 
 use serde_json::Value;
 
-use crate::call_metrics::CallRole;
-use crate::calls::{Calls, seed};
+use crate::calls::{CallRole, Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
 use crate::ports::model::ModelBinding;
 use crate::rules::activity::Activity;
 use crate::rules::similarity::{most_similar, read_vectors};
 use crate::rules::{Message, ModelReply, ModelRequest, TaskHint};
-use crate::spans::Role;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// A text of a task, and the texts to compare it with.
@@ -70,7 +68,6 @@ pub async fn similarity(
         ..ModelRequest::default()
     };
     let calls = Calls {
-        role: Role::Embeddings,
         binding: request.model,
         role: CallRole::Embeddings,
         meter,

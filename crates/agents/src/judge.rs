@@ -13,8 +13,7 @@
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use crate::call_metrics::CallRole;
-use crate::calls::{Calls, seed};
+use crate::calls::{CallRole, Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
 use crate::ports::judge::{JudgeRequest, Judgement};
 use crate::ports::model::ModelBinding;
@@ -25,7 +24,6 @@ use crate::rules::judging::verdict;
 use crate::rules::judging::verdict::CriterionVerdict;
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::rules::{ModelReply, ModelRequest, ResponseSchema, TaskHint};
-use crate::spans::Role;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
 /// Judges every criterion and records the usage. Dropping the future cancels it.
@@ -107,7 +105,6 @@ impl Questioning<'_> {
             ..ModelRequest::default()
         };
         let calls = Calls {
-            role: Role::Judge,
             binding: self.model,
             role: CallRole::Judge,
             meter,

@@ -30,8 +30,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::call_metrics::CallRole;
-use crate::calls::{CallError, CallState, Calls, millis, seed};
+use crate::calls::{CallError, CallRole, CallState, Calls, millis, seed};
 use crate::dialogue::Turns;
 use crate::ports::agent::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
@@ -397,7 +396,6 @@ impl<'a> Running<'a> {
         conversation.intend(self.activity(invocation.model.model.info()));
         self.turns += 1;
         let calls = Calls {
-            role: spans::Role::Agent,
             binding: invocation.model,
             role: CallRole::Agent,
             meter: self.meter,

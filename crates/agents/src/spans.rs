@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::calls::CallRole;
 use crate::ports::agent::{Invocation, InvocationEnd};
 use crate::ports::model::{ModelBinding, ModelError, ModelInfo};
 use crate::rules::{
@@ -14,41 +15,20 @@ use touchstone_host::otlp::span::{Span, SpanKind};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::redaction::{mask, mask_within};
 
-/// Why a model is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Agent,
-    Judge,
-    SimulatedUser,
-    Embeddings,
-}
-
-impl Role {
-    /// The name in reasons, such as `judge_malformed`, and in spans.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Judge => "judge",
-            Self::SimulatedUser => "user",
-            Self::Embeddings => "embeddings",
-        }
-    }
-}
-
 /// Providers that are agents themselves, not models.
 const AGENTS: [&str; 3] = ["a2a", "openwop", COMMAND_PROVIDER];
 
 /// The span of one attempt at a call.
 pub(crate) fn call(
-    role: Role,
+    role: CallRole,
     task: &TaskId,
     binding: &ModelBinding,
     request: &ModelRequest<'_>,
 ) -> Span {
     let info = binding.model.info();
     let operation = match role {
-        Role::Embeddings => "embeddings",
-        Role::Agent if AGENTS.contains(&info.provider.as_str()) => "invoke_agent",
+        CallRole::Embeddings => "embeddings",
+        CallRole::Agent if AGENTS.contains(&info.provider.as_str()) => "invoke_agent",
         _ => "chat",
     };
     let name = || format!("{operation} {}", info.model);
@@ -58,12 +38,12 @@ pub(crate) fn call(
     }
     span.set("gen_ai.operation.name", operation);
     set_model(&mut span, info);
-    span.set("touchstone.role", role.name());
+    span.set("touchstone.role", role.as_str());
     span.set("touchstone.task.id", task.as_str());
     span.set_some("gen_ai.request.temperature", request.temperature);
     span.set_some(
         "gen_ai.request.max_tokens",
-        request.max_tokens.filter(|_| role != Role::Embeddings),
+        request.max_tokens.filter(|_| role != CallRole::Embeddings),
     );
     if request.response_schema.is_some() {
         span.set("gen_ai.output.type", "json");

@@ -7,8 +7,9 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::verify::{envelopes, octets};
+use super::verify::octets;
 use touchstone_deployments::attestation::Rejected;
+use touchstone_deployments::attestation::envelopes;
 use touchstone_deployments::attestation::provenance::{ReleaseProvenance, read};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};

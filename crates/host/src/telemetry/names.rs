@@ -75,6 +75,11 @@ metrics! {
     describe_gauge WEBHOOK_LAG(Seconds) = "touchstone_webhook_lag_seconds",
         "Age of the oldest event that is not delivered to a webhook yet; 0 if none";
 
+    describe_counter TELEMETRY_DROPPED(Count) = "touchstone_telemetry_dropped_total",
+        "Spans, metrics and log records that were not exported by OTLP, by signal and reason";
+    describe_counter TELEMETRY_FAILURES(Count) = "touchstone_telemetry_export_failures_total",
+        "Exports by OTLP that failed, by signal";
+
     describe_gauge DATABASE_WRITABLE(Count) = "touchstone_database_writable",
         "Whether the database accepts writes: 1 or 0";
     describe_gauge DATABASE_BYTES(Bytes) = "touchstone_database_size_bytes",
