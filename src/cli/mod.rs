@@ -32,7 +32,7 @@ use touchstone_host::cli::options::Global;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::otlp::{self, span};
 use touchstone_host::telemetry::{LogFormat, init_logs};
-use touchstone_kit::trace_context::TraceContext;
+use touchstone_kit::headers::trace_context::TraceContext;
 
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";

@@ -18,5 +18,4 @@ pub mod pack_name;
 pub mod redaction;
 pub mod sealing;
 pub mod statistics;
-pub mod trace_context;
 pub mod webhook;

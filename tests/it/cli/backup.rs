@@ -146,7 +146,7 @@ fn forged(home: &Home, sql: &'static str) {
 
 #[rstest]
 #[case::newer(
-    "INSERT INTO schema_migration VALUES ('host', 99, '', 0)",
+    "INSERT INTO schema_migration VALUES ('host', 99, '', 0, FALSE)",
     "newer version"
 )]
 #[case::other_build(

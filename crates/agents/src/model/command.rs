@@ -27,9 +27,9 @@ use crate::rules::{
     ToolDefinition,
 };
 use touchstone_host::otlp::span;
+use touchstone_kit::headers::trace_context::TraceContext;
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::integrity;
-use touchstone_kit::trace_context::TraceContext;
 
 /// Maximum bytes of a line.
 const LONGEST_LINE: u64 = 8 << 20;

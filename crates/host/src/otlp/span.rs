@@ -15,7 +15,7 @@ use crate::http::observe::trace::{TRACEPARENT, TRACESTATE};
 use crate::otlp::{Telemetry, active, now};
 pub use crate::rules::telemetry::attributes::{AttributeValue, attribute};
 use crate::rules::telemetry::sampling::root_of;
-use touchstone_kit::trace_context::{SpanId, TraceContext};
+use touchstone_kit::headers::trace_context::{SpanId, TraceContext};
 
 /// The error type of work that was dropped before it ended.
 const CANCELLED: &str = "cancelled";

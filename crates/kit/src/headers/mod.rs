@@ -2,3 +2,4 @@
 
 pub mod media_type;
 pub mod retry_after;
+pub mod trace_context;

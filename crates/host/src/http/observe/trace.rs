@@ -4,7 +4,7 @@
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::ports::ids::Ids;
-use touchstone_kit::trace_context::{TraceContext, TraceId};
+use touchstone_kit::headers::trace_context::{TraceContext, TraceId};
 
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");

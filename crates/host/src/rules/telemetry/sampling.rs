@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use touchstone_kit::trace_context::{SAMPLED, SpanId, TraceContext, TraceId};
+use touchstone_kit::headers::trace_context::{SAMPLED, SpanId, TraceContext, TraceId};
 
 /// Domain separator of the ids.
 const RECIPE: &[u8] = b"touchstone:trace:v1\0";

@@ -5,9 +5,9 @@ use crate::rules::run::fold::{RunState, TaskFacts};
 use crate::rules::run::record::{RunRecord, Work};
 use touchstone_host::otlp::nanoseconds;
 use touchstone_host::otlp::span::{self, Span, SpanKind, attribute};
+use touchstone_kit::headers::trace_context::SpanId;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::redaction::mask;
-use touchstone_kit::trace_context::SpanId;
 
 /// Records the root span of a run that has ended.
 pub(super) fn run_ended(run: &RunRecord, state: &RunState) {

@@ -9,9 +9,9 @@ use crate::service::executor::spans;
 use crate::service::metrics::RUN_METRICS;
 use touchstone_agents::ports::agent::InvocationResult;
 use touchstone_host::otlp::span;
+use touchstone_kit::headers::trace_context::SpanId;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
-use touchstone_kit::trace_context::SpanId;
 use touchstone_openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, JudgeReasoned, NewEvent,
     TaskFailed, TaskJudged, TaskMeasured, TaskSafety, TaskUnjudged,
