@@ -104,7 +104,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="campaigns/upgrade.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, metavar="OLD", help="the program before the upgrade")
     parser.add_argument("new", type=Path, metavar="NEW", help="the program after it")
-    parser.add_argument("--tasks", type=int, default=100, help="tasks of each run (default: 100)")
+    parser.add_argument("--tasks", type=int, default=400, help="tasks of each run (default: 400)")
     parser.add_argument("--database-url", metavar="URL", help="PostgreSQL instead of the embedded database")
     options = parser.parse_args()
     return campaign(parser.prog, lambda: run(parser.prog, options))
