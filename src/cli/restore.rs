@@ -287,7 +287,7 @@ fn missing_key(config: &Config, manifest: &Manifest) -> Option<String> {
 fn listed(counts: &[HeldCount]) -> String {
     let counts: Vec<String> = counts
         .iter()
-        .map(|held| format!("{} {}", held.count, held.name))
+        .map(|held| format!("{} ({})", held.name, held.count))
         .collect();
     match counts.is_empty() {
         true => "nothing".to_owned(),

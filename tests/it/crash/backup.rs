@@ -105,7 +105,7 @@ async fn a_restored_run_continues_and_no_judged_task_is_judged_again() {
 async fn a_copy_beside_the_original_continues_no_run_until_it_takes_over() {
     let original = original().await;
     let (copy, told) = original.restored(&[]);
-    assert!(told.contains("held: 1 unfinished runs"), "{told}");
+    assert!(told.contains("held: unfinished runs (1)"), "{told}");
     let (endpoint, run) = (&original.endpoint, &original.run);
     let asked = endpoint.asked().len();
 
@@ -122,7 +122,7 @@ async fn a_copy_beside_the_original_continues_no_run_until_it_takes_over() {
     endpoint.next_era();
     let released = copy.run(&["restore", "--take-over"]);
     assert!(
-        released.contains("released: 1 unfinished runs"),
+        released.contains("released: unfinished runs (1)"),
         "{released}"
     );
     let full = api.log(run).await;

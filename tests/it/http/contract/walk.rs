@@ -519,10 +519,24 @@ async fn response_times_do_not_reveal_runs_of_another_tenant() {
     let furnished = Furnished::new().await;
     let (host, run) = (&furnished.host, &furnished.run);
     let nothing = unused(run.as_str());
+    let mut rounds = Vec::new();
+    // Other tests may disturb one round; a difference that reveals runs is in all of them.
+    for _ in 0..3 {
+        let (foreign, none) = median_times(host, run.as_str(), &nothing).await;
+        if foreign < none * 2 && none < foreign * 2 {
+            return;
+        }
+        rounds.push((foreign, none));
+    }
+    panic!("of another tenant, and of no run: {rounds:?}");
+}
+
+/// Median times of the answers about a run of another tenant and about a run that does not exist.
+async fn median_times(host: &TestHost, run: &str, nothing: &str) -> (Duration, Duration) {
     let (mut foreign, mut none) = (Vec::new(), Vec::new());
     // Alternates, so that a slow machine affects both equally.
     for _ in 0..200 {
-        for (id, times) in [(run.as_str(), &mut foreign), (nothing.as_str(), &mut none)] {
+        for (id, times) in [(run, &mut foreign), (nothing, &mut none)] {
             let call = host
                 .request(Method::GET, &format!("/v1/runs/{id}"))
                 .key(&host.other_key);
@@ -536,11 +550,7 @@ async fn response_times_do_not_reveal_runs_of_another_tenant() {
         times.sort_unstable();
         times[times.len() / 2]
     };
-    let (foreign, none) = (median(&mut foreign), median(&mut none));
-    assert!(
-        foreign < none * 2 && none < foreign * 2,
-        "{foreign:?} against {none:?}"
-    );
+    (median(&mut foreign), median(&mut none))
 }
 
 const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
