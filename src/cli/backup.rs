@@ -150,7 +150,11 @@ async fn made(
     if arguments.with_keys {
         for (file, path) in keys(config).into_iter().rev() {
             let to = temporary.path().join(file.name());
-            std::fs::copy(&path, &to).map_err(|cause| unwritable(&path, &cause.to_string()))?;
+            std::fs::copy(&path, &to).map_err(|cause| {
+                let text = format!("could not copy the key {}: {cause}", path.display());
+                Failure::not_done("file_not_written", text)
+                    .or_try("make the key readable for this user, or omit --with-keys")
+            })?;
             files.insert(0, file);
         }
     }

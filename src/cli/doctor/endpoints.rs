@@ -43,10 +43,7 @@ pub async fn check(config: &Config, found: &mut Vec<Finding>) {
             Err(finding) => found.push(finding),
         }
     }
-    match others(config) {
-        Ok(others) => probes.extend(others),
-        Err(finding) => found.push(finding),
-    }
+    probes.extend(others(config, found));
     let client = match Client::new(Policy::model(TIMEOUT, 1)) {
         Ok(client) => client,
         Err(cause) => {
@@ -154,47 +151,54 @@ fn scripted(name: &str, entry: &ModelConfig) -> Result<(), Finding> {
 }
 
 /// Endpoints besides those of models.
-fn others(config: &Config) -> Result<Vec<Probe>, Finding> {
-    let plain = |setting: String, url: Url| Probe {
-        setting,
-        url,
-        headers: HeaderMap::new(),
-        key: None,
-        model: None,
-    };
+fn others(config: &Config, found: &mut Vec<Finding>) -> Vec<Probe> {
     let mut probes = Vec::new();
-    if let Some(oidc) = config
-        .console
-        .oidc
-        .as_ref()
-        .filter(|_| config.console.enabled)
-        && let Ok(issuer) = oidc.issuer.parse::<Url>()
+    let mut add = |setting: String, url: Url, key: Option<(String, &String)>| {
+        found.extend(key.and_then(|(setting, variable)| key_of(&setting, variable).err()));
+        probes.push(Probe {
+            setting,
+            url,
+            headers: HeaderMap::new(),
+            key: None,
+            model: None,
+        });
+    };
+    let mut unusable = Vec::new();
+    let mut parsed = |setting: &str, text: &str| {
+        text.parse::<Url>()
+            .map_err(|cause| unusable.push((setting.to_owned(), cause)))
+            .ok()
+    };
+    let oidc = config.console.oidc.as_ref();
+    if let Some(oidc) = oidc.filter(|_| config.console.enabled)
+        && let Some(issuer) = parsed("console.oidc.issuer", &oidc.issuer)
     {
+        let variable = oidc.client_secret_env.as_ref();
+        let key = variable.map(|it| ("console.oidc.client_secret_env".to_owned(), it));
         let url = below(&issuer, &[".well-known", "openid-configuration"]);
-        probes.push(plain("console.oidc.issuer".to_owned(), url));
-        if let Some(variable) = &oidc.client_secret_env {
-            key_of("console.oidc.client_secret_env", variable)?;
-        }
+        add("console.oidc.issuer".to_owned(), url, key);
     }
     for provider in &config.oasis.providers {
         let setting = format!("oasis.providers.{}", provider.name);
-        if let Some(variable) = &provider.api_key_env {
-            key_of(&format!("{setting}.api_key_env"), variable)?;
-        }
-        if let Ok(url) = provider.url.parse() {
-            probes.push(plain(format!("{setting}.url"), url));
+        if let Some(url) = parsed(&format!("{setting}.url"), &provider.url) {
+            let variable = provider.api_key_env.as_ref();
+            let key = variable.map(|it| (format!("{setting}.api_key_env"), it));
+            add(format!("{setting}.url"), url, key);
         }
     }
     for server in &config.tools.mcp {
         let setting = format!("tools.mcp.{}", server.name);
-        if let Some(variable) = &server.api_key_env {
-            key_of(&format!("{setting}.api_key_env"), variable)?;
-        }
         if let Some(url) = &server.url {
-            probes.push(plain(format!("{setting}.url"), url.clone()));
+            let variable = server.api_key_env.as_ref();
+            let key = variable.map(|it| (format!("{setting}.api_key_env"), it));
+            add(format!("{setting}.url"), url.clone(), key);
         }
     }
-    Ok(probes)
+    found.extend(unusable.into_iter().map(|(setting, cause)| {
+        let text = format!("`{setting}` is not a URL: {cause}");
+        Finding::failure(AREA, text, format!("correct `{setting}`"))
+    }));
+    probes
 }
 
 fn below(base: &Url, path: &[&str]) -> Url {

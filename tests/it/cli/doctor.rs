@@ -355,3 +355,29 @@ fn an_endpoint_that_does_not_answer_is_found() {
             .contains(&address.to_string())
     );
 }
+
+/// A missing key does not hide what is wrong with further endpoints.
+#[test]
+fn every_provider_of_environments_is_asked() {
+    let home = Home::empty();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let provider = |name: &str| {
+        format!(
+            "[[oasis.providers]]\nname = \"{name}\"\nurl = \"http://{address}\"\napi_key_env = \"NOT_SET_{name}\"\n"
+        )
+    };
+    let settings = format!("{}{}", provider("a"), provider("b"));
+    std::fs::write(home.config(), settings).unwrap();
+    let (code, document) = examined(&home);
+    assert_eq!(code, 1);
+    for name in ["a", "b"] {
+        check(&document, "endpoints", &format!("NOT_SET_{name}"));
+        check(
+            &document,
+            "endpoints",
+            &format!("oasis.providers.{name}.url"),
+        );
+    }
+}
