@@ -14,6 +14,11 @@ fn caller(tenant: &str, key: &str) -> Caller {
     }
 }
 
+/// Limits with these rates, and little memory.
+fn limits(rates: Rates) -> Limits {
+    Limits::new(rates, 1000, 1000)
+}
+
 /// The number of admitted requests among `n`, and the scope that refused the last one.
 fn admitted(limits: &Limits, caller: &Caller, n: usize) -> (usize, Option<String>) {
     let mut refused = None;
@@ -42,15 +47,11 @@ async fn packs_are_checked_one_at_a_time() {
 
 #[test]
 fn the_rate_limit_of_one_key_does_not_affect_other_keys() {
-    let limits = Limits::new(
-        Rates {
-            per_key: 1,
-            per_tenant: 0,
-            ..Rates::default()
-        },
-        1000,
-        1000,
-    );
+    let limits = limits(Rates {
+        per_key: 1,
+        per_tenant: 0,
+        ..Rates::default()
+    });
     assert_eq!(
         admitted(&limits, &caller("t", "a"), 30),
         (10, Some("key".to_owned()))
@@ -60,15 +61,11 @@ fn the_rate_limit_of_one_key_does_not_affect_other_keys() {
 
 #[test]
 fn the_rate_limit_of_a_tenant_is_shared_by_its_keys() {
-    let limits = Limits::new(
-        Rates {
-            per_key: 0,
-            per_tenant: 1,
-            ..Rates::default()
-        },
-        1000,
-        1000,
-    );
+    let limits = limits(Rates {
+        per_key: 0,
+        per_tenant: 1,
+        ..Rates::default()
+    });
     assert_eq!(admitted(&limits, &caller("t", "a"), 6), (6, None));
     assert_eq!(
         admitted(&limits, &caller("t", "b"), 6),
@@ -79,14 +76,10 @@ fn the_rate_limit_of_a_tenant_is_shared_by_its_keys() {
 
 #[test]
 fn refusals_are_counted_per_network_in_bounded_memory() {
-    let limits = Limits::new(
-        Rates {
-            refusals_per_minute: 2,
-            ..Rates::default()
-        },
-        1000,
-        1000,
-    );
+    let limits = limits(Rates {
+        refusals_per_minute: 2,
+        ..Rates::default()
+    });
     let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
     let code = |peer: &str| limits.refuse(peer.parse().ok(), refusal()).code;
     for peer in ["192.0.2.1", "::ffff:192.0.2.1"] {
@@ -117,14 +110,10 @@ fn refusals_are_counted_per_network_in_bounded_memory() {
 
 #[test]
 fn refused_credentials_do_not_keep_others_of_their_address_from_single_sign_on() {
-    let limits = Limits::new(
-        Rates {
-            refusals_per_minute: 2,
-            ..Rates::default()
-        },
-        1000,
-        1000,
-    );
+    let limits = limits(Rates {
+        refusals_per_minute: 2,
+        ..Rates::default()
+    });
     let peer = "192.0.2.1".parse().ok();
     let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
     let last = (0..3).map(|_| limits.refuse(peer, refusal())).last();
@@ -138,27 +127,19 @@ fn refused_credentials_do_not_keep_others_of_their_address_from_single_sign_on()
 
 #[test]
 fn requests_beyond_the_concurrency_limit_are_rejected_until_one_ends() {
-    let limits = Limits::new(
-        Rates {
-            in_flight: 2,
-            ..Rates::default()
-        },
-        1000,
-        1000,
-    );
-    let held = (limits.enter().unwrap(), limits.enter().unwrap());
-    assert_eq!(limits.enter().unwrap_err().code, ErrorCode::Unavailable);
+    let two = limits(Rates {
+        in_flight: 2,
+        ..Rates::default()
+    });
+    let held = (two.enter().unwrap(), two.enter().unwrap());
+    assert_eq!(two.enter().unwrap_err().code, ErrorCode::Unavailable);
     drop(held);
-    assert!(limits.enter().is_ok());
-    let none = Limits::new(
-        Rates {
-            in_flight: 0,
-            ..Rates::default()
-        },
-        1000,
-        1000,
-    );
-    assert!(none.enter().unwrap().is_none());
+    assert!(two.enter().is_ok());
+    let unlimited = limits(Rates {
+        in_flight: 0,
+        ..Rates::default()
+    });
+    assert!(unlimited.enter().unwrap().is_none());
 }
 
 #[test]
