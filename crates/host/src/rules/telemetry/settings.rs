@@ -55,6 +55,7 @@ impl Default for TelemetrySettings {
     }
 }
 
+const CAPTURE_CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 const HTTP: &str = "http/protobuf";
 const GRPC: &str = "grpc";
 
@@ -155,8 +156,10 @@ pub fn exports(
         logs,
         resource: env.resource(settings)?,
         sampler: env.sampler(settings)?,
-        capture_content: settings.capture_content
-            || env.flag("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")?,
+        capture_content: match env.get(CAPTURE_CONTENT) {
+            None => settings.capture_content,
+            Some(_) => env.flag(CAPTURE_CONTENT)?,
+        },
     }))
 }
 
@@ -413,6 +416,27 @@ mod tests {
     }
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
+
+    /// The environment applies over the setting, in both directions.
+    #[rstest]
+    #[case(true, None, true)]
+    #[case(true, Some("false"), false)]
+    #[case(false, Some("true"), true)]
+    #[case(false, None, false)]
+    fn content_is_captured_only_on_request(
+        #[case] setting: bool,
+        #[case] variable: Option<&str>,
+        #[case] expected: bool,
+    ) {
+        let settings = TelemetrySettings {
+            capture_content: setting,
+            ..TelemetrySettings::default()
+        };
+        let variable = variable.map(|value| (CAPTURE_CONTENT, value));
+        let variables: Vec<_> = [ENDPOINT].into_iter().chain(variable).collect();
+        let exports = read_over(&settings, &variables).unwrap().unwrap();
+        assert_eq!(exports.capture_content, expected);
+    }
 
     #[rstest]
     #[case::nothing_set(&[])]
