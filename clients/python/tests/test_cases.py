@@ -56,6 +56,9 @@ def test_a_python_judge_decides_where_nothing_else_does(tmp_path: Path) -> None:
         (["a"], "case 0 must be a dict or a touchstone.Case, got str"),
         (3, "got int"),
         ([Case("a", rubric="short")], "list of criteria"),
+        ([{"input": "a", "assertions": {"type": "regex"}}], "list of assertions"),
+        ([{"input": "a", "expected": "b", "tags": "short"}], "list of tags"),
+        ([{"input": "a", "expected": "b", "id": 7}], "id must be a text, got 7"),
     ],
 )
 def test_wrong_cases_are_refused_with_a_next_step(tmp_path: Path, rows: Any, message: str) -> None:

@@ -43,6 +43,6 @@ def test_every_exported_name_is_documented() -> None:
     import touchstone
 
     text = PAGE.read_text(encoding="utf-8")
-    described = {"Change", "Comparison", "Estimate", "Failure", "Progress", "Result", "Task", "ToolCall", "__version__"}
+    described = {"Change", "Comparison", "Difference", "Estimate", "Failure", "Progress", "Result", "Task", "ToolCall", "__version__"}
     for name in set(touchstone.__all__) - described:
         assert name in text, f"{name} is not in docs/python.md"

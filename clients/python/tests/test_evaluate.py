@@ -132,17 +132,24 @@ def test_async_functions(evaluate: Evaluate, tmp_path: Path, own_loop: bool) -> 
 def test_cancelling_cancels_the_run(tmp_path: Path) -> None:
     asked = threading.Event()
 
-    async def agent(question: str) -> str:
-        asked.set()
-        await asyncio.sleep(600)
-        return "never"
-
     async def cancelled() -> None:
+        ended = asyncio.Event()
+
+        async def agent(question: str) -> str:
+            asked.set()
+            try:
+                await asyncio.sleep(600)
+            finally:
+                ended.set()
+            return "never"
+
         task = asyncio.create_task(touchstone.aevaluate(CASES, agent, data=tmp_path / "data"))
         await asyncio.to_thread(asked.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        # The function does not continue on the loop of the caller.
+        await asyncio.wait_for(ended.wait(), 60)
 
     started = time.monotonic()
     asyncio.run(cancelled())
@@ -251,6 +258,7 @@ def test_a_baseline_is_compared(evaluate: Evaluate) -> None:
     assert compared.broke == ("france", "norway") and compared.fixed == ()
     assert compared.difference.value == pytest.approx(-2 / 3)
     assert "broke: france, norway" in after.summary()
+    assert str(compared.difference).startswith("-0.67 [-"), compared.difference
     again = evaluate(CASES, capitals, baseline="latest")
     assert again.comparison is not None and again.comparison.fixed == ("france", "norway")
 
@@ -393,9 +401,23 @@ def test_a_data_frame(evaluate: Evaluate) -> None:
         ({"judge": "http://127.0.0.1:1/v1"}, "add judge_model"),
         ({"lenient": True, "trials": 2}, "omit one of them"),
         ({"baseline": "run_0199"}, "run_0199"),
+        ({"baseline": 5}, "baseline must be a Result or the id of a run, got int"),
+        ({"trials": "3"}, "trials must be a number, got '3'"),
+        ({"trials": 2.5}, "trials must be an integer, got 2.5"),
+        ({"pass_score": "0.5"}, "pass_score must be between 0 and 1, got '0.5'"),
+        ({"match": "fuzzy"}, "match must be 'exact' or 'contains', got 'fuzzy'"),
+        ({"agent": " "}, "the agent is an empty text"),
+        ({"judge": 5}, "judge must be a function or one or several endpoints, got 5"),
+        ({"tags": "nightly"}, "tags must be a list"),
     ],
 )
 def test_wrong_arguments_are_refused_with_a_next_step(evaluate: Evaluate, options: dict[str, Any], message: str) -> None:
     arguments = {"cases": CASES, "agent": right, **options}
     with pytest.raises(touchstone.TouchstoneError, match=message):
         evaluate(**arguments)
+
+
+def test_errors_do_not_name_the_temporary_folder(evaluate: Evaluate) -> None:
+    with pytest.raises(touchstone.InvalidArguments) as caught:
+        evaluate([{"input": "a", "assertions": [{"type": "nope"}]}], right)
+    assert str(caught.value).startswith("right.scoring.json: /tasks/case-1/assertions/0/type"), caught.value

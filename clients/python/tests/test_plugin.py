@@ -64,6 +64,31 @@ def test_inconclusive_is_its_own_outcome(pytester: pytest.Pytester, meaning: str
     done.stdout.fnmatch_lines(["*test_few INCONCLUSIVE*", "*1 inconclusive in*"])
 
 
+def test_a_regression_fails_although_the_pass_score_is_reached(pytester: pytest.Pytester) -> None:
+    baseline = """
+    import pytest
+    CASES = [{"input": n, "expected": str(n)} for n in range(60)]
+
+    def test_first(evaluation):
+        evaluation(CASES, agent=str, pass_score=0.4, name="test_echoes")
+
+    @pytest.mark.touchstone(CASES, pass_score=0.4, baseline="latest", name="test_echoes")
+    def test_echoes(question):
+        return str(question) if question % 4 else "wrong"
+    """
+    pytester.makepyfile(baseline)
+    done = pytester.runpytest_subprocess()
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["PASS  score 0.75*", "  against the baseline -0.25 [[]-0.*, -0.*[]]: regressed"])
+
+
+def test_an_error_is_reported_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(PASSES.replace("pass_score=0.8", "pass_score=8"))
+    done = pytester.runpytest_subprocess()
+    done.assert_outcomes(failed=1)
+    assert "During handling" not in done.stdout.str()
+
+
 def test_async_functions_classes_and_whole_questions(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         SUITE

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._errors import BinaryNotFound, InvalidArguments, InvalidCases, TouchstoneError, VerdictNotReached
     from ._evaluate import aevaluate, evaluate
     from ._progress import Progress
-    from ._results import Change, Comparison, Estimate, Failure, Result, Task, Verdict
+    from ._results import Change, Comparison, Difference, Estimate, Failure, Result, Task, Verdict
     from .client import Client, HostError
     from ._types import Answer, Case, Endpoint, Judged, Judgement, Question, ToolCall
 
@@ -24,7 +24,7 @@ _MODULES = {
     "_errors": ("BinaryNotFound", "InvalidArguments", "InvalidCases", "TouchstoneError", "VerdictNotReached"),
     "_evaluate": ("aevaluate", "evaluate"),
     "_progress": ("Progress",),
-    "_results": ("Change", "Comparison", "Estimate", "Failure", "Result", "Task", "Verdict"),
+    "_results": ("Change", "Comparison", "Difference", "Estimate", "Failure", "Result", "Task", "Verdict"),
     "client": ("Client", "HostError"),
     "_types": ("Answer", "Case", "Endpoint", "Judged", "Judgement", "Question", "ToolCall"),
 }
@@ -37,6 +37,7 @@ __all__ = [
     "Change",
     "Client",
     "Comparison",
+    "Difference",
     "Endpoint",
     "Estimate",
     "Failure",

@@ -8,6 +8,7 @@ variables, so it is the same in every run: its digest is the identity of the age
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import functools
 import inspect
@@ -38,11 +39,19 @@ class Loop:
     def __init__(self, running: asyncio.AbstractEventLoop | None = None) -> None:
         self._running = running
         self._own: asyncio.AbstractEventLoop | None = None
+        self._pending: set[concurrent.futures.Future[Any]] = set()
         self._lock = threading.Lock()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs it to its end; called from other threads than that of the loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop()).result()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop())
+        with self._lock:
+            self._pending.add(future)
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._pending.discard(future)
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         if self._running is not None:
@@ -55,6 +64,10 @@ class Loop:
 
     def close(self) -> None:
         """Cancels what is left, such as an answer after its timeout."""
+        with self._lock:
+            pending = list(self._pending)
+        for future in pending:
+            future.cancel()
         own = self._own
         if own is None:
             return

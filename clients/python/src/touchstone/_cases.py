@@ -44,6 +44,8 @@ def write_suite(
     seen: dict[str, int] = {}
     for index, case in enumerate(found):
         task = case.id if case.id is not None else f"case-{index + 1}"
+        if not isinstance(task, str):
+            raise InvalidCases(f"case {index}: id must be a text, got {task!r}", remedy=f"use {slug(str(task))!r}")
         if not _TASK_ID.match(task):
             raise InvalidCases(
                 f"case {index}: the id {task!r} may have only lower-case letters, digits and hyphens",
@@ -55,6 +57,16 @@ def write_suite(
                 remedy="give each case its own id, or none",
             )
         seen[task] = index
+        for member, given, what in (
+            ("rubric", case.rubric, "criteria"),
+            ("assertions", case.assertions, "assertions"),
+            ("tags", case.tags, "tags"),
+        ):
+            if isinstance(given, (str, Mapping)):
+                raise InvalidCases(
+                    f"case {index}: {member} must be a list of {what}, got a {type(given).__qualname__}",
+                    remedy="put it in a list",
+                )
         expected, entry = _expectation(case, index, match, judged)
         if expected["kind"] == "rubric" and "rubric" not in modes:
             modes.append("rubric")
@@ -131,8 +143,6 @@ def _expectation(case: Case, index: int, match: Match, judged: bool) -> tuple[di
     if case.threshold is not None:
         entry["threshold"] = case.threshold
     if case.rubric:
-        if isinstance(case.rubric, str):
-            raise InvalidCases(f"case {index}: rubric must be a list of criteria, got a str", remedy="put it in a list")
         weight = 1 / len(case.rubric)
         criteria = [{"criterion": criterion, "weight": weight} for criterion in case.rubric]
         if assertions and not any(it.get("type") == "expected" for it in assertions):

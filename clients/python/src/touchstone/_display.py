@@ -48,11 +48,7 @@ def summary(result: Result) -> str:
     lines = [_headline(result), *(f"  {reason}" for reason in result.reasons)]
     compared = result.comparison
     if compared is not None:
-        difference = compared.difference
-        interval = ""
-        if difference.low is not None and difference.high is not None:
-            interval = f" [{difference.low:+.2f}, {difference.high:+.2f}]"
-        lines.append(f"  against the baseline {difference.value:+.2f}{interval}: {compared.verdict.replace('_', ' ')}")
+        lines.append(f"  against the baseline {compared.difference}: {compared.verdict.replace('_', ' ')}")
         for word, ids in (("broke", compared.broke), ("fixed", compared.fixed)):
             if ids:
                 lines.append(f"  {word}: {', '.join(ids)}")
@@ -80,7 +76,7 @@ def html(result: Result) -> str:
     if result.comparison is not None:
         compared = result.comparison
         parts.append(
-            f"<p>Against the baseline {compared.difference.value:+.2f}: {_e(compared.verdict.replace('_', ' '))}, "
+            f"<p>Against the baseline {compared.difference}: {_e(compared.verdict.replace('_', ' '))}, "
             f"{len(compared.broke)} broke, {len(compared.fixed)} fixed</p>"
         )
     parts.append("<table><thead><tr><th>Task</th><th>Outcome</th><th>Score</th><th>Reason</th><th>Latency</th></tr></thead><tbody>")

@@ -20,6 +20,13 @@ class TouchstoneError(Exception):
         self.remedy = remedy
         self.code = code
 
+    def without(self, folder: str) -> TouchstoneError:
+        """The error without the paths of a folder that no longer exists."""
+        if folder not in str(self):
+            return self
+        remedy = None if self.remedy is None or folder in self.remedy else self.remedy
+        return type(self)(self.message.replace(f"{folder}/", ""), remedy=remedy, code=self.code)
+
 
 class BinaryNotFound(TouchstoneError):
     """The ``touchstone`` program is not installed, or cannot be executed."""

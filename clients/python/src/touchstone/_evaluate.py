@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import numbers
 import os
 import re
 import sys
@@ -25,6 +26,10 @@ _VERDICTS = {0: Verdict.PASS, 1: Verdict.FAIL, 4: Verdict.INCONCLUSIVE}
 _A2A = re.compile(r"a2a\+(https?://.+)\Z")
 _URL = re.compile(r"https?://")
 NO_PROMPT = "Answer the request."
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 @dataclass
@@ -62,15 +67,42 @@ class _Request:
             ("timeout", self.timeout, 0.001),
             ("max_cost_usd", self.max_cost_usd, 0),
         ):
-            if value is not None and not value >= least:
+            if value is None:
+                continue
+            if not _is_number(value):
+                raise InvalidArguments(f"{name} must be a number, got {value!r}", remedy="correct it")
+            if not value >= least:
                 raise InvalidArguments(f"{name} must be at least {least}, got {value}", remedy="correct it")
-        if self.pass_score is not None and not 0 <= self.pass_score <= 1:
-            raise InvalidArguments(f"pass_score must be between 0 and 1, got {self.pass_score}", remedy="correct it")
+            if isinstance(least, int) and name != "max_cost_usd" and value % 1 != 0:
+                raise InvalidArguments(f"{name} must be an integer, got {value!r}", remedy="correct it")
+        if self.pass_score is not None and not (_is_number(self.pass_score) and 0 <= self.pass_score <= 1):
+            raise InvalidArguments(f"pass_score must be between 0 and 1, got {self.pass_score!r}", remedy="correct it")
+        if self.match not in ("exact", "contains"):
+            raise InvalidArguments(f"match must be 'exact' or 'contains', got {self.match!r}", remedy="correct it")
         if not (callable(self.agent) or isinstance(self.agent, (str, Endpoint))):
             raise InvalidArguments(
                 f"the agent must be a function, a URL or a command, got {type(self.agent).__qualname__}",
                 remedy="pass a function that takes the input of a task",
             )
+        if isinstance(self.agent, str) and not self.agent.strip():
+            raise InvalidArguments("the agent is an empty text", remedy="pass a function, a URL or a command")
+        if not (
+            self.judge is None
+            or callable(self.judge)
+            or isinstance(self.judge, (str, Endpoint))
+            or (isinstance(self.judge, Sequence) and all(isinstance(one, Endpoint) for one in self.judge))
+        ):
+            raise InvalidArguments(
+                f"judge must be a function or one or several endpoints, got {self.judge!r}",
+                remedy="pass a function of a touchstone.Judged",
+            )
+        if not (self.baseline is None or isinstance(self.baseline, (Result, str, os.PathLike))):
+            raise InvalidArguments(
+                f"baseline must be a Result or the id of a run, got {type(self.baseline).__qualname__}",
+                remedy="pass the result of an earlier evaluate",
+            )
+        if isinstance(self.tags, str):
+            raise InvalidArguments(f"tags must be a list, got the text {self.tags!r}", remedy=f"write [{self.tags!r}]")
         if os.environ.get("TOUCHSTONE_SERVER") and (callable(self.agent) or callable(self.judge)):
             raise InvalidArguments(
                 "TOUCHSTONE_SERVER is set, but another host cannot call a function of this process",
@@ -177,10 +209,13 @@ class _Evaluation:
             stack.callback(self._close_bridges)
             options = [*self._options(folder)]
             program = Program(binary, options, self._environment)
-            arguments = ["eval", *self._arguments(folder, program)]
-            done = self._follow(program, arguments, stack)
-            notes = [note for note in done.notes if str(folder) not in note]
-            return self._result(program, done, notes)
+            try:
+                arguments = ["eval", *self._arguments(folder, program)]
+                done = self._follow(program, arguments, stack)
+                notes = [note for note in done.notes if str(folder) not in note]
+                return self._result(program, done, notes)
+            except TouchstoneError as error:
+                raise error.without(str(folder)) from error.__cause__
 
     def _close_bridges(self) -> None:
         for bridge in self._bridges:

@@ -44,4 +44,4 @@ def _plain(value: Any) -> Any:
         return item()
     if callable(tolist := getattr(value, "tolist", None)):
         return tolist()
-    raise TypeError(f"a {type(value).__qualname__} is not JSON: use str, numbers, dict or list")
+    raise TypeError(f"the type {type(value).__qualname__} is not JSON: use str, numbers, dict or list")

@@ -43,6 +43,16 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Difference(Estimate):
+    """A difference of two scores, from -1 to 1."""
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:+.2f}"
+        return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+@dataclass(frozen=True)
 class Task:
     """The outcome of one task in one trial."""
 
@@ -104,12 +114,17 @@ class Comparison:
     """The paired comparison with the baseline."""
 
     baseline_run_id: str
-    difference: Estimate
+    difference: Difference
     """Score of this run minus that of the baseline, over the same tasks."""
     verdict: str
-    """``worse``, ``not_worse`` or ``inconclusive`` beyond the margin."""
+    """``regressed``, ``not_worse`` or ``inconclusive`` (docs/statistics.md)."""
     changes: tuple[Change, ...] = ()
     report: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def regressed(self) -> bool:
+        """Whether this run is significantly worse than the baseline."""
+        return self.verdict == "regressed"
 
     @property
     def broke(self) -> tuple[str, ...]:
@@ -265,7 +280,7 @@ def comparison_of(document: Mapping[str, Any], baseline: str) -> Comparison:
         changes.append(Change(change["taskId"], change["turn"], before.get("score"), after.get("score")))
     return Comparison(
         baseline_run_id=baseline,
-        difference=Estimate(score["difference"], score.get("low"), score.get("high")),
+        difference=Difference(score["difference"], score.get("low"), score.get("high")),
         verdict=regression.get("verdict", "inconclusive"),
         changes=tuple(changes),
         report=document,

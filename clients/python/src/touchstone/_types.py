@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
-
-if TYPE_CHECKING:
-    import pandas
+from typing import Any, Literal, Protocol, TypeAlias, Union
 
 StrPath: TypeAlias = Union[str, "os.PathLike[str]"]
 Match: TypeAlias = Literal["exact", "contains"]
@@ -119,8 +116,18 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
 
 
+class Frame(Protocol):
+    """A DataFrame, of pandas or alike."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    @property
+    def to_dict(self) -> Callable[..., Any]: ...
+
+
 Agent: TypeAlias = Callable[[Any], Any]
 """A function of the input, or of a :class:`Question`; it may be async."""
 Verdicts: TypeAlias = Union[bool, float, Judgement]
 Judge: TypeAlias = Callable[[Judged], Union[Verdicts, Awaitable[Verdicts]]]
-Cases: TypeAlias = Union[StrPath, Sequence[Case], Sequence[Mapping[str, Any]], "pandas.DataFrame"]
+Cases: TypeAlias = Union[StrPath, Sequence[Case], Sequence[Mapping[str, Any]], Frame]

@@ -5,7 +5,7 @@
         return my_agent(question)
 
 The marked function is the agent: it is called for every task and returns the answer. The test passes
-if the verdict is a pass.
+if the verdict is a pass and the agent is not significantly worse than the baseline, if there is one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MARK = "touchstone"
 QUESTION = "question"
 _VERDICT = "touchstone_verdict"
+_BASELINE = "touchstone_baseline"
 _HELP = (
     "touchstone(suite, **options): evaluate the function as an agent over the cases of `suite`; the options are "
     "those of touchstone.evaluate"
@@ -86,12 +87,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     from ._errors import TouchstoneError
     from ._results import Verdict
 
+    refusal: str | None = None
     try:
         result = _evaluated(pyfuncitem, mark)
     except TouchstoneError as error:
-        pytest.fail(str(error), pytrace=False)
+        # pytest would show an error that is raised here twice.
+        refusal = str(error)
+    if refusal is not None:
+        pytest.fail(refusal, pytrace=False)
     _record(pyfuncitem, result)
-    if result.verdict is Verdict.FAIL:
+    regressed = result.comparison is not None and result.comparison.regressed
+    if result.verdict is Verdict.FAIL or regressed:
         pytest.fail(result.summary(), pytrace=False)
     if result.verdict is Verdict.INCONCLUSIVE:
         meaning = pyfuncitem.config.getoption("--touchstone-inconclusive")
@@ -147,6 +153,8 @@ def _record(item: pytest.Item, result: Result) -> None:
         ("touchstone_pass_score", result.pass_score),
         ("touchstone_run", result.run_id),
     ]
+    if result.comparison is not None:
+        item.user_properties.append((_BASELINE, result.comparison.verdict))
     transcripts = [_transcript(failure) for failure in result.failures]
     if transcripts:
         item.add_report_section("call", "touchstone", "\n".join(transcripts))
@@ -172,7 +180,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     # Plain members survive pytest-xdist. A test with the fixture `evaluation` decides by itself.
     report.touchstone_inconclusive = (  # type: ignore[attr-defined]
-        _verdict(report) == "inconclusive" and item.get_closest_marker(MARK) is not None
+        _verdict(report) == "inconclusive"
+        and item.get_closest_marker(MARK) is not None
+        and (_BASELINE, "regressed") not in report.user_properties
     )
     return report
 
