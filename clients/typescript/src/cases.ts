@@ -60,6 +60,11 @@ function suiteOf(cases: readonly Case[], { name, match, passScore, judged }: Sui
   const tasks = cases.map((given, index) => {
     check(given, index);
     const task = given.id ?? `case-${index + 1}`;
+    if (typeof task !== "string") {
+      throw new InvalidCases(`case ${index}: id must be a string, got ${JSON.stringify(task)}`, {
+        remedy: `use ${JSON.stringify(slug(String(task)))}`,
+      });
+    }
     if (!TASK_ID.test(task)) {
       throw new InvalidCases(`case ${index}: the id ${JSON.stringify(task)} may have only lower-case letters, digits and hyphens`, {
         remedy: `use ${JSON.stringify(slug(task))}`,
@@ -110,8 +115,13 @@ function check(given: unknown, index: number): asserts given is Case {
 function expectation(given: Case, index: number, usual: Match, judged: boolean): { expected: Document; entry: Document } {
   const entry: Document = {};
   const rubric = given.rubric ?? [];
-  if (!Array.isArray(rubric)) {
-    throw new InvalidCases(`case ${index}: rubric must be a list of criteria, got a ${typeof rubric}`, { remedy: "put it in an array" });
+  const lists = [["rubric", rubric, "criteria"], ["assertions", given.assertions ?? [], "assertions"], ["tags", given.tags ?? [], "tags"]];
+  for (const [member, list, what] of lists) {
+    if (!Array.isArray(list)) {
+      throw new InvalidCases(`case ${index}: ${String(member)} must be a list of ${String(what)}, got ${typeof list}`, {
+        remedy: "put it in an array",
+      });
+    }
   }
   const assertions: Document[] = [...(given.assertions ?? [])];
   if (judged && assertions.length === 0 && rubric.length === 0) {

@@ -19,6 +19,20 @@ export class TouchstoneError extends Error {
     this.remedy = remedy;
     this.code = code;
   }
+
+  /**
+   * The error without the paths of a folder that no longer exists.
+   * @internal
+   */
+  without(folder: string): TouchstoneError {
+    if (!this.message.includes(folder)) {
+      return this;
+    }
+    const Kind = this.constructor as typeof TouchstoneError;
+    const kept = this.remedy?.includes(folder) === true ? undefined : this.remedy;
+    const [told = this.message] = this.message.split(`. Try: ${this.remedy}`);
+    return new Kind(told.replaceAll(`${folder}/`, ""), { remedy: kept, code: this.code, cause: this.cause });
+  }
 }
 
 /** The `touchstone` program is not installed, or cannot be executed. */

@@ -18,6 +18,14 @@ const VERDICTS = new Map<number, Verdict>([[0, "pass"], [1, "fail"], [4, "inconc
 /** The descriptors of the program that agent and judge are reached by. */
 const SOCKETS = { agent: { ask: 3, answer: 4 }, judge: { ask: 5, answer: 6 } } as const;
 
+/** Every option, because a misspelled one would have no effect. The type makes the list complete. */
+const OPTIONS: ReadonlySet<string> = new Set(
+  Object.keys({
+    cases: 1, agent: 1, judge: 1, baseline: 1, name: 1, version: 1, match: 1, passScore: 1, trials: 1, concurrency: 1, timeoutMs: 1,
+    maxCostUsd: 1, lenient: 1, cache: 1, prompt: 1, tags: 1, data: 1, config: 1, progress: 1, onProgress: 1, signal: 1,
+  } satisfies Record<keyof EvaluateOptions, 1>),
+);
+
 export interface EvaluateOptions<Input = unknown> {
   readonly cases: Cases<Input>;
   /** A function, a model, an A2A agent as `a2a+https://…`, or a command. */
@@ -74,6 +82,8 @@ export async function evaluate<Input = unknown>(options: EvaluateOptions<Input>)
   const stop = new AbortController();
   try {
     return await new Evaluation(options, binary, folder, stop.signal).run();
+  } catch (thrown) {
+    throw thrown instanceof TouchstoneError ? thrown.without(folder) : thrown;
   } finally {
     stop.abort();
     await rm(folder, { recursive: true, force: true });
@@ -81,15 +91,31 @@ export async function evaluate<Input = unknown>(options: EvaluateOptions<Input>)
 }
 
 function check<Input>(options: EvaluateOptions<Input>): void {
+  if (options === null || typeof options !== "object") {
+    throw new InvalidArguments(`evaluate needs an object, got ${typeof options}`, { remedy: "pass { cases, agent }" });
+  }
+  const unknown = Object.keys(options).find((name) => !OPTIONS.has(name));
+  if (unknown !== undefined) {
+    throw new InvalidArguments(`there is no option ${JSON.stringify(unknown)}`, { remedy: `use only ${[...OPTIONS].join(", ")}` });
+  }
   for (const [name, least] of [["trials", 1], ["concurrency", 1], ["timeoutMs", 1], ["maxCostUsd", 0]] as const) {
     const value = options[name];
-    if (value !== undefined && !(value >= least)) {
-      throw new InvalidArguments(`${name} must be at least ${least}, got ${value}`, { remedy: "correct it" });
+    if (value !== undefined && !(typeof value === "number" && value >= least)) {
+      throw new InvalidArguments(`${name} must be at least ${least}, got ${String(value)}`, { remedy: "correct it" });
+    }
+    if (value !== undefined && (name === "trials" || name === "concurrency") && !Number.isInteger(value)) {
+      throw new InvalidArguments(`${name} must be an integer, got ${value}`, { remedy: "correct it" });
     }
   }
-  const { agent, judge, passScore } = options;
-  if (passScore !== undefined && !(passScore >= 0 && passScore <= 1)) {
-    throw new InvalidArguments(`passScore must be between 0 and 1, got ${passScore}`, { remedy: "correct it" });
+  const { agent, judge, match, passScore } = options;
+  if (passScore !== undefined && !(typeof passScore === "number" && passScore >= 0 && passScore <= 1)) {
+    throw new InvalidArguments(`passScore must be between 0 and 1, got ${String(passScore)}`, { remedy: "correct it" });
+  }
+  if (match !== undefined && match !== "exact" && match !== "contains") {
+    throw new InvalidArguments(`match must be "exact" or "contains", got ${JSON.stringify(match)}`, { remedy: "correct it" });
+  }
+  if (typeof agent === "string" && agent.trim() === "") {
+    throw new InvalidArguments("the agent is an empty text", { remedy: "pass a function, { url, model } or a command" });
   }
   if (typeof agent !== "function" && typeof agent !== "string" && !isEndpoint(agent)) {
     throw new InvalidArguments(`agent must be a function, { url, model }, an A2A URL or a command, got ${typeof agent}`, {

@@ -165,6 +165,9 @@ const CASE_MISTAKES: [unknown, RegExp][] = [
   [[], /there are no cases/],
   [3, /must be a path or an array, got number/],
   [["a"], /case 0 must be an object, got string/],
+  [[{ input: "a", expected: "b", id: 7 }], /case 0: id must be a string, got 7/],
+  [[{ input: "a", expected: "b", tags: "c" }], /case 0: tags must be a list of tags, got string/],
+  [[{ input: "a", assertions: { type: "regex" } }], /case 0: assertions must be a list of assertions, got object/],
   [[{ expected: "a" }], /case 0 has no input/],
   [[{ input: "a" }], /does not say which answers are right/],
   [[{ input: "a", expect: "b" }], /unknown member "expect"/],
@@ -189,6 +192,12 @@ test("wrong cases are refused with a next step", async (t) => {
 
 const MISTAKES: [Partial<Record<keyof EvaluateOptions, unknown>>, RegExp][] = [
   [{ trials: 0 }, /trials must be at least 1, got 0/],
+  [{ trials: 2.5 }, /trials must be an integer, got 2.5/],
+  [{ concurrency: "4" }, /concurrency must be at least 1, got 4/],
+  [{ passScore: "0.5" }, /passScore must be between 0 and 1, got 0.5/],
+  [{ ...({ passscore: 0.5 } as object) }, /there is no option "passscore"/],
+  [{ match: "fuzzy" }, /match must be "exact" or "contains", got "fuzzy"/],
+  [{ agent: " " }, /the agent is an empty text/],
   [{ timeoutMs: NaN }, /timeoutMs must be at least 1, got NaN/],
   [{ passScore: 2 }, /passScore must be between 0 and 1, got 2/],
   [{ agent: "http://127.0.0.1:1/v1" }, /needs the name of a model/],
@@ -207,6 +216,10 @@ test("wrong options are refused with a next step", async (t) => {
       return true;
     });
   }
+  await assert.rejects(evaluate({ cases: [{ input: "a", assertions: [{ type: "nope" }] }], agent: right }), (error) => {
+    // It does not name the temporary folder, which no longer exists.
+    return error instanceof InvalidArguments && error.message.startsWith("right.scoring.json: /tasks/case-1/assertions/0/type");
+  });
   await assert.rejects(evaluate({ cases: CASES, agent: right, baseline: "run_0199" }), (error) => {
     return error instanceof TouchstoneError && error.message.includes("run_0199");
   });
