@@ -417,6 +417,12 @@ def test_wrong_arguments_are_refused_with_a_next_step(evaluate: Evaluate, option
         evaluate(**arguments)
 
 
+def test_a_missing_command_is_named_once_in_the_summary(evaluate: Evaluate) -> None:
+    result = evaluate(CASES[:2], "./missing-agent")
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.summary().count("missing-agent: not found") == 1, result.summary()
+
+
 def test_errors_do_not_name_the_temporary_folder(evaluate: Evaluate) -> None:
     with pytest.raises(touchstone.InvalidArguments) as caught:
         evaluate([{"input": "a", "assertions": [{"type": "nope"}]}], right)

@@ -4,6 +4,7 @@ import type { Outcome } from "./types.js";
 
 const MOST_CHARACTERS = 2000;
 const SHOWN_FAILURES = 10;
+const SHOWN_NOTES = 3;
 const OUTCOMES: readonly Outcome[] = ["passed", "failed", "unjudged"];
 
 function value(given: unknown): string {
@@ -60,6 +61,10 @@ export function summary(result: Result): string {
         lines.push(`  ${turn}: ${ids.join(", ")}`);
       }
     }
+  }
+  if (result.count("unjudged") > 0) {
+    // The program repeats a note for each attempt, such as that of a shell about a missing command.
+    lines.push(...[...new Set(result.notes)].slice(0, SHOWN_NOTES).map((note) => `  note: ${note}`));
   }
   for (const failure of result.failures.slice(0, SHOWN_FAILURES)) {
     lines.push("", failureText(failure));

@@ -147,6 +147,8 @@ test("a command", async (t) => {
   );
   const result = await evaluating(t)({ cases: CASES.slice(0, 1), agent: `node ${program}`, lenient: true });
   assert.ok(result.passed, result.summary());
+  const missing = await evaluating(t)({ cases: CASES.slice(0, 1), agent: "./missing-agent" });
+  assert.equal(missing.summary().split("missing-agent: not found").length, 2, missing.summary());
 });
 
 test("a file of cases", async (t) => {

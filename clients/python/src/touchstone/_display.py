@@ -11,6 +11,7 @@ from ._results import Failure, Result, Verdict
 MAX_ROWS = 200
 MAX_TEXT = 2000
 SHOWN_FAILURES = 10
+SHOWN_NOTES = 3
 _COLORS = {Verdict.PASS: "#1a7f37", Verdict.FAIL: "#cf222e", Verdict.INCONCLUSIVE: "#9a6700"}
 _OUTCOME_COLORS = {"passed": "#1a7f37", "failed": "#cf222e", "unjudged": "#9a6700"}
 
@@ -52,6 +53,9 @@ def summary(result: Result) -> str:
         for word, ids in (("broke", compared.broke), ("fixed", compared.fixed)):
             if ids:
                 lines.append(f"  {word}: {', '.join(ids)}")
+    if result.count("unjudged"):
+        # The program repeats a note for each attempt, such as that of a shell about a missing command.
+        lines += [f"  note: {note}" for note in list(dict.fromkeys(result.notes))[:SHOWN_NOTES]]
     for failure in result.failures[:SHOWN_FAILURES]:
         lines += ["", failure_text(failure)]
     more = len(result.failures) - SHOWN_FAILURES
