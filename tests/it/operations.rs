@@ -429,3 +429,59 @@ fn dashboards_have_valid_queries_and_a_chosen_data_source(#[case] name: &str) {
     std::fs::write(&file, group.to_string()).unwrap();
     assert_accepted(&["check", "rules", file.to_str().unwrap()], "");
 }
+
+/// The selectors of an expression: name, labels, and whether it is a range.
+fn selectors(expression: &str) -> Vec<(String, String, bool)> {
+    let selector = Regex::new(r"\b([a-z_]+)\{([^}]*)\}(\[)?").unwrap();
+    let all = selector.captures_iter(expression);
+    all.map(|it| (it[1].to_owned(), it[2].to_owned(), it.get(3).is_some()))
+        .collect()
+}
+
+/// A panel shows what the variables select, a rate only of what increases, and a name for each
+/// series.
+#[rstest]
+#[case("overview")]
+#[case("evaluation-runs")]
+#[case("operations")]
+fn panels_follow_the_variables_and_the_types_of_metrics(#[case] name: &str) {
+    let dashboard = dashboard(name);
+    let mut table = table();
+    table.insert("up".to_owned(), ("gauge".to_owned(), BTreeSet::new()));
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let has_provider = variables.iter().any(|it| it["name"] == "provider");
+    for variable in variables {
+        // `.*` would select the targets of other programs, which `up` and `process_…` have too.
+        let is_place = variable["name"] == "job" || variable["name"] == "instance";
+        assert!(
+            !is_place || variable.get("allValue").is_none(),
+            "{variable}"
+        );
+    }
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let title = panel["title"].as_str().unwrap();
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().unwrap();
+            let selectors = selectors(expression);
+            assert!(!selectors.is_empty(), "{title}: {expression}");
+            for (metric, labels, is_range) in selectors {
+                let (kind, known) = &table[family(&metric, &table)];
+                let mut wanted = vec![r#"job=~"$job""#, r#"instance=~"$instance""#];
+                if has_provider && known.contains("provider") {
+                    wanted.push(r#"provider=~"$provider""#);
+                }
+                for part in wanted {
+                    assert!(labels.contains(part), "{title}: {metric} without {part}");
+                }
+                assert_eq!(is_range, kind != "gauge", "{title}: a rate of {metric}");
+            }
+            let legend = target["legendFormat"].as_str().unwrap();
+            let is_one = panel["type"] == "stat" && !expression.contains(" by (");
+            assert_ne!(
+                legend.is_empty(),
+                !is_one,
+                "{title}: the legend is `{legend}`"
+            );
+        }
+    }
+}
