@@ -13,7 +13,7 @@ use touchstone_host::audit::checkpoint::INTERVAL_SECONDS;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::audit::checkpointer::Checkpointer;
-use touchstone_host::service::gauges::DatabaseGauges;
+use touchstone_host::service::gauges::{DatabaseGauges, ProcessGauges};
 use touchstone_host::service::jobs;
 use touchstone_host::service::jobs::{Periodic, Replica};
 use touchstone_host::service::sessions::Sessions;
@@ -41,7 +41,7 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 const JOBS_EVERY: Duration = Duration::from_secs(60);
 /// How often expired records are deleted.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
-/// How often gauges are read from the database.
+/// How often gauges are read from the database and the process.
 const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// Half of the advertised interval; the other half is for the work itself.
 const CHECKPOINTS_EVERY: Duration = Duration::from_secs(INTERVAL_SECONDS / 2);
@@ -63,6 +63,7 @@ pub struct Background {
     scheduler: Scheduler,
     rescorer: Rescorer,
     checkpointer: Checkpointer,
+    process_gauges: Option<ProcessGauges>,
     database_gauges: DatabaseGauges,
     queue_gauges: QueueGauges,
     delivery_gauges: DeliveryGauges,
@@ -124,6 +125,8 @@ impl Background {
             scheduler: Scheduler::new(services.ratings.clone(), ids.mint("replica")),
             rescorer: Rescorer::new(services.cards.clone(), replica),
             checkpointer: Checkpointer::new(store.clone(), clock.clone(), ids.clone(), audit_key),
+            // A command has no endpoint for scrapers.
+            process_gauges: command.is_none().then(ProcessGauges::new).flatten(),
             database_gauges: DatabaseGauges::new(store),
             queue_gauges: QueueGauges::new(store.clone(), clock.clone()),
             delivery_gauges: DeliveryGauges::new(store.clone(), clock.clone()),
@@ -215,6 +218,9 @@ impl Background {
 
     /// Reads the gauges; each even if another one fails.
     async fn sample(&self) -> Result<(), StoreError> {
+        if let Some(process) = &self.process_gauges {
+            process.sample();
+        }
         let database = self.database_gauges.sample(&self.store).await;
         let queue = self.queue_gauges.sample().await;
         let deliveries = self.delivery_gauges.sample().await;

@@ -1,5 +1,6 @@
 //! `touchstone backup`: a copy of the embedded database in one file, while hosts use it.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -15,11 +16,13 @@ use touchstone_host::backup::manifest::{BackupFile, Manifest};
 use touchstone_host::backup::{describe, write};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure, with_causes};
+use touchstone_host::cli::shell::database_url;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::ports::host_keys::HostKeys as _;
+use touchstone_host::ports::store::StoreError;
 use touchstone_host::render::words::bytes;
 use touchstone_host::store::copies::inspection::inspect;
-use touchstone_host::store::copies::snapshot::snapshot;
+use touchstone_host::store::copies::snapshot::{NoSnapshot, snapshot};
 use touchstone_host::system::SystemClock;
 use touchstone_host::system::host_key::HostKeyFile;
 use touchstone_runs::cli::watch::Interrupts;
@@ -81,18 +84,46 @@ fn database(config: &Config) -> Result<PathBuf, Failure> {
             "postgres_database",
             "the database is on a PostgreSQL server, which has its own tools for backups",
         )
-        .or_try(
-            "pg_dump --format=custom --file=touchstone.dump \"$TOUCHSTONE_DATABASE_URL\"; docs/backup.md says how to restore it",
-        ));
+        .or_try(format!(
+            "{}; docs/backup.md says how to restore it",
+            dump_command(config, "touchstone.dump")
+        )));
     };
-    match app::has_store(config) {
-        true => Ok(file),
-        false => Err(Failure::bad_input(
+    match File::open(&file).and_then(|it| it.metadata()) {
+        Ok(found) if found.is_file() => Ok(file),
+        Ok(_) => Err(unreadable(&file, "it is not a file")),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Err(Failure::bad_input(
             "no_database",
             format!("{} does not exist", file.display()),
         )
         .or_try("name the data folder with --data, or the configuration with --config")),
+        Err(cause) => Err(unreadable(&file, &cause.to_string())),
     }
+}
+
+/// The command that backs up a database on a PostgreSQL server.
+pub fn dump_command(config: &Config, file: &str) -> String {
+    let url = config.database_url.as_deref().unwrap_or_default();
+    format!(
+        "pg_dump --format=custom --file={file} {}",
+        database_url(url)
+    )
+}
+
+fn unreadable(database: &Path, cause: &str) -> Failure {
+    let text = format!(
+        "could not read the database {}: {cause}",
+        database.display()
+    );
+    Failure::bad_input("unreadable", text).or_try(
+        "run this as the user of the host, who owns the data folder, or name another folder with --data",
+    )
+}
+
+fn damaged(database: &Path, cause: &str) -> Failure {
+    let text = format!("the database {} is damaged: {cause}", database.display());
+    Failure::not_done("database_damaged", text)
+        .or_try("restore an earlier backup; docs/backup.md says how")
 }
 
 /// The folder to write to.
@@ -132,19 +163,19 @@ async fn made(
 ) -> Result<Manifest, Failure> {
     let made_at = SystemClock.now();
     let copy = temporary.path().join(BackupFile::Database.name());
-    let failed = |cause| {
-        Failure::not_done("store_failed", with_causes(&cause))
-            .or_try("check the free space of both disks, then run `touchstone doctor`")
-    };
-    snapshot(database, &copy).await.map_err(failed)?;
+    let unwritten = |cause: &StoreError| unwritable(temporary.path(), &with_causes(cause));
+    snapshot(database, &copy)
+        .await
+        .map_err(|fault| match fault {
+            NoSnapshot::Unreadable(cause) => unreadable(database, &with_causes(&cause)),
+            NoSnapshot::Damaged(cause) => damaged(database, &with_causes(&cause)),
+            NoSnapshot::Unwritten(cause) => unwritten(&cause),
+        })?;
     let location = format!("sqlite:{}", copy.display());
-    let found = inspect(&location, &SCHEMAS).await.map_err(failed)?;
+    let inspected = inspect(&location, &SCHEMAS).await;
+    let found = inspected.map_err(|cause| unwritten(&cause))?;
     if let Some(fault) = found.faults.first() {
-        return Err(Failure::not_done(
-            "database_damaged",
-            format!("the database is damaged: {fault}"),
-        )
-        .or_try("restore an earlier backup; docs/backup.md says how"));
+        return Err(damaged(database, fault));
     }
     let mut files = vec![BackupFile::Database];
     if arguments.with_keys {
@@ -167,7 +198,7 @@ async fn made(
         file.as_file().sync_all()?;
         file.persist_noclobber(&to).map_err(|fault| fault.error)?;
         let parent = to.parent().filter(|it| *it != Path::new(""));
-        std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         Ok::<_, std::io::Error>(manifest)
     });
     let written = written.await.map_err(std::io::Error::other).flatten();

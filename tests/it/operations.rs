@@ -194,7 +194,11 @@ async fn measured(site: &Site) -> String {
 }
 
 /// Names in documents that are not exported before something rare happens.
-const RARE: [&str; 1] = ["touchstone_rate_limited_total"];
+const RARE: [&str; 3] = [
+    "touchstone_rate_limited_total",
+    "touchstone_telemetry_dropped_total",
+    "touchstone_telemetry_export_failures_total",
+];
 
 #[rstest]
 #[case::sqlite(false)]
@@ -261,6 +265,12 @@ async fn a_host_measures_its_work_without_content(#[case] on_postgres: bool) {
         assert!(value(&format!("touchstone_runs{{status=\"{status}\"}}")) >= 0.0);
     }
     assert!(value("touchstone_run_queue_age_seconds") >= 0.0);
+    if cfg!(target_os = "linux") {
+        assert!(value("process_resident_memory_bytes") > 0.0);
+        let (open, most) = (value("process_open_fds"), value("process_max_fds"));
+        assert!(0.0 < open && open < most, "{open} of {most}");
+        assert!(value("process_start_time_seconds") > 0.0);
+    }
     let disk = metrics.contains_key("touchstone_disk_free_bytes");
     assert_eq!(disk, !on_postgres, "the disk of a server is elsewhere");
     for secret in [
@@ -282,7 +292,7 @@ async fn a_host_measures_its_work_without_content(#[case] on_postgres: bool) {
 /// Alerts, dashboards and the table of the documentation name only what a host exports, and the
 /// table names all of it.
 fn assert_documents_agree(metrics: &BTreeMap<String, Metric>) {
-    let named = Regex::new(r"touchstone_[a-z_]+[a-z]").unwrap();
+    let named = Regex::new(r"\b(touchstone|process)_[a-z_]+[a-z]").unwrap();
     let mut texts = vec![ALERTS.to_owned(), ALERT_TESTS.to_owned()];
     texts.extend(DASHBOARDS.map(|name| format!("deploy/grafana/{name}.json")));
     texts.push("docs/operations.md".to_owned());
@@ -290,7 +300,8 @@ fn assert_documents_agree(metrics: &BTreeMap<String, Metric>) {
         let text = text_of(&path);
         for found in named.find_iter(&text) {
             let name = family(found.as_str(), metrics);
-            let known = metrics.contains_key(name) || RARE.contains(&name);
+            let is_elsewhere = !cfg!(target_os = "linux") && name.starts_with("process_");
+            let known = metrics.contains_key(name) || RARE.contains(&name) || is_elsewhere;
             assert!(known, "{path} names {name}, which a host does not export");
         }
     }
@@ -307,12 +318,12 @@ fn assert_documents_agree(metrics: &BTreeMap<String, Metric>) {
 /// Type and labels of each metric in the table of the documentation.
 fn table() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let text = text_of("docs/operations.md");
-    let rows = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `touchstone_"));
+    let is_metric = |name: &str| name.starts_with("touchstone_") || name.starts_with("process_");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows = rows.filter(|row| is_metric(row));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let name = format!("touchstone_{}", cells[0].trim_end_matches('`'));
+        let name = cells[0].trim_end_matches('`').to_owned();
         let labels = cells[3].split(", ").filter(|it| *it != "–");
         let labels = labels.map(|it| it.trim_matches('`').to_owned());
         (name, (cells[1].to_owned(), labels.collect()))
@@ -417,4 +428,60 @@ fn dashboards_have_valid_queries_and_a_chosen_data_source(#[case] name: &str) {
     let group = json!({"groups": [{"name": name, "rules": rules}]});
     std::fs::write(&file, group.to_string()).unwrap();
     assert_accepted(&["check", "rules", file.to_str().unwrap()], "");
+}
+
+/// The selectors of an expression: name, labels, and whether it is a range.
+fn selectors(expression: &str) -> Vec<(String, String, bool)> {
+    let selector = Regex::new(r"\b([a-z_]+)\{([^}]*)\}(\[)?").unwrap();
+    let all = selector.captures_iter(expression);
+    all.map(|it| (it[1].to_owned(), it[2].to_owned(), it.get(3).is_some()))
+        .collect()
+}
+
+/// A panel shows what the variables select, a rate only of what increases, and a name for each
+/// series.
+#[rstest]
+#[case("overview")]
+#[case("evaluation-runs")]
+#[case("operations")]
+fn panels_follow_the_variables_and_the_types_of_metrics(#[case] name: &str) {
+    let dashboard = dashboard(name);
+    let mut table = table();
+    table.insert("up".to_owned(), ("gauge".to_owned(), BTreeSet::new()));
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let has_provider = variables.iter().any(|it| it["name"] == "provider");
+    for variable in variables {
+        // `.*` would select the targets of other programs, which `up` and `process_…` have too.
+        let is_place = variable["name"] == "job" || variable["name"] == "instance";
+        assert!(
+            !is_place || variable.get("allValue").is_none(),
+            "{variable}"
+        );
+    }
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let title = panel["title"].as_str().unwrap();
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().unwrap();
+            let selectors = selectors(expression);
+            assert!(!selectors.is_empty(), "{title}: {expression}");
+            for (metric, labels, is_range) in selectors {
+                let (kind, known) = &table[family(&metric, &table)];
+                let mut wanted = vec![r#"job=~"$job""#, r#"instance=~"$instance""#];
+                if has_provider && known.contains("provider") {
+                    wanted.push(r#"provider=~"$provider""#);
+                }
+                for part in wanted {
+                    assert!(labels.contains(part), "{title}: {metric} without {part}");
+                }
+                assert_eq!(is_range, kind != "gauge", "{title}: a rate of {metric}");
+            }
+            let legend = target["legendFormat"].as_str().unwrap();
+            let is_one = panel["type"] == "stat" && !expression.contains(" by (");
+            assert_ne!(
+                legend.is_empty(),
+                !is_one,
+                "{title}: the legend is `{legend}`"
+            );
+        }
+    }
 }

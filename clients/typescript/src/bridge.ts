@@ -7,6 +7,7 @@
  */
 import type { Readable, Writable } from "node:stream";
 
+import { TouchstoneError } from "./errors.js";
 import { key, lines, stringify } from "./json.js";
 import { type Agent, Answer, type Document, type Judge, type Judgement, type Question } from "./types.js";
 
@@ -29,16 +30,19 @@ export class Bridge {
     this.command = `exec 9<&0; cat <&9 >&${ask} & exec cat <&${answer} # ${label}`;
   }
 
-  /** Answers each question as soon as it can, until the program ends. */
+  /** Answers each question as soon as it can, until the program ends. Throws if a question is malformed. */
   async serve(questions: Readable, answers: Writable): Promise<void> {
     answers.on("error", () => {
       // The program has ended.
     });
     try {
       for await (const line of lines(questions)) {
-        void this.#answer(JSON.parse(line) as Document, answers);
+        void this.#answer(parsed(line), answers);
       }
-    } catch {
+    } catch (error) {
+      if (error instanceof TouchstoneError) {
+        throw error;
+      }
       // The stream was closed before its end, together with the process.
     }
   }
@@ -49,6 +53,24 @@ export class Bridge {
       answers.write(`${reply}\n`);
     }
   }
+}
+
+/** A question of the program. Its content is not part of the error, because it is that of a task. */
+function parsed(line: string): Document {
+  const malformed = (why: string): TouchstoneError =>
+    new TouchstoneError(`the program asked a malformed question: ${why}`, {
+      remedy: "install equal versions of the program and of this package",
+    });
+  let question: unknown;
+  try {
+    question = JSON.parse(line);
+  } catch {
+    throw malformed("a line is not JSON");
+  }
+  if (question === null || typeof question !== "object" || !("id" in question)) {
+    throw malformed("a line is not an object with an id");
+  }
+  return question as Document;
 }
 
 /** The name of a function in the identity of the agent. */

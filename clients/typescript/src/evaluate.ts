@@ -310,27 +310,29 @@ class Evaluation<Input> {
     const sockets = [3, 4, 5, 6].map((descriptor) => isUsed.has(descriptor));
     signal?.throwIfAborted();
     const process_ = program.start([...given, `--progress=${file}`], sockets);
-    for (const bridge of this.#bridges) {
-      void bridge.serve(process_.readable(bridge.ask), process_.writable(bridge.answer));
-    }
     const interrupt = (): void => process_.interrupt();
     signal?.addEventListener("abort", interrupt);
+    const stop = (error: unknown): never => {
+      interrupt();
+      throw error;
+    };
+    const bridges = this.#bridges.map((bridge) => bridge.serve(process_.readable(bridge.ask), process_.writable(bridge.answer)));
+    const serving = Promise.all(bridges).catch(stop);
     const report = async (progress: Progress): Promise<void> => {
       line?.show(progress);
       await onProgress?.(progress);
     };
-    const following = follow(file, process_.ended, report).catch((error: unknown) => {
-      interrupt();
-      throw error;
-    });
+    const following = follow(file, process_.ended, report).catch(stop);
     try {
-      const [done, followed] = await Promise.allSettled([process_.ended, following]);
+      const [done, served, followed] = await Promise.allSettled([process_.ended, serving, following]);
       signal?.throwIfAborted();
       if (done.status === "rejected") {
         throw done.reason;
       }
-      if (followed.status === "rejected") {
-        throw followed.reason;
+      for (const work of [served, followed]) {
+        if (work.status === "rejected") {
+          throw work.reason;
+        }
       }
       return done.value;
     } finally {

@@ -3,7 +3,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 
-import { BinaryNotFound, evaluate } from "touchstone-evals";
+import { BinaryNotFound, evaluate, TouchstoneError } from "touchstone-evals";
 
 import { folder } from "./support.js";
 
@@ -49,6 +49,30 @@ test("the program in PATH is used, with a warning if it has another version", as
   await warned;
   assert.match(warnings[0] ?? "", /is version 0\.0\.1/);
 });
+
+const MALFORMED = [
+  { question: "confidential", problem: "a line is not JSON" },
+  { question: '"confidential"', problem: "a line is not an object with an id" },
+  { question: '{"input": "confidential"}', problem: "a line is not an object with an id" },
+];
+
+for (const { question, problem } of MALFORMED) {
+  test(`a malformed question ends the evaluation with an error: ${question}`, async (t) => {
+    const place = folder(t);
+    const program = join(place, "touchstone");
+    // It would wait for an answer for a long time.
+    const script = `#!/bin/sh\necho '${question}' >&3\nexec sleep 600\n`;
+    writeFileSync(program, script);
+    chmodSync(program, 0o755);
+    environment(t, { TOUCHSTONE_BIN: program });
+    await assert.rejects(evaluate({ ...options, data: place }), (error) => {
+      assert.ok(error instanceof TouchstoneError);
+      assert.match(error.message, new RegExp(`malformed question: ${problem}.*install equal versions`));
+      assert.doesNotMatch(error.message, /confidential/);
+      return true;
+    });
+  });
+}
 
 test("another host cannot call a function", async (t) => {
   environment(t, { TOUCHSTONE_SERVER: "http://127.0.0.1:1" });

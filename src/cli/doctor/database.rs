@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use crate::app;
+use crate::cli::backup::dump_command;
 use crate::cli::doctor::finding::{Area, Finding};
 use crate::config::Config;
 use crate::database::{self, SCHEMAS};
@@ -52,7 +53,11 @@ pub async fn check(
             return None;
         }
     };
-    report(&inspection, program, found);
+    let backup = match &file {
+        Some(_) => format!("{program} backup before-upgrade.tar"),
+        None => dump_command(config, "before-upgrade.dump"),
+    };
+    report(&inspection, program, backup, found);
     if inspection.pending > 0 || !inspection.faults.is_empty() {
         return None;
     }
@@ -72,7 +77,7 @@ pub async fn check(
     Some(store)
 }
 
-fn report(inspection: &Inspection, program: &str, found: &mut Vec<Finding>) {
+fn report(inspection: &Inspection, program: &str, backup: String, found: &mut Vec<Finding>) {
     const AREA: Area = Area::Database;
     if let Some(fault) = inspection.faults.first() {
         found.push(Finding::failure(
@@ -88,7 +93,7 @@ fn report(inspection: &Inspection, program: &str, found: &mut Vec<Finding>) {
             format!(
                 "the tables are of an earlier version; back it up before the next start, which applies {pending} migrations"
             ),
-            format!("{program} backup before-upgrade.tar"),
+            backup,
         )),
     }
     if let Some(mode) = inspection

@@ -6,9 +6,10 @@ use jiff::SignedDuration;
 
 use crate::app;
 use crate::cli::doctor::finding::{Area, Finding};
-use crate::cli::doctor::settings::listens_publicly;
+use crate::cli::doctor::settings::{self, listens_publicly};
 use crate::config::Config;
 use touchstone_host::cli::exit::with_causes;
+use touchstone_host::cli::shell::quoted;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::ports::signing_key::SigningKey as _;
@@ -114,11 +115,17 @@ fn signing_key(config: &Config, found: &mut Vec<Finding>) {
     let shown = path.display();
     if !path.exists() {
         found.push(match &config.attest.key_file {
-            None => Finding::ok(AREA, format!("the first signature creates the signing key, {shown}")),
+            None => Finding::ok(
+                AREA,
+                format!("the first signature creates the signing key, {shown}"),
+            ),
             Some(_) => Finding::failure(
                 AREA,
                 format!("`attest.key_file` names {shown}, which does not exist"),
-                "create a key with `touchstone pack keygen --out attest.pem --key-id host-1`, and correct the setting",
+                format!(
+                    "{}, and correct the setting",
+                    settings::create_signing_key()
+                ),
             ),
         });
         return;
@@ -145,7 +152,7 @@ fn permissions(path: &Path, found: &mut Vec<Finding>) {
         found.push(Finding::warning(
             AREA,
             format!("other users can read the private key {}", path.display()),
-            format!("chmod 600 {}", path.display()),
+            format!("chmod 600 {}", quoted(&path.display().to_string())),
         ));
     }
 }

@@ -14,12 +14,14 @@ use crate::cli::embedded;
 use crate::config;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::shell::quoted;
 
 const EXAMPLES: &str = "\
 Checks the configuration, the database, the keys, the clock, the endpoints, the disk and the limits
 of this machine. It calls no model and prints no secret. It writes one row to test whether the
 database accepts writes. It reads the whole database file, so it takes a while if that
 is large. Run it as the user of the host, with the host's environment; the host may be running.
+Remedies name a database URL with a password as $TOUCHSTONE_DATABASE_URL.
 
 Exit codes: 0 no failure, although there may be warnings; 1 at least one failure; 2 bad usage;
 3 could not complete.
@@ -92,7 +94,7 @@ fn folder(config: &config::Config) -> Option<Finding> {
         Finding::warning(
             Area::Database,
             format!("other users can read the data folder {}", data.display()),
-            format!("chmod 700 {}", data.display()),
+            format!("chmod 700 {}", quoted(&data.display().to_string())),
         )
     })
 }

@@ -6,6 +6,8 @@ use crate::cli::doctor::finding::{Area, Finding};
 use crate::config::Config;
 use touchstone_agents::model::config::{ModelConfig, Provider};
 use touchstone_agents::rules::prices;
+use touchstone_host::cli::context::program;
+use touchstone_host::cli::shell::quoted;
 use touchstone_packs::rules::trust::TrustMode;
 use touchstone_runs::storage::ContentRetention;
 
@@ -72,7 +74,7 @@ pub fn contradictions(config: &Config) -> Vec<Finding> {
             warn(
                 "`database_url` is set without `attest.key_file`, so the host signs no verdicts"
                     .to_owned(),
-                "create a key with `touchstone pack keygen --out attest.pem --key-id host-1`, and set `attest.key_file`",
+                &format!("{}, and set `attest.key_file`", create_signing_key()),
             );
         }
         if secrets.is_none() {
@@ -107,6 +109,13 @@ pub fn contradictions(config: &Config) -> Vec<Finding> {
         );
     }
     found
+}
+
+/// How to create the key that signs verdicts.
+pub fn create_signing_key() -> String {
+    let program = program();
+    let program = quoted(&program);
+    format!("create a key with `{program} pack keygen --out attest.pem --key-id host-1`")
 }
 
 /// Whether other machines can reach the host; `None` if `listen` is a name.

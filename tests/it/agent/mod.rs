@@ -5,7 +5,7 @@ mod anthropic;
 mod cassette;
 mod catalog;
 mod faults;
-mod mcp;
+pub mod mcp;
 mod net;
 mod openai;
 mod openwop;

@@ -1,5 +1,6 @@
 //! The script as a step of a GitHub Action. `gh` is replaced with a program that answers from files.
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Keys, Pipeline, kept_baseline, wrong_answers};
@@ -7,20 +8,31 @@ use crate::cli::home::right_but_late;
 
 /// Answers `gh api PATH` from the folder FAKE_GH, and keeps what is posted there.
 const GH: &str = r#"#!/usr/bin/env python3
-import os, sys, zipfile
+import json, os, sys, zipfile
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 folder, path = Path(os.environ["FAKE_GH"]), sys.argv[2]
+
+
+def page(entries):
+    """The entries of the page that the path names."""
+    query = parse_qs(urlsplit(path).query)
+    size, number = int(query["per_page"][0]), int(query["page"][0])
+    assert size <= 100, "GitHub gives at most 100"
+    return entries[size * (number - 1) : size * number]
+
+
 assert os.environ["GH_TOKEN"] == "token of the job"
 if "/actions/artifacts?" in path:
-    print((folder / "artifacts.json").read_text())
+    print(json.dumps({"artifacts": page(json.loads((folder / "artifacts.json").read_text())["artifacts"])}))
 elif path.endswith("/zip"):
     with zipfile.ZipFile(sys.stdout.buffer, "w") as archive:
         archive.writestr("baseline.intoto.jsonl", (folder / "baseline.intoto.jsonl").read_bytes())
 elif "--method" in sys.argv:
     (folder / "posted").write_text(f"{sys.argv[sys.argv.index('--method') + 1]} {path}\n{sys.stdin.read()}")
 elif "/comments" in path:
-    print((folder / "comments.json").read_text())
+    print(json.dumps(page(json.loads((folder / "comments.json").read_text()))))
 else:
     sys.exit(f"unexpected: {sys.argv}")
 "#;
@@ -174,6 +186,51 @@ fn a_pull_request_that_makes_the_agent_worse_is_stopped_with_reasons() {
         posted.starts_with("PATCH repos/acme/triage/issues/comments/4\n"),
         "{posted}"
     );
+}
+
+/// GitHub lists 100 artifacts or comments per page.
+#[rstest]
+#[case::last_of_a_full_page(99)]
+#[case::first_of_the_next_page(100)]
+#[case::third_page(250)]
+fn the_baseline_and_the_comment_are_found_on_any_page(#[case] before: usize) {
+    let keys = Keys::new();
+    let Some(baseline) = kept_baseline(&keys) else {
+        return;
+    };
+    let mut change = pull_request("pages of artifacts", &keys, &baseline).unwrap();
+    change.set("TOUCHSTONE_CI_COMMENT", "true");
+    let mut all = vec![artifact("feature", 1); before];
+    all.push(artifact("main", 1));
+    artifacts(&change, &json!(all));
+    let mut known = vec![json!({"id": 3, "body": "Hi"}); before];
+    known.push(json!({"id": 4, "body": "<!-- touchstone:touchstone-baseline -->\n"}));
+    std::fs::write(
+        change.home.path("gh/comments.json"),
+        json!(known).to_string(),
+    )
+    .unwrap();
+    let done = change.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_ne!(change.result()["regression"], "none");
+    let posted = change.read("gh/posted");
+    let replaced = "PATCH repos/acme/triage/issues/comments/4\n";
+    assert!(posted.starts_with(replaced), "{posted}");
+}
+
+#[test]
+fn a_list_that_is_too_long_stops_the_job_with_a_remedy() {
+    let keys = Keys::new();
+    let Some(change) = pull_request("too many artifacts", &keys, b"never read") else {
+        return;
+    };
+    artifacts(&change, &json!(vec![artifact("feature", 1); 3000]));
+    let done = change.run();
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    for part in ["has more than 3000 entries", "delete old ones"] {
+        assert!(done.stderr.contains(part), "{}", done.stderr);
+    }
+    assert_eq!(change.runs(), 0, "nothing is paid for");
 }
 
 #[test]

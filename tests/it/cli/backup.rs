@@ -122,6 +122,118 @@ fn a_backup_replaces_no_file_and_a_restore_no_data() {
     assert_eq!(refused.document()["error"]["code"], "no_such_folder");
 }
 
+/// A fault of the database, made in the home.
+#[derive(Clone, Copy)]
+enum Fault {
+    Missing,
+    Folder,
+    DataIsAFile,
+    NotADatabase,
+    DamagedPages,
+}
+
+impl Fault {
+    /// Makes it; returns the path that the message must name.
+    fn make(self, home: &Home) -> std::path::PathBuf {
+        let database = home.path(".touchstone/touchstone.db");
+        // A restored database has no log that hides damage.
+        for arguments in [
+            &["backup", "whole.tar", "--with-keys"][..],
+            &["restore", "whole.tar", "--data", "copy"],
+        ] {
+            let done = home.run(arguments);
+            assert_eq!(done.code, 0, "{}", done.stderr);
+        }
+        let mut bytes = std::fs::read(home.path("copy/touchstone.db")).unwrap();
+        for name in ["touchstone.db-wal", "touchstone.db-shm"] {
+            let _ = std::fs::remove_file(home.path(".touchstone").join(name));
+        }
+        std::fs::remove_file(&database).unwrap();
+        match self {
+            Self::Missing => {}
+            Self::Folder => std::fs::create_dir(&database).unwrap(),
+            Self::DataIsAFile => {
+                std::fs::remove_dir_all(home.path(".touchstone")).unwrap();
+                std::fs::write(home.path(".touchstone"), "x").unwrap();
+            }
+            Self::NotADatabase => std::fs::write(&database, "x".repeat(8192)).unwrap(),
+            // The first page holds the schema, which is still read.
+            Self::DamagedPages => {
+                bytes[4096..].fill(0xa5);
+                std::fs::write(&database, bytes).unwrap();
+            }
+        }
+        database
+    }
+}
+
+#[rstest]
+#[case::missing(Fault::Missing, 2, "no_database", "--data")]
+#[case::folder(Fault::Folder, 2, "unreadable", "--data")]
+#[case::data_is_a_file(Fault::DataIsAFile, 2, "unreadable", "--data")]
+#[case::not_a_database(Fault::NotADatabase, 3, "database_damaged", "restore")]
+#[case::damaged_pages(Fault::DamagedPages, 3, "database_damaged", "restore")]
+fn a_database_that_cannot_be_copied_is_named_with_a_remedy(
+    #[case] fault: Fault,
+    #[case] exit: i32,
+    #[case] code: &str,
+    #[case] remedy: &str,
+) {
+    let home = Home::with_pack();
+    let database = fault.make(&home);
+    let refused = home.run(&["--json", "backup", "b.tar"]);
+    let error = refused.document()["error"].clone();
+    assert_eq!(
+        (refused.code, &error["code"]),
+        (exit, &json!(code)),
+        "{error}"
+    );
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("touchstone.db"),
+        "{message} does not name {database:?}"
+    );
+    assert!(
+        error["remedy"].as_str().unwrap().contains(remedy),
+        "{error}"
+    );
+    let left = names(&home.path(""));
+    let is_left = |it: &String| it == "b.tar" || it.starts_with(".touchstone-backup");
+    assert!(!left.iter().any(is_left), "{left:?}");
+}
+
+/// A file size limit fails writes as a full disk does, also for the superuser.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_copy_that_cannot_be_written_is_named_with_a_remedy() {
+    let home = Home::with_pack();
+    let program = home.touchstone();
+    let mut limited = assert_cmd::Command::new("sh");
+    // Without the trap, the first write beyond the limit would end the process.
+    limited.args(["-c", r#"trap "" XFSZ; ulimit -f 128; exec "$0" "$@""#]);
+    limited.arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited.current_dir(home.path(""));
+    let refused = Done::of(limited.args(["--json", "backup", "b.tar"]));
+    let error = refused.document()["error"].clone();
+    assert_eq!(
+        (refused.code, &error["code"]),
+        (3, &json!("file_not_written")),
+        "{error}"
+    );
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains(".touchstone-backup"), "{message}");
+    assert!(
+        error["remedy"].as_str().unwrap().contains("free"),
+        "{error}"
+    );
+}
+
 /// The same backup with a database that was changed before the digests were computed.
 fn forged(home: &Home, sql: &'static str) {
     let folder = home.path("forged");

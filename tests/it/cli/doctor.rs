@@ -7,6 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::home::{Done, Home};
+use crate::support::postgres::TestDatabase;
 
 /// A value that must not be printed.
 const SECRET: &str = "sk-never-printed-4711";
@@ -44,6 +45,11 @@ fn configure(home: &Home, text: &str) {
 
 /// Runs a remedy in a shell, as a reader would who pastes it.
 fn applied(home: &Home, remedy: &str) {
+    applied_with(home, remedy, "");
+}
+
+/// The same with the variable that remedies name in place of a URL with a password.
+fn applied_with(home: &Home, remedy: &str, database_url: &str) {
     let program = home.touchstone().get_program().to_owned();
     let folder = std::path::Path::new(&program).parent().unwrap().to_owned();
     let path = std::env::join_paths([folder, "/usr/bin".into(), "/bin".into()]).unwrap();
@@ -52,6 +58,9 @@ fn applied(home: &Home, remedy: &str) {
         .args(["-c", remedy])
         .current_dir(home.path(""))
         .env("PATH", path);
+    if !database_url.is_empty() {
+        command.env("TOUCHSTONE_DATABASE_URL", database_url);
+    }
     let done = command.output().unwrap();
     assert!(
         done.status.success(),
@@ -116,6 +125,65 @@ fn the_remedy_for_a_host_without_keys_works_as_printed() {
     let (code, document) = examined(&home);
     assert_eq!(code, 1);
     check(&document, "keys", "the host does not start");
+}
+
+/// A remedy must act on the database that was checked, not on that of the default folder.
+#[test]
+fn a_remedy_names_the_given_database() {
+    let home = Home::empty();
+    std::fs::create_dir(home.path("the data")).unwrap();
+    std::fs::rename(home.config(), home.path("other.toml")).unwrap();
+    let given = [
+        "--database-url",
+        "sqlite:the data/t.db",
+        "--config",
+        "other.toml",
+    ];
+    let examined = || {
+        home.run(&[&["--json", "doctor"], &given[..]].concat())
+            .document()
+    };
+    let key = |arguments: &[&str]| {
+        let done = home.run(&[&["--json", "key"], arguments, &given[..]].concat());
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        done.document()
+    };
+    key(&["create", "--tenant", "default"]);
+    let id = key(&["list"])["keys"][0]["id"].clone();
+    key(&["revoke", id.as_str().unwrap()]);
+    let document = examined();
+    let remedy = check(&document, "keys", "no usable API key")["remedy"].clone();
+    applied(&home, remedy.as_str().unwrap());
+    check(&examined(), "keys", "1 usable API key");
+}
+
+/// `touchstone backup` copies SQLite databases only.
+#[tokio::test]
+async fn a_server_is_backed_up_with_its_own_tool() {
+    let Some(database) = TestDatabase::create().await else {
+        return;
+    };
+    let (home, url) = (Home::empty(), database.url());
+    let outcome = tokio::task::spawn_blocking(move || {
+        let given = ["--database-url", &url];
+        let examined = || {
+            home.run(&[&["--json", "doctor"], &given[..]].concat())
+                .document()
+        };
+        let document = examined();
+        let remedy = check(&document, "database", "earlier version")["remedy"].clone();
+        let remedy = remedy.as_str().unwrap().to_owned();
+        let created = home.run(&[&["key", "list"], &given[..]].concat());
+        assert_eq!(created.code, 0, "{}", created.stderr);
+        let document = examined();
+        let key = check(&document, "keys", "no usable API key")["remedy"].clone();
+        applied_with(&home, key.as_str().unwrap(), &url);
+        check(&examined(), "keys", "1 usable API key");
+        remedy
+    });
+    let remedy = outcome.await.unwrap();
+    let command = "pg_dump --format=custom --file=before-upgrade.dump ";
+    assert!(remedy.starts_with(command), "{remedy}");
 }
 
 #[cfg(unix)]

@@ -2,20 +2,17 @@
 //! definitions.
 
 pub mod collector;
+mod propagation;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::http::HeaderMap;
-use axum::routing::post;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, calling, question, saying};
@@ -86,14 +83,18 @@ struct Setup {
 
 impl Setup {
     fn new(endpoint: &Endpoint, more: &str, environment: &[(&str, &str)]) -> Self {
+        Self::with(&config(endpoint, more), &suite(), environment)
+    }
+
+    fn with(config: &str, suite: &Value, environment: &[(&str, &str)]) -> Self {
         let site = Site::embedded();
         site.write("touchstone.toml", "");
         let key = site.key_of("acme", &["all"]);
-        site.configure("touchstone.toml", &config(endpoint, more));
+        site.configure("touchstone.toml", config);
         let host = site.serve_with("touchstone.toml", environment);
         let api = host.api(&key);
         site.install_agent(&api, PROMPT, &json!({"toolAllowlist": [TOOL]}));
-        site.import_suite(&api, &suite());
+        site.import_suite(&api, suite);
         Self { site, host, key }
     }
 
@@ -441,35 +442,6 @@ async fn without_an_export_only_the_context_of_callers_is_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn webhook_deliveries_carry_the_trace_of_their_run() {
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let receive = post(move |headers: HeaderMap| async move {
-        let _ = tell.send(headers["traceparent"].to_str().unwrap().to_owned());
-    });
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let hook = format!("http://{}/", listener.local_addr().unwrap());
-    let router = Router::new().route("/", receive);
-    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-
-    let endpoint = endpoint().await;
-    let collector = Collector::over_http().await;
-    let setup = Setup::new(&endpoint, "", &exporting(&collector, &[]));
-    let hook = json!({"url": hook, "events": ["run.completed"]});
-    let made = setup
-        .api()
-        .text(Method::POST, "/v1/webhooks", Some(&hook))
-        .await;
-    assert_eq!(made.0, 201, "{}", made.1);
-    setup.run(&[]).await;
-    let received = collector.until(is_complete).await;
-    let root = received.only("eval run");
-    let sent = tokio::time::timeout(crate::process::TOO_LONG, told.recv()).await;
-    let expected = format!("00-{}-{}-01", hex(&root.trace_id), hex(&root.span_id));
-    assert_eq!(sent.unwrap().unwrap(), expected);
-    server.abort();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resumed_run_continues_its_trace() {
     let endpoint = endpoint().await;
     let collector = Collector::over_http().await;
@@ -572,51 +544,6 @@ async fn a_dead_collector_neither_slows_nor_fails_runs_and_losses_are_counted(
     let failures = log.matches(failure).count();
     assert!((1..=3).contains(&failures), "one line per signal: {log}");
     accepting.abort();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_exports_its_runs_and_continues_the_trace_of_its_environment() {
-    let collector = Collector::over_http().await;
-    let site = Site::embedded();
-    site.write("touchstone.toml", "");
-    site.write("cases.csv", "input,expected\nping,pong\n");
-    // The program answers with the trace context that it received.
-    let program = "import json, sys\nfor line in sys.stdin:\n    it = json.loads(line)\n    \
-                   open('seen.txt', 'w').write(it.get('traceparent', ''))\n    \
-                   print(json.dumps({'id': it['id'], 'output': 'pong'}), flush=True)\n";
-    site.write("agent.py", program);
-    let arguments = [
-        "eval",
-        "--agent-command",
-        "python3 agent.py",
-        "--cases",
-        "cases.csv",
-        "--lenient",
-    ];
-    let parent = format!("00-{TRACE}-{CALLER}-01");
-    let mut command = site.touchstone("touchstone.toml", &arguments);
-    command.envs(exporting(&collector, &[("TRACEPARENT", &parent)]));
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.unwrap().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    // The end of the process waited for the exports.
-    let received = collector.received();
-    let root = received.only("eval run");
-    assert_eq!(
-        (hex(&root.trace_id), hex(&root.parent_span_id)),
-        (TRACE.to_owned(), CALLER.to_owned())
-    );
-    let calls: Vec<&Span> = received
-        .spans
-        .iter()
-        .filter(|span| span.name.starts_with("invoke_agent command-"))
-        .collect();
-    let seen = std::fs::read_to_string(site.folder().join("seen.txt")).unwrap();
-    assert_eq!(seen, format!("00-{TRACE}-{}-01", hex(&calls[0].span_id)));
 }
 
 #[test]

@@ -30,7 +30,8 @@ use touchstone_openwop::in_toto::{
 };
 use touchstone_openwop::suite::ModelClass;
 use touchstone_runs::rules::eval::attempts::Attempt;
-use touchstone_runs::rules::eval::comparison::attested::{AttestedRun, TaskDigests};
+use touchstone_runs::rules::eval::comparison::attested::AttestedRun;
+use touchstone_runs::rules::eval::comparison::comparable::TaskDigests;
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use touchstone_runs::rules::eval::statistics::{Evidence, Statistics, statistics};

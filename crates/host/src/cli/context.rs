@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use axum::http::Extensions;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -13,7 +14,7 @@ use crate::cli::client::Client;
 use crate::cli::client::remote::Remote;
 use crate::cli::exit::Failure;
 use crate::cli::options::Global;
-use crate::cli::shell::quoted;
+use crate::cli::shell::{database_url, quoted};
 use crate::cli::terminal::Terminal;
 
 /// The host that a command has in its own process, over the data folder. The composition root
@@ -97,15 +98,21 @@ impl<'a> Context<'a> {
     /// How to call this program for the same host, for commands to paste.
     pub fn program(&self) -> String {
         let mut words = quoted(&program()).into_owned();
-        let mut add = |flag: &str, value: Option<String>| {
-            if let Some(value) = value {
-                words.push_str(&format!(" {flag} {}", quoted(&value)));
+        let global = &self.global;
+        let path = |path: &PathBuf| quoted(&path.display().to_string()).into_owned();
+        let server = |url: &Url| quoted(url.as_str()).into_owned();
+        let database = |url: &SecretString| database_url(url.expose_secret()).into_owned();
+        let options = [
+            ("--server", global.server.as_ref().map(server)),
+            ("--data", global.data.as_ref().map(path)),
+            ("--database-url", global.database_url.as_ref().map(database)),
+            ("--config", global.config.as_ref().map(path)),
+        ];
+        for (flag, word) in options {
+            if let Some(word) = word {
+                words.push_str(&format!(" {flag} {word}"));
             }
-        };
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        add("--server", self.global.server.as_ref().map(Url::to_string));
-        add("--data", path(&self.global.data));
-        add("--config", path(&self.global.config));
+        }
         words
     }
 

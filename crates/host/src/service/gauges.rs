@@ -1,10 +1,11 @@
-//! Gauges of the database and its disk.
+//! Gauges of the database, its disk and the process.
 
-use metrics::Gauge;
+use metrics::{Counter, Gauge};
 
 use crate::ports::store::StoreError;
 use crate::store::database::Database;
-use crate::telemetry::{gauge, names};
+use crate::system::process_usage::ProcessUsage;
+use crate::telemetry::{counter, gauge, names};
 
 pub struct DatabaseGauges {
     writable: Gauge,
@@ -44,5 +45,44 @@ impl DatabaseGauges {
         let writable = size.is_ok() && database.takes_writes().await;
         self.writable.set(f64::from(u8::from(writable)));
         size.map(|_| ())
+    }
+}
+
+pub struct ProcessGauges {
+    cpu: Counter,
+    resident: Gauge,
+    address_space: Gauge,
+    open_files: Gauge,
+    max_files: Gauge,
+    start: Gauge,
+}
+
+impl ProcessGauges {
+    /// `None` if the system does not report the usage of processes.
+    pub fn new() -> Option<Self> {
+        ProcessUsage::read()?;
+        Some(Self {
+            cpu: counter(names::PROCESS_CPU, &[]),
+            resident: gauge(names::PROCESS_RESIDENT_BYTES, &[]),
+            address_space: gauge(names::PROCESS_VIRTUAL_BYTES, &[]),
+            open_files: gauge(names::PROCESS_OPEN_FILES, &[]),
+            max_files: gauge(names::PROCESS_MAX_FILES, &[]),
+            start: gauge(names::PROCESS_START, &[]),
+        })
+    }
+
+    /// Reads the values.
+    pub fn sample(&self) {
+        let Some(usage) = ProcessUsage::read() else {
+            return;
+        };
+        // Counters of the metrics library are integers.
+        self.cpu.absolute(usage.cpu_seconds as u64);
+        self.resident.set(usage.resident_bytes as f64);
+        self.address_space.set(usage.virtual_bytes as f64);
+        self.open_files.set(usage.open_files as f64);
+        self.max_files
+            .set(usage.max_files.map_or(f64::INFINITY, |it| it as f64));
+        self.start.set(usage.started);
     }
 }

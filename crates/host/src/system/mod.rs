@@ -1,8 +1,9 @@
-//! The system's clock, randomness, key files and process limits.
+//! The system's clock, randomness, key files, and the limits and usage of the process.
 
 pub mod host_key;
 pub mod open_files;
 pub mod private_files;
+pub mod process_usage;
 pub mod signing_key;
 
 use std::time::Duration;

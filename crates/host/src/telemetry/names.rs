@@ -90,4 +90,18 @@ metrics! {
         "Size of the disk of the SQLite database";
     describe_counter BACKGROUND_FAILURES(Count) = "touchstone_background_failures_total",
         "Background work that failed or panicked";
+
+    // The names by which Prometheus' client libraries export them.
+    describe_counter PROCESS_CPU(Seconds) = "process_cpu_seconds_total",
+        "Processor time of this process, in whole seconds";
+    describe_gauge PROCESS_RESIDENT_BYTES(Bytes) = "process_resident_memory_bytes",
+        "Memory of this process that is in RAM";
+    describe_gauge PROCESS_VIRTUAL_BYTES(Bytes) = "process_virtual_memory_bytes",
+        "Address space of this process";
+    describe_gauge PROCESS_OPEN_FILES(Count) = "process_open_fds",
+        "Open file descriptors of this process";
+    describe_gauge PROCESS_MAX_FILES(Count) = "process_max_fds",
+        "Maximum number of open file descriptors of this process";
+    describe_gauge PROCESS_START(Seconds) = "process_start_time_seconds",
+        "Start of this process in seconds since 1970";
 }

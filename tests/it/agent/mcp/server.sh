@@ -1,6 +1,7 @@
 #!/bin/sh
 # A tool server on the Model Context Protocol over standard input and output, in nothing but a shell, so that tests of child
 # processes need nothing installed. Every tool behaves as its name says. $1: `mute` answers nothing, `gone` ends at once.
+# `record` appends what it receives to the file $2.
 [ "$1" = gone ] && exit 3
 
 result() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
@@ -8,6 +9,7 @@ text() { result '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
 tool() { printf '{"name":"%s","description":"The tool %s.","inputSchema":{"type":"object","properties":{"q":{"type":"string"}}}%s}' "$1" "$1" "$2"; }
 
 while IFS= read -r line; do
+    [ "$1" = record ] && printf '%s\n' "$line" >>"$2"
     case $line in
         *'"id":'*) id=${line#*'"id":'}; id=${id%%[,\}]*} ;;
         *) continue ;;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use touchstone_host::otlp::span;
+
 /// Timeout of the cancellation request. It is sent once.
 const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The part of an attempt's time that is reserved for starting the cancellation.
@@ -16,9 +18,10 @@ pub fn wait_limit(timeout: Duration) -> Duration {
 }
 
 /// Sends the cancellation in the background, also from code that cannot await. Its result is not
-/// reported.
-pub fn send_in_background(request: impl Future + Send + 'static) {
+/// reported. It carries the trace context of the call that it ends.
+pub fn send_in_background(request: impl Future<Output: Send> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let request = span::within(span::current(), request);
         runtime.spawn(async move {
             let _ = tokio::time::timeout(CANCELLATION_TIMEOUT, request).await;
         });

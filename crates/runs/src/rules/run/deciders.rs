@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
-use crate::rules::run::record::{EvalSpec, ModelPin};
+use crate::rules::run::record::ModelPin;
 use touchstone_agents::rules::EndpointPin;
 use touchstone_agents::rules::ModelIdentity;
 use touchstone_kit::error::Problem;
@@ -178,29 +178,6 @@ pub fn check_same_deciders(
     let message =
         format!("run {baseline} cannot be the baseline: {difference}; choose another run, or none");
     Err(Problem::validation("configurable.baselineRunId", message))
-}
-
-/// Whether the decisions about a task of two runs have different deciders.
-pub fn decided_differently(
-    scoring: Option<&ScoringDocument>,
-    task: &TaskId,
-    one: &EvalSpec,
-    other: &EvalSpec,
-) -> bool {
-    let Some(entry) = scoring.and_then(|it| it.of_task(task)) else {
-        return false;
-    };
-    let identity = |spec: &EvalSpec| {
-        spec.deciders
-            .embeddings
-            .as_ref()
-            .map(EmbeddingsPin::identity)
-    };
-    entry.has(|check| match Decider::of(check) {
-        Some(Decider::Embeddings) => identity(one) != identity(other),
-        Some(Decider::Command) => one.deciders.command != other.deciders.command,
-        None => false,
-    })
 }
 
 #[cfg(test)]

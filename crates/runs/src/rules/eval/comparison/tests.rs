@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::sample;
+use touchstone_kit::statistics::RegressionVerdict;
 
 /// A run with all inputs of a comparison.
 pub struct Run {
@@ -378,4 +379,42 @@ fn tasks_with_other_assertions_are_excluded() {
     assert_eq!(left_out, ["task-0"]);
     assert_eq!(compared.left_out[0].reason, ExclusionReason::TaskChanged);
     assert_eq!(compared.differences[0].what, "scoringDigest");
+}
+
+/// A scoring document changes only the tasks that it names.
+#[test]
+fn tasks_without_an_entry_in_the_only_scoring_document_are_compared() {
+    let before = Run::golden("a", &[1.0, 1.0]);
+    let mut after = Run::golden("b", &[1.0, 0.0]);
+    let entry = json!({"assertions": [{"type": "contains", "value": "a"}]});
+    let document = json!({"scoringVersion": 1, "suiteId": "x", "tasks": {"task-0": entry}});
+    after.spec.scoring_digest = Some("sha256-s".to_owned());
+    after.scoring = Some(serde_json::from_value(document).unwrap());
+    let found = found(&before, &after);
+    assert_eq!(reasons(&found), [("task-0", ExclusionReason::TaskChanged)]);
+    assert_eq!(turns(&found), [("task-1", ChangeKind::Broke)]);
+}
+
+/// Scores of another task say nothing about the simulated user or the judge.
+#[test]
+fn the_first_of_several_reasons_is_named() {
+    let talking = |id: &str, user: &str, input: &str| {
+        let mut run = Run::golden(id, &[1.0, 1.0]);
+        let entry = json!({"conversation": {"user": {"goal": "a refund"}}});
+        let document = json!({"scoringVersion": 1, "suiteId": "x", "tasks": {"task-0": entry}});
+        run.scoring = Some(serde_json::from_value(document).unwrap());
+        let pin = json!({"provider": "openai", "model": "user-1", "identity": user});
+        run.spec.simulated_user = Some(serde_json::from_value(pin).unwrap());
+        run.spec.suite_digest = format!("sha256-{input}");
+        run.suite.tasks[0].input = json!(input);
+        run
+    };
+    let before = talking("a", "sha256-u", "x");
+    for (user, input, reason) in [
+        ("sha256-v", "x", ExclusionReason::UserChanged),
+        ("sha256-v", "y", ExclusionReason::TaskChanged),
+    ] {
+        let found = found(&before, &talking("b", user, input));
+        assert_eq!(reasons(&found), [("task-0", reason)]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rules::eval::comparison::attested::{TaskDigests, task_digests};
+use crate::rules::eval::comparison::comparable::{TaskDigests, task_digests};
 use crate::rules::eval::comparison::{ComparisonSide, RunComparison, compare};
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::record::EvalSpec;

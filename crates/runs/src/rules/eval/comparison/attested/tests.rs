@@ -3,8 +3,9 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::rules::eval::comparison::comparable::task_digests;
 use crate::rules::eval::comparison::tests::Run;
-use crate::rules::eval::comparison::{ChangeKind, compare};
+use crate::rules::eval::comparison::{ChangeKind, ExclusionReason, compare};
 
 /// The run as an attestation describes it, with the suite of its spec.
 fn attested(run: &Run) -> AttestedRun {
@@ -32,7 +33,7 @@ fn left_out_of(found: &RunComparison) -> Vec<(&str, ExclusionReason)> {
 }
 
 proptest! {
-    /// The host compares runs by their suites; a file must give the same results.
+    /// A file must give the same results as the records of the host.
     #[test]
     fn attestations_and_runs_compare_alike(
         scores in prop::collection::vec((0..=3_u8, 0..=3_u8), 2..40),

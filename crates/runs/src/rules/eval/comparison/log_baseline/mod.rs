@@ -12,9 +12,10 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 pub use self::scores::{LogFault, LogSample, ScoredLog, read};
-use super::{
+use super::change::{change_kind, flips_note, score_change};
+use super::document::{
     ChangeKind, ComparedRun, ExcludedTask, ExclusionReason, MeanChange, Regression, RunComparison,
-    TaskChange, TaskResult, change_kind, flips_note, is_whole, score_change,
+    TaskChange, TaskResult, is_whole,
 };
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::{

@@ -1,0 +1,102 @@
+//! How tasks and means changed.
+
+use std::collections::HashMap;
+
+use super::document::{ChangeKind, MeanChange, TaskResult};
+use crate::rules::eval::scoring::EPSILON;
+use crate::rules::eval::statistics::{
+    CONFIDENCE, Comparison, Evidence, Trials, TrialsByTask, difference_interval,
+};
+use touchstone_kit::ids::TaskId;
+use touchstone_kit::statistics::{Interval, RegressionVerdict, mean, paired};
+
+/// Change of the score, with the interval that also decides about a regression.
+pub fn score_change(before: &TrialsByTask, now: &TrialsByTask) -> Option<MeanChange> {
+    let pairs = pairs(before, now, Trials::mean_score);
+    mean_change(&pairs, difference_interval(&pairs, CONFIDENCE))
+}
+
+/// Change of a cost or latency, with Student's interval if the differences vary.
+pub fn change(
+    before: &TrialsByTask,
+    now: &TrialsByTask,
+    of: impl Fn(&Trials) -> Option<f64>,
+) -> Option<MeanChange> {
+    let pairs = pairs(before, now, of);
+    let found = paired(&pairs, CONFIDENCE)?;
+    let varies = found.p_two_sided.is_some();
+    mean_change(&pairs, found.interval.filter(|_| varies))
+}
+
+/// The values of the tasks that have one in both runs.
+fn pairs(
+    before: &TrialsByTask,
+    now: &TrialsByTask,
+    of: impl Fn(&Trials) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    let both = |(task, now): (&TaskId, &Trials)| Some((of(before.get(task)?)?, of(now)?));
+    now.iter().filter_map(both).collect()
+}
+
+fn mean_change(pairs: &[(f64, f64)], limits: Option<Interval>) -> Option<MeanChange> {
+    let found = paired(pairs, CONFIDENCE)?;
+    let (were, are): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    Some(MeanChange {
+        n_tasks: found.n,
+        baseline: mean(&were, CONFIDENCE)?.value,
+        candidate: mean(&are, CONFIDENCE)?.value,
+        difference: found.mean,
+        low: limits.map(|limits| limits.low),
+        high: limits.map(|limits| limits.high),
+    })
+}
+
+/// How a task changed; `None` if it did not.
+pub fn change_kind(was: &Trials, is: &Trials) -> Option<ChangeKind> {
+    let by = is.mean_score()? - was.mean_score()?;
+    match (was.passes(), is.passes()) {
+        (true, false) => Some(ChangeKind::Broke),
+        (false, true) => Some(ChangeKind::Fixed),
+        _ if by < -EPSILON => Some(ChangeKind::Worse),
+        _ if by > EPSILON => Some(ChangeKind::Better),
+        _ => None,
+    }
+}
+
+impl TaskResult {
+    pub fn of(trials: &Trials, reason: Option<&String>) -> Self {
+        Self {
+            passes: trials.passes(),
+            score: trials.mean_score().unwrap_or_default(),
+            trials: trials.attempts().trials,
+            passed_trials: trials.attempts().passed,
+            reason: reason.cloned(),
+            cost_usd: trials.mean_cost(),
+            latency_ms: trials.mean_latency(),
+        }
+    }
+}
+
+/// Why the interval shows a regression although the exact test of the flips does not.
+pub fn flips_note(tested: &Comparison) -> Option<String> {
+    let p = tested.mcnemar_p.filter(|p| *p >= 1.0 - CONFIDENCE)?;
+    (tested.verdict == RegressionVerdict::Regressed).then(|| {
+        format!(
+            "the score is significantly worse because its 90 % interval lies below the margin; the \
+             exact test of the flips (p = {p:.3}) is two-sided and needs more flips to decide"
+        )
+    })
+}
+
+/// Why tasks failed: the first label of each task.
+pub fn reasons(evidence: Evidence<'_>) -> HashMap<TaskId, String> {
+    let mut reasons = HashMap::new();
+    for task in evidence.trials().iter().flat_map(|run| &run.tasks) {
+        if let Some(reason) = &task.reason {
+            reasons
+                .entry(task.task_id.clone())
+                .or_insert_with(|| reason.clone());
+        }
+    }
+    reasons
+}

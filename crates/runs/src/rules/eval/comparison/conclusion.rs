@@ -1,0 +1,179 @@
+//! From the facts of two runs to the comparison.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::change::{change, change_kind, flips_note, reasons, score_change};
+use super::comparable::{TaskDigests, excluded, nothing_in_common};
+use super::document::{
+    ComparedRun, Difference, ExcludedTask, NothingInCommon, Regression, RunComparison, TaskChange,
+    TaskResult, UnchangedTask, is_whole,
+};
+use super::notes::notes;
+use crate::rules::eval::statistics::{
+    CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task, difference,
+};
+use touchstone_kit::ids::TaskId;
+use touchstone_kit::statistics::RegressionVerdict;
+
+/// What a comparison reads of a run, from the host's records or from an attestation.
+pub struct RunFacts<'a> {
+    pub run: ComparedRun,
+    pub evidence: Evidence<'a>,
+    /// The planned tasks, in order.
+    pub order: Vec<TaskId>,
+    pub tasks: Cow<'a, BTreeMap<TaskId, TaskDigests>>,
+    /// The settings that can differ, most important first.
+    pub settings: Vec<(&'static str, Value)>,
+    /// Whether it has the mode `adversarial`, in which safety findings count.
+    pub is_adversarial: bool,
+    /// The identity of the judge of safety.
+    pub safety_judge: Option<&'a str>,
+    pub ignore: &'a [String],
+}
+
+impl RunFacts<'_> {
+    fn suite_ref(&self) -> String {
+        format!("{}@{}", self.run.suite_id, self.run.suite_version)
+    }
+}
+
+/// Compares two runs. `suites_differ` makes the first notes, from the number of compared tasks.
+///
+/// # Errors
+/// [`NothingInCommon`].
+pub fn conclude(
+    baseline: RunFacts<'_>,
+    candidate: RunFacts<'_>,
+    suites_differ: impl FnOnce(usize) -> Vec<String>,
+    diff_ref: String,
+) -> Result<RunComparison, NothingInCommon> {
+    let mut before = by_task(&baseline.evidence.trials());
+    let mut now = by_task(&candidate.evidence.trials());
+    let left_out = excluded(&baseline, &candidate, &before, &now);
+    if nothing_in_common(&candidate, &left_out) {
+        return Err(NothingInCommon {
+            baseline: baseline.suite_ref(),
+            candidate: candidate.suite_ref(),
+        });
+    }
+    let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
+    before.retain(|task, _| !left.contains(task));
+    now.retain(|task, _| !left.contains(task));
+    let mut all_notes = suites_differ(now.len());
+    all_notes.extend(notes(&baseline, &candidate, &left_out));
+    let comparable = Comparable {
+        reasons: [reasons(baseline.evidence), reasons(candidate.evidence)],
+        differences: differences(baseline.settings, candidate.settings),
+        notes: all_notes,
+        order: candidate.order,
+        runs: [baseline.run, candidate.run],
+        before,
+        now,
+        left_out,
+    };
+    Ok(comparable.concluded(diff_ref))
+}
+
+/// The settings that differ.
+fn differences(
+    baseline: Vec<(&'static str, Value)>,
+    candidate: Vec<(&'static str, Value)>,
+) -> Vec<Difference> {
+    let pairs = baseline.into_iter().zip(candidate);
+    pairs
+        .filter(|((_, was), (_, is))| was != is)
+        .map(|((what, baseline), (_, candidate))| Difference {
+            what: what.to_owned(),
+            baseline,
+            candidate,
+        })
+        .collect()
+}
+
+/// Two runs and their comparable tasks. Pairs are baseline and candidate.
+struct Comparable {
+    runs: [ComparedRun; 2],
+    /// Why tasks failed.
+    reasons: [HashMap<TaskId, String>; 2],
+    /// The candidate's tasks.
+    order: Vec<TaskId>,
+    before: TrialsByTask,
+    now: TrialsByTask,
+    left_out: Vec<ExcludedTask>,
+    differences: Vec<Difference>,
+    notes: Vec<String>,
+}
+
+impl Comparable {
+    fn concluded(mut self, diff_ref: String) -> RunComparison {
+        let [was, is] = &self.runs;
+        let over = |of: fn(&Trials) -> Option<f64>| change(&self.before, &self.now, of);
+        let tested = difference(&self.now, &self.before, &was.run_id);
+        self.notes.extend(flips_note(&tested));
+        let is_whole = is_whole(was.missing_trials + is.missing_trials, &self.left_out);
+        RunComparison {
+            n_tasks: self.now.len(),
+            score: score_change(&self.before, &self.now),
+            cost_usd: over(Trials::mean_cost),
+            latency_ms: over(Trials::mean_latency),
+            confidence: CONFIDENCE,
+            fixed: tested.fixed,
+            broke: tested.broken,
+            mcnemar_p: tested.mcnemar_p,
+            regression: Regression {
+                verdict: match tested.verdict {
+                    // An unjudged task may be one that got worse.
+                    RegressionVerdict::NotWorse if !is_whole => RegressionVerdict::Inconclusive,
+                    // A run is identical to itself, so there is no sampling error.
+                    RegressionVerdict::Inconclusive if was.run_ids == is.run_ids && is_whole => {
+                        RegressionVerdict::NotWorse
+                    }
+                    verdict => verdict,
+                },
+                margin: tested.margin,
+                confidence: REGRESSION_CONFIDENCE,
+                low: tested.low,
+                high: tested.high,
+            },
+            changes: self.changes(),
+            unchanged: self.unchanged(),
+            baseline: was.clone(),
+            candidate: is.clone(),
+            differences: self.differences,
+            notes: self.notes,
+            left_out: self.left_out,
+            diff_ref,
+        }
+    }
+
+    fn changes(&self) -> Vec<TaskChange> {
+        let [was_for, is_for] = &self.reasons;
+        let changed = |task: &TaskId| {
+            let (was, is) = (self.before.get(task)?, self.now.get(task)?);
+            Some(TaskChange {
+                task_id: task.clone(),
+                turn: change_kind(was, is)?,
+                baseline: TaskResult::of(was, was_for.get(task)),
+                candidate: TaskResult::of(is, is_for.get(task)),
+            })
+        };
+        let mut changes: Vec<TaskChange> = self.order.iter().filter_map(changed).collect();
+        changes.sort_by_key(|change| change.turn);
+        changes
+    }
+
+    fn unchanged(&self) -> Vec<UnchangedTask> {
+        let same = |task: &TaskId| {
+            let (was, is) = (self.before.get(task)?, self.now.get(task)?);
+            change_kind(was, is).is_none().then(|| UnchangedTask {
+                task_id: task.clone(),
+                passes: is.passes(),
+                score: is.mean_score().unwrap_or_default(),
+            })
+        };
+        self.order.iter().filter_map(same).collect()
+    }
+}
