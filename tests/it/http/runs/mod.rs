@@ -1,5 +1,6 @@
 mod annotations;
 mod archive;
+mod archive_s3;
 mod attempts;
 mod bundle;
 pub mod calibrations;
