@@ -1,6 +1,5 @@
 mod annotations;
 mod archive;
-mod archive_s3;
 mod attempts;
 mod bundle;
 pub mod calibrations;

@@ -187,7 +187,8 @@ fn header<R: BufRead>(lines: &mut Lines<R>) -> Result<Header, ArchiveFault> {
     // Anything may be in the file until its first line says what it is.
     let line = match lines.next() {
         Ok(Some(line)) => line,
-        Ok(None) | Err(ArchiveFault::Damaged | ArchiveFault::LineTooLong(_)) => {
+        Ok(None)
+        | Err(ArchiveFault::Damaged | ArchiveFault::Truncated | ArchiveFault::LineTooLong(_)) => {
             return Err(ArchiveFault::NotAnArchive);
         }
         Err(fault) => return Err(fault),

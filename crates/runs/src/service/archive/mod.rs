@@ -90,13 +90,17 @@ pub struct Archive {
     failed: Counter,
 }
 
+/// The number of attempts with an outcome.
+fn attempts(outcome: &'static str) -> Counter {
+    counter(names::RUNS_ARCHIVED, &[("outcome", outcome)])
+}
+
 impl Archive {
     pub fn new(parts: ArchiveParts) -> Self {
-        let outcome = |outcome| counter(names::RUNS_ARCHIVED, &[("outcome", outcome)]);
         Self {
             parts,
-            written: outcome("written"),
-            failed: outcome("failed"),
+            written: attempts("written"),
+            failed: attempts("failed"),
         }
     }
 

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use crate::service::archive::Archive;
+use crate::service::archive::{Archive, attempts};
 use crate::service::storage::{RETENTION_PRINCIPAL, Storage};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::chain;
@@ -28,6 +28,10 @@ pub struct Retention {
 
 impl Retention {
     pub fn new(storage: Arc<Storage>, archive: Option<Arc<Archive>>, replica: Replica) -> Self {
+        // Hosts without an archive export the numbers too, so that dashboards show 0.
+        for outcome in ["written", "failed"] {
+            attempts(outcome).increment(0);
+        }
         Self {
             storage,
             archive,

@@ -1,5 +1,7 @@
 //! Archives of runs: retention, requests, and what remains readable.
 
+mod s3;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
