@@ -19,8 +19,8 @@ pub enum ObjectError {
     /// The object is larger than the caller accepts.
     #[error("it is larger than {0} bytes")]
     TooLarge(u64),
-    /// What was read back is not what was written.
-    #[error("what was stored differs from what was written")]
+    /// The bytes that were read back differ from the written ones.
+    #[error("the stored bytes differ from the written ones")]
     Different,
     #[error("timed out")]
     Timeout,

@@ -57,7 +57,7 @@ pub struct Entry {
     pub modified: Timestamp,
 }
 
-/// What is stored under a name.
+/// Size and digest of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub bytes: u64,

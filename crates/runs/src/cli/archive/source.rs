@@ -72,7 +72,7 @@ impl Source {
         Ok(BufReader::new(&self.file))
     }
 
-    /// The failure of a command that needs a sound archive.
+    /// The failure of a command that cannot use the archive.
     pub fn refused(&self, fault: &ArchiveFault) -> Failure {
         let text = format!("{}: {fault}", self.name);
         match fault {

@@ -45,7 +45,7 @@ const fn is_bomb(plain: u64, compressed: u64) -> bool {
     plain > RATIO_FROM && plain / MAX_RATIO > compressed
 }
 
-/// The first line: what the file is, for readers of any version.
+/// The first line: the format, for readers of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {

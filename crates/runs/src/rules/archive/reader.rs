@@ -59,7 +59,7 @@ pub enum ArchiveFault {
 }
 
 impl ArchiveFault {
-    /// Whether the file is none of this program's archives, rather than a changed one.
+    /// Whether the file cannot be an archive of this version, rather than a changed archive.
     pub const fn is_bad_input(&self) -> bool {
         matches!(
             self,

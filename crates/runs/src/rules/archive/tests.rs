@@ -40,7 +40,7 @@ fn end(sequence: u64) -> End {
     }
 }
 
-/// An archive with these events; what was written is taken after each of them if `often`.
+/// An archive with these events; its bytes are taken after each event if `often`.
 fn archive(events: &[&str], often: bool) -> Vec<u8> {
     let mut writer = Writer::new(&contents()).unwrap();
     let mut file = Vec::new();

@@ -1,4 +1,4 @@
-//! What a host shows of a run, computed from its archive.
+//! The views of a run, computed from its archive.
 
 use std::io::BufRead;
 

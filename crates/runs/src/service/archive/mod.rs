@@ -37,7 +37,7 @@ pub enum ArchiveError {
     /// The archive cannot be written; so no other run can be archived either.
     #[error("the archive could not be written: {0}")]
     Storage(#[from] ObjectError),
-    /// There is no key to sign it.
+    /// The host has no usable signing key.
     #[error(transparent)]
     Key(#[from] NoSigningKey),
     /// This run cannot be archived.
