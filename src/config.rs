@@ -20,6 +20,7 @@ use touchstone_console::config::ConsoleConfig;
 use touchstone_deployments::rules::{Channel, ChannelFault};
 use touchstone_host::access::Roles;
 use touchstone_host::config::{AttestSettings, Error, SecretSettings};
+use touchstone_host::objects::settings::ArchiveSettings;
 use touchstone_host::rules::telemetry::settings::{self, TelemetrySettings};
 use touchstone_kit::money::NanoUsd;
 use touchstone_oasis::config::OasisSettings;
@@ -80,6 +81,8 @@ pub struct Config {
     pub retention: Retention,
     /// How long task content is kept.
     pub content: ContentSettings,
+    /// Where runs are archived before they are deleted.
+    pub archive: ArchiveSettings,
     /// Export by OTLP. The standard environment variables apply over it.
     pub telemetry: TelemetrySettings,
 }
@@ -249,6 +252,7 @@ impl Default for Config {
             quotas: Quotas::default(),
             retention: Retention::default(),
             content: ContentSettings::default(),
+            archive: ArchiveSettings::default(),
             telemetry: TelemetrySettings::default(),
         }
     }
@@ -389,6 +393,13 @@ impl Config {
         if let Err((field, problem)) = self.assertions.check() {
             return bad(&format!("assertions.{field}"), problem);
         }
+        let archive = self.archive.location().map_err(Error::Unusable)?;
+        if archive.is_some() && self.database_url.is_some() && self.attest.key_file.is_none() {
+            return bad(
+                "attest.key_file",
+                "is missing: it signs archives of runs if `database_url` is set; create a key with `touchstone pack keygen`",
+            );
+        }
         self.oasis.check()?;
         let roles = self.roles()?;
         if let Some(oidc) = &self.console.oidc {
@@ -473,6 +484,7 @@ fn in_one_line(error: &config::ConfigError) -> String {
 const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
 /// Sections whose settings the environment can set.
 const NESTED: &[&str] = &[
+    "ARCHIVE__",
     "RATINGS__",
     "ATTEST__",
     "CONFORMANCE__",

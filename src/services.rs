@@ -30,9 +30,11 @@ use touchstone_deployments::service::gates::Gates;
 use touchstone_deployments::service::gates::condition::Condition;
 use touchstone_deployments::service::queries::DeploymentQueries;
 use touchstone_host::http::{HostApi, HttpHost, HttpSettings};
+use touchstone_host::objects::ObjectStorage;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::service::audit::Audit;
+use touchstone_host::service::jobs::Replica;
 use touchstone_host::service::keys::Keys;
 use touchstone_host::service::sessions::Sessions;
 use touchstone_host::service::vault::Vault;
@@ -60,6 +62,8 @@ use touchstone_ratings::service::{RatingGate, RatingServices, Ratings};
 use touchstone_runs::http::RunsApi;
 use touchstone_runs::rules::run::request::HostLimits;
 use touchstone_runs::service::annotations::Annotations;
+use touchstone_runs::service::archive::retention::Retention;
+use touchstone_runs::service::archive::{Archive, ArchiveParts};
 use touchstone_runs::service::bundles::Bundles;
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::diffs::Diffs;
@@ -74,7 +78,9 @@ use touchstone_runs::service::runs::{RunServices, Runs};
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::workflows::Workflows;
-use touchstone_runs::storage::{ContentRetention, Quotas, Retention, StorageLimits};
+use touchstone_runs::storage::{
+    ContentRetention, Quotas, Retention as RetentionSettings, StorageLimits,
+};
 use touchstone_runs::webhook_client::WebhookClient;
 
 /// The parts of a host: its store, its adapters and its settings.
@@ -116,9 +122,11 @@ pub struct Parts {
     /// Maximum number of tasks in flight for one tenant, over all its runs.
     pub max_concurrency_per_tenant: usize,
     pub quotas: Quotas,
-    pub retention: Retention,
+    pub retention: RetentionSettings,
     /// How long task content is kept.
     pub content: ContentRetention,
+    /// Where runs are archived before they are deleted.
+    pub archive: Option<ObjectStorage>,
     /// The command that runs in this process; `None` for a host.
     pub command: Option<Arc<Command>>,
     /// Whether the workflows of conformance suites exist.
@@ -131,6 +139,7 @@ pub struct Services {
     pub runs: Arc<Runs>,
     pub packs: Arc<Packs>,
     pub storage: Arc<Storage>,
+    pub archive: Option<Arc<Archive>>,
     pub webhooks: Arc<Webhooks>,
     pub cards: Arc<CardScores>,
     pub issuer: Arc<Issuer>,
@@ -268,6 +277,16 @@ impl Services {
             &webhooks,
         );
         let runs = Arc::new(runs);
+        let archive = parts.archive.clone().map(|objects| {
+            Arc::new(Archive::new(ArchiveParts {
+                clock: clock.clone(),
+                runs: runs.clone(),
+                storage: storage.clone(),
+                objects,
+                key: parts.attester.key.clone(),
+                host_id: parts.attester.host_id.clone(),
+            }))
+        });
         let cards = Arc::new(CardScores::new(
             parts.cards.clone(),
             store.clone(),
@@ -310,6 +329,7 @@ impl Services {
             runs,
             packs,
             storage,
+            archive,
             webhooks,
             cards,
             issuer,
@@ -319,6 +339,16 @@ impl Services {
             projections,
             parts,
         }
+    }
+
+    /// Deletes runs past their retention.
+    pub fn retention(&self) -> Retention {
+        let replica = Replica {
+            store: self.parts.store.clone(),
+            clock: self.parts.clock.clone(),
+            owner: self.parts.ids.mint("replica"),
+        };
+        Retention::new(self.storage.clone(), self.archive.clone(), replica)
     }
 
     pub fn parts(&self) -> &Parts {
@@ -436,6 +466,7 @@ impl Services {
             log: LogReader::new(store.clone()),
             projections: self.projections.clone(),
             storage: self.storage.clone(),
+            archive: self.archive.clone(),
             webhooks: self.webhooks.clone(),
             reviews: self.ratings.clone(),
             human_reviews: Arc::new(Reviews::new(

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_deployments::attestation::dsse::{open, seal};
+use touchstone_openwop::dsse::{open, seal};
 use touchstone_deployments::attestation::{Rejected, read};
 use touchstone_kit::json;
 use touchstone_openwop::in_toto::Envelope;

@@ -7,17 +7,19 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use touchstone_deployments::attestation::PREDICATE_TYPE;
-use touchstone_deployments::attestation::dsse::seal;
+use touchstone_openwop::dsse::seal;
 use touchstone_fuzz::event_id;
 use touchstone_openwop::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
 use touchstone_packs::rules::build::{Files, build};
 use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build::template::new_pack;
+use touchstone_runs::rules::archive::ArchivingHost;
+use touchstone_runs::rules::archive::writer::{End, Writer};
 
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 17] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 18] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
@@ -35,6 +37,7 @@ fn main() -> io::Result<()> {
         ("mcp_result", texts(&results())),
         ("cassette", cassettes()),
         ("agent_card", texts(&cards())),
+        ("run_archive", run_archives()?),
     ];
     for (target, inputs) in seeds {
         let folder = Path::new("corpus").join(target);
@@ -45,6 +48,37 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", inputs.len());
     }
     Ok(())
+}
+
+/// An archive, and its lines.
+fn run_archives() -> io::Result<Vec<Vec<u8>>> {
+    let contents = json!({
+        "record": {"runId": "run_1", "tenant": "acme", "principal": "ann",
+            "createdAt": "2026-01-01T00:00:00Z", "spec": {"workflowId": "w", "work": "journal"}},
+        "additions": {"tags": ["nightly"]},
+    });
+    let contents = serde_json::from_value(contents)?;
+    let mut writer = Writer::new(&contents).map_err(io::Error::other)?;
+    let completed = json!({"eventId": "evt_1", "runId": "run_1", "type": "run.completed", "sequence": 1,
+        "timestamp": "2026-01-01T00:00:01Z", "schemaVersion": 1, "engineVersion": "1", "payload": {}});
+    let completed = completed.to_string();
+    writer.event(1, completed.as_bytes()).map_err(io::Error::other)?;
+    let mut file = writer.take();
+    let end = End {
+        status: "completed".to_owned(),
+        ended_at: None,
+        sequence: 1,
+    };
+    let host = ArchivingHost {
+        id: "host".to_owned(),
+        name: "touchstone".to_owned(),
+        version: "1".to_owned(),
+    };
+    let key = SecretKey::from_random([8; 32]);
+    file.extend(writer.finish(end, host, &key).map_err(io::Error::other)?);
+    let mut lines = Vec::new();
+    io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file.as_slice()), &mut lines)?;
+    Ok(vec![file, lines])
 }
 
 /// Files of every method of compression, without the first four bytes.

@@ -26,6 +26,7 @@ use touchstone_ratings::service::housekeeping::Housekeeper;
 use touchstone_ratings::service::stress_tests::StressTestRunner;
 use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
 use touchstone_ratings::service::webhooks::lag::DeliveryGauges;
+use touchstone_runs::service::archive::retention::Retention;
 use touchstone_runs::service::metrics::queue::QueueGauges;
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::storage::Storage;
@@ -54,6 +55,7 @@ pub struct Background {
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
     storage: Arc<Storage>,
+    retention: Retention,
     sessions: Arc<Sessions>,
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
@@ -87,6 +89,7 @@ impl Background {
             clock: clock.clone(),
             runs: services.runs.clone(),
             storage: services.storage.clone(),
+            retention: services.retention(),
             sessions: services.parts().sessions.clone(),
             worker: Worker::new(
                 store.clone(),
@@ -201,7 +204,7 @@ impl Background {
                 .run(store, shutdown, || self.rescorer.look_again(shutdown)),
             after(CHECKPOINTS_EVERY, "audit_checkpoints")
                 .run(store, shutdown, || self.checkpoint()),
-            at_once("retention").run(store, shutdown, || self.storage.sweep(shutdown)),
+            at_once("retention").run(store, shutdown, || self.retention.sweep(shutdown)),
             at_once_then(minute, "content")
                 .run(store, shutdown, || self.storage.delete_content(shutdown)),
             at_once("idempotency").run(store, shutdown, || self.expire()),

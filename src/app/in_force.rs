@@ -245,6 +245,22 @@ fn storage(rows: &mut Rows, config: &Config) {
     rows.add("quotas.max_bytes", config.quotas.max_bytes);
     rows.add("retention.runs_days", config.retention.runs_days);
     rows.add_variant("content.retain", config.content.retain);
+    let archive = &config.archive;
+    rows.add_option("archive.url", archive.url.as_deref());
+    rows.add_option(
+        "archive.endpoint",
+        archive.endpoint.as_deref().map(without_user),
+    );
+    rows.add_option("archive.region", archive.region.as_ref());
+    rows.add("archive.access_key_id_env", &archive.access_key_id_env);
+    rows.add(
+        "archive.secret_access_key_env",
+        &archive.secret_access_key_env,
+    );
+    rows.add_option(
+        "archive.session_token_env",
+        archive.session_token_env.as_ref(),
+    );
 }
 
 fn telemetry(rows: &mut Rows, config: &Config) {

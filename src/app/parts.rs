@@ -24,6 +24,7 @@ use touchstone_deployments::service::attestations::Attester;
 use touchstone_host::config;
 use touchstone_host::http::HttpSettings;
 use touchstone_host::http::limits::Rates;
+use touchstone_host::objects::ObjectStorage;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::ports::signing_key::SigningKey;
@@ -127,6 +128,7 @@ pub async fn open(
         quotas: config.quotas,
         retention: config.retention,
         content: config.content.retain,
+        archive: archive(config)?,
         command,
         fixtures: config.conformance.enabled,
         clock,
@@ -166,6 +168,13 @@ fn attester(config: &Config) -> Result<Attester, Error> {
         host_id: config.attest.host_id.clone(),
         key,
     })
+}
+
+/// The storage of archives. Its access key is read from the environment.
+fn archive(config: &Config) -> Result<Option<ObjectStorage>, Error> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let opened = ObjectStorage::open(&config.archive, &environment);
+    opened.map_err(|fault| config::Error::Unusable(fault).into())
 }
 
 fn models(

@@ -54,6 +54,7 @@ impl EmbeddedHost for AppHost {
             further_judges: config.judges,
             user: config.simulated_user,
         });
+        settings.insert(config.archive);
         settings.insert(config.packs);
         settings.insert(config.agent_cards);
         Ok(settings)

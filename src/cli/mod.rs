@@ -73,6 +73,8 @@ enum Command {
     #[command(subcommand)]
     Run(Box<touchstone_runs::cli::run::Command>),
     #[command(subcommand)]
+    Archive(touchstone_runs::cli::archive::Command),
+    #[command(subcommand)]
     Pack(touchstone_packs::cli::Command),
     #[command(subcommand)]
     Suite(touchstone_runs::cli::suite::Command),
@@ -121,6 +123,7 @@ impl Command {
             }
             Self::Verify(_) => CommandTarget::Signing,
             Self::Attest(arguments) => arguments.target(),
+            Self::Archive(command) => command.target(),
             Self::Model(command) => command.target(),
             Self::Pack(command) => command.target(),
             Self::Suite(command) => command.target(),
@@ -221,6 +224,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
             touchstone_runs::cli::compare::run(&context, attest::baseline, arguments).await
         }
         Command::Run(command) => touchstone_runs::cli::run::run(&context, KINDS, *command).await,
+        Command::Archive(command) => {
+            touchstone_runs::cli::archive::run(&context, KINDS, command).await
+        }
         Command::Pack(command) => touchstone_packs::cli::run(&context, PACK_FORMAT, command).await,
         Command::Suite(command) => touchstone_runs::cli::suite::run(&context, KINDS, command).await,
         Command::Judge(command) => touchstone_runs::cli::judge::run(&context, command).await,

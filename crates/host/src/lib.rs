@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod http;
 pub mod net;
+pub mod objects;
 pub mod otlp;
 pub mod ports;
 pub mod render;

@@ -5,6 +5,7 @@ pub mod bundle;
 pub mod channel;
 pub mod deployment;
 pub mod diff;
+pub mod dsse;
 pub mod events;
 pub mod in_toto;
 pub mod invocation;

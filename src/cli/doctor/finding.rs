@@ -15,6 +15,7 @@ pub enum Area {
     Keys,
     Clock,
     Endpoints,
+    Archive,
     Disk,
     Limits,
 }
@@ -27,6 +28,7 @@ impl Area {
             Self::Keys => "keys",
             Self::Clock => "clock",
             Self::Endpoints => "endpoints",
+            Self::Archive => "archive",
             Self::Disk => "disk",
             Self::Limits => "limits",
         }

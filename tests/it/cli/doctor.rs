@@ -449,3 +449,35 @@ fn every_provider_of_environments_is_asked() {
         );
     }
 }
+
+#[test]
+fn the_archive_is_written_to() {
+    let home = Home::empty();
+    let folder = home.path("archive");
+    let text = format!("[archive]\nurl = \"file://{}\"", folder.display());
+    configure(&home, &text);
+    let (code, document) = examined(&home);
+    let missing = check(&document, "archive", "does not exist");
+    assert_eq!((code, &missing["status"]), (1, &json!("failure")));
+    applied(&home, missing["remedy"].as_str().unwrap());
+    let (code, document) = examined(&home);
+    assert_eq!(code, 0, "{document:#}");
+    check(&document, "archive", "can be archived");
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn an_archive_without_its_access_key_names_the_variable() {
+    let home = Home::empty();
+    configure(
+        &home,
+        "[archive]\nurl = \"s3://runs\"\naccess_key_id_env = \"NO_SUCH_VARIABLE\"",
+    );
+    let (code, document) = examined(&home);
+    let missing = check(&document, "archive", "NO_SUCH_VARIABLE");
+    assert_eq!((code, &missing["status"]), (1, &json!("failure")));
+}

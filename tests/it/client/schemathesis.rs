@@ -666,6 +666,7 @@ async fn furnish_storage(api: &Api, material: &mut Material) {
         ("deleteRun", None),
         ("holdRun", Some(reason.clone())),
         ("releaseRun", Some(json!({}))),
+        ("archiveRun", Some(json!({}))),
         ("voidRun", Some(reason.clone())),
     ] {
         let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
@@ -725,16 +726,18 @@ async fn responses_to_generated_requests_match_the_openapi_description() {
     let hook = Receiver::start(Answer::Echo).await;
     let rooms = Rooms::open(Options::default()).await;
     let site = Site::embedded();
+    let archive = tempfile::tempdir().unwrap();
     site.configure(
         "touchstone.toml",
         &format!(
-            "[conformance]\nenabled = true\n[ratings]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+            "[archive]\nurl = \"file://{2}\"\n[conformance]\nenabled = true\n[ratings]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
              [packs.registry]\ntenant = \"acme\"\nnamespaces = [\"private.touchstone.probe\"]\n\
              [[oasis.providers]]\nname = \"rooms\"\nurl = \"{1}\"\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
              [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
             endpoint.url(),
-            rooms.url()
+            rooms.url(),
+            archive.path().display()
         ),
     );
     let more = ["organizations:write", "metrics:read", "keys:manage"];

@@ -6,7 +6,6 @@
 //! accept the run. It is `WARNED` for a score whose confidence interval includes the pass score, or
 //! for a run that the gate rejects. A run with unjudged tasks has no `test-result`.
 
-pub mod dsse;
 pub mod provenance;
 
 use std::collections::BTreeMap;
@@ -17,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::attestation::dsse::Unverified;
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_kit::statistics::GateVerdict;
+use touchstone_openwop::dsse::{self, Unverified};
 use touchstone_openwop::in_toto::{
     DigestSet, Envelope, ResourceDescriptor, STATEMENT_TYPE, Statement, TEST_RESULT_TYPE,
     TestOutcome, TestResult,

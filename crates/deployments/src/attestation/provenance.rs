@@ -57,8 +57,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::attestation::dsse;
     use touchstone_kit::keys::SecretKey;
+    use touchstone_openwop::dsse;
 
     fn statement(predicate_type: &str, parameters: &Value) -> Value {
         json!({

@@ -22,6 +22,8 @@ pub enum CommandTarget {
     Files,
     /// Files; `--key` names the key to sign or verify with.
     Signing,
+    /// The same; the configuration names the place of the files.
+    SigningByRules,
     /// A temporary host.
     Demo,
 }
@@ -41,13 +43,18 @@ impl CommandTarget {
         match (option, self) {
             ("server", Self::Host | Self::HostByRules) => true,
             ("key", Self::Host | Self::HostByRules) => remote,
-            ("key", Self::Signing) => true,
+            ("key", Self::Signing | Self::SigningByRules) => true,
             ("data" | "database_url", Self::Host | Self::HostByRules) => !remote,
             ("data" | "database_url", Self::Store | Self::Serving) => true,
             ("config", Self::Host) => !remote,
-            ("config", Self::HostByRules | Self::Store | Self::Serving | Self::FilesByRules) => {
-                true
-            }
+            (
+                "config",
+                Self::HostByRules
+                | Self::Store
+                | Self::Serving
+                | Self::FilesByRules
+                | Self::SigningByRules,
+            ) => true,
             _ => false,
         }
     }
@@ -89,7 +96,7 @@ impl CommandTarget {
                 "omit it; --keep keeps that folder",
             ),
             (Self::Demo, _) => ("the demo starts its own host", "omit it"),
-            (Self::FilesByRules | Self::Files | Self::Signing, _) => {
+            (Self::FilesByRules | Self::Files | Self::Signing | Self::SigningByRules, _) => {
                 ("the command only reads files", "omit it")
             }
         }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Body;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderMap;
 use reqwest::redirect;
@@ -104,6 +105,12 @@ impl OpenAnswer {
         })?;
         let trailers = read.trailers().cloned().unwrap_or_default();
         Ok((read.to_bytes(), trailers))
+    }
+
+    /// The body, for another library, which limits its size and time.
+    pub fn into_body(self) -> impl Body<Data = Bytes, Error = Error> + Send + Sync + 'static {
+        let body = hyper::Response::from(self.response).into_body();
+        body.map_err(|cause: reqwest::Error| Error::from_reqwest(&cause))
     }
 
     /// The next chunk of the body; `None` at its end.

@@ -101,6 +101,17 @@ impl Policy {
         }
     }
 
+    /// For storage of objects, which the operator configured. A request may be sent for
+    /// `first_byte_timeout`, its answer included; the caller limits the answer's body.
+    pub fn storage(reach: AddressScope, first_byte_timeout: Duration) -> Self {
+        Self {
+            reach,
+            first_byte_timeout,
+            total_timeout: first_byte_timeout,
+            ..Self::public()
+        }
+    }
+
     /// For a webhook delivery (OpenWOP webhooks, RFC 0093): every address is checked, each delivery
     /// resolves the name again because connections are not reused, and the total time is limited to
     /// `total_timeout`.

@@ -47,6 +47,9 @@ metrics! {
     describe_counter LEASES_LOST(Count) = "touchstone_run_leases_lost_total",
         "Runs that this process stopped executing because it lost their lease";
 
+    describe_counter RUNS_ARCHIVED(Count) = "touchstone_runs_archived_total",
+        "Attempts to archive a run, by outcome: written or failed";
+
     describe_counter TASKS(Count) = "touchstone_tasks_total",
         "Tasks of eval runs that were recorded, by outcome";
     describe_histogram TASK_SECONDS(Seconds) = "touchstone_task_duration_seconds",

@@ -1,3 +1,4 @@
+pub mod archive;
 pub mod cassette;
 pub mod compare;
 pub mod eval;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use axum::http::Method;
 
 use crate::service::annotations::Annotations;
+use crate::service::archive::Archive;
 use crate::service::bundles::Bundles;
 use crate::service::diffs::Diffs;
 use crate::service::log_reader::LogReader;
@@ -39,6 +40,8 @@ pub struct RunsApi {
     pub log: LogReader,
     pub projections: Arc<Projections>,
     pub storage: Arc<Storage>,
+    /// `None` if the operator configured no archive.
+    pub archive: Option<Arc<Archive>>,
     pub webhooks: Arc<Webhooks>,
     pub reviews: Arc<dyn ScoreReview>,
     pub human_reviews: Arc<Reviews>,

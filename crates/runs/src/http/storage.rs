@@ -15,7 +15,7 @@ use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody,
 use touchstone_host::http::idempotency::{Done, once};
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
-use touchstone_kit::error::Problem;
+use touchstone_kit::error::{ErrorCode, Problem};
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
@@ -38,6 +38,12 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             "/v1/host/touchstone/runs/{runId}:release",
             Scope::RunsHold,
             release,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:archive",
+            Scope::RunsDelete,
+            archive,
         )
 }
 
@@ -135,6 +141,41 @@ pub async fn release(
         Ok(Done::new(
             StatusCode::OK,
             json!({"runId": run, "legalHold": null}),
+        ))
+    })
+    .await
+}
+
+/// `POST /v1/host/touchstone/runs/{runId}:archive`.
+pub async fn archive(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    state.runs.record(&caller.tenant, &run).await?;
+    if let Some(unknown) = members(&body)?.keys().next() {
+        return Err(Problem::validation(
+            unknown,
+            format!("unknown field `{unknown}`; send `{{}}`"),
+        )
+        .into());
+    }
+    let Some(archive) = state.archive.clone() else {
+        return Err(Problem::new(
+            ErrorCode::CapabilityNotProvided,
+            "this host has no archive; the operator sets one with `archive.url`",
+        )
+        .into());
+    };
+    let endpoint = format!("POST /v1/host/touchstone/runs/{run}:archive");
+    let who = caller.clone();
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let archived = archive.archive(&who, &run).await?;
+        Ok(Done::new(
+            StatusCode::OK,
+            json!({"runId": run, "archive": archived}),
         ))
     })
     .await

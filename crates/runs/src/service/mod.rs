@@ -1,4 +1,5 @@
 pub mod annotations;
+pub mod archive;
 pub mod bundles;
 pub mod command;
 pub mod diffs;

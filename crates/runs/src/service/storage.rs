@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -39,7 +40,7 @@ const EVENTS: u32 = 500;
 /// Runs per page in the retention sweep.
 const RUNS: u32 = 100;
 /// The principal of retention in the audit log.
-const RETENTION_PRINCIPAL: &str = "host:retention";
+pub(super) const RETENTION_PRINCIPAL: &str = "host:retention";
 /// Longest reason of a hold, in characters.
 const MAX_REASON: usize = 500;
 
@@ -235,29 +236,18 @@ impl Storage {
         }
     }
 
-    /// Deletes runs past their retention, and masks the logs of deleted runs.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
-        self.mask_all().await?;
-        let Some(before) = self.limits.retention.due_before(self.clock.now()) else {
-            return Ok(0);
-        };
-        let (mut after, mut deleted) = (0, 0);
-        while !shutdown.is_cancelled() {
-            let due = store::storage::deletable_runs(&self.store, before, after, RUNS).await?;
-            let Some((last, _)) = due.last() else { break };
-            after = *last;
-            for (_, record) in &due {
-                deleted += u64::from(self.delete_due(record).await?);
-            }
-            self.mask_all().await?;
-        }
-        if deleted > 0 {
-            info!(deleted, "deleted runs past their retention");
-        }
-        Ok(deleted)
+    /// Runs created before this time are due for deletion; `None` if runs are kept.
+    pub(super) fn due_before(&self) -> Option<Timestamp> {
+        self.limits.retention.due_before(self.clock.now())
+    }
+
+    /// A page of runs that are due for deletion, each with its number.
+    pub(super) async fn due(
+        &self,
+        before: Timestamp,
+        after: i64,
+    ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+        store::storage::deletable_runs(&self.store, before, after, RUNS).await
     }
 
     /// Deletes the task content of eval runs that is not retained. Scores stay.
@@ -294,18 +284,26 @@ impl Storage {
         Ok(deleted)
     }
 
-    async fn delete_due(&self, record: &RunRecord) -> Result<bool, StoreError> {
-        if kept_by_host(self.kinds, record).is_some() {
-            return Ok(false);
-        }
+    /// Whether retention may delete a run that is due.
+    pub(super) async fn may_be_deleted(&self, record: &RunRecord) -> bool {
         // If the lookup fails, the run may be the evidence of a version in service.
-        if self.is_evidence(record).await.unwrap_or(true) {
-            return Ok(false);
-        }
-        let reasons = vec![format!(
-            "retention: {} days",
-            self.limits.retention.runs_days
-        )];
+        kept_by_host(self.kinds, record).is_none()
+            && !self.is_evidence(record).await.unwrap_or(true)
+    }
+
+    /// Why retention acts, for the audit log.
+    pub(super) fn retention_reason(&self) -> String {
+        format!("retention: {} days", self.limits.retention.runs_days)
+    }
+
+    /// Deletes a run that is due, unless it is under a legal hold by now.
+    pub(super) async fn delete_due(
+        &self,
+        record: &RunRecord,
+        further_reasons: Vec<String>,
+    ) -> Result<bool, StoreError> {
+        let mut reasons = vec![self.retention_reason()];
+        reasons.extend(further_reasons);
         let run = &record.run_id;
         let decision = self.decision(RETENTION_PRINCIPAL, "runs:delete", run, reasons);
         Ok(self.delete_as(record, &decision).await? == RunDeletion::Deleted)
@@ -334,7 +332,7 @@ impl Storage {
     }
 
     /// Masks the logs of which content is to be deleted.
-    async fn mask_all(&self) -> Result<(), StoreError> {
+    pub(super) async fn mask_all(&self) -> Result<(), StoreError> {
         while let Some(unmasked) = store::storage::next_unmasked(&self.store).await? {
             let (record, from) = (&unmasked.record, unmasked.masked_to);
             let passed = match unmasked.kept {

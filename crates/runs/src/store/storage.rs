@@ -42,6 +42,8 @@ const MASKED: &str =
         FROM event WHERE run_number = run.number) AS BIGINT)
     WHERE run_id = $1 AND masked_to IS NOT NULL";
 const CONTENT: &str = "SELECT content FROM run WHERE run_id = $1";
+const ARCHIVABLE: &str = "SELECT content FROM run WHERE run_id = $1 AND tenant = $2
+    AND ended AND deleted_at IS NULL AND masked_to IS NULL";
 /// A run whose content is being masked is masked to its end first.
 const CONTENT_DUE: &str = "SELECT r.number, d.record FROM run r JOIN run_record d ON d.run_number = r.number
     WHERE r.ended AND r.content <> 'none' AND r.eval_agent IS NOT NULL AND r.profile IS NULL AND r.content <> $1
@@ -169,6 +171,21 @@ pub async fn content_kept(
 ) -> Result<Option<ContentKept>, StoreError> {
     let found: Option<String> = query(CONTENT)
         .bind(run.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    found.map(|text| kept_of(&text)).transpose()
+}
+
+/// The task content that the log of an ended run keeps; `None` if the run is unknown, has not ended,
+/// was deleted, or is being masked.
+pub async fn archivable(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<ContentKept>, StoreError> {
+    let found: Option<String> = query(ARCHIVABLE)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
         .fetch_optional(database.readers())
         .await?;
     found.map(|text| kept_of(&text)).transpose()

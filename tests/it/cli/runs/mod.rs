@@ -1,3 +1,4 @@
+mod archive;
 mod assertions;
 mod attachments;
 mod compare;

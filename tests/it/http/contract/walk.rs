@@ -17,6 +17,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_host::http::limits::Rates;
 use touchstone_host::http::routes::Operation;
+use touchstone_host::objects::ObjectStorage;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::ports::webhooks::DeliveryRecord;
 use touchstone_runs::store::deliveries;
@@ -24,7 +25,7 @@ use touchstone_runs::store::deliveries;
 use crate::http::runs::calibrations::{ended, scored, tone};
 use crate::http::runs::workflows::start;
 use crate::http::support::host::{
-    AGENT, Reply, SUITE, TestHost, create_body, echo_pack, id_of, says, suite,
+    AGENT, Lab, Reply, SUITE, TestHost, create_body, echo_pack, id_of, says, suite,
 };
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
@@ -116,7 +117,8 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             _,
             "/v1/runs/{runId}:resume"
             | "/v1/host/touchstone/runs/{runId}:retry"
-            | "/v1/host/touchstone/runs/{runId}:release",
+            | "/v1/host/touchstone/runs/{runId}:release"
+            | "/v1/host/touchstone/runs/{runId}:archive",
         ) => json!({}),
         (_, "/v1/runs/{runId}/annotations") => json!({"signal": {"kind": "flag"}}),
         (_, "/v1/runs/{runId}/interrupts/{nodeId}" | "/v1/interrupts/{token}") => {
@@ -196,11 +198,19 @@ struct Furnished {
     calibration: String,
     review: String,
     _endpoint: Receiver,
+    _archive: tempfile::TempDir,
 }
 
 impl Furnished {
     async fn new() -> Self {
-        let host = TestHost::working(&tasks()).await;
+        let archive = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            archive: Some(ObjectStorage::folder(archive.path().to_owned()).unwrap()),
+            ..Lab::default()
+        };
+        let host = TestHost::with_lab(HttpSettings::default(), lab).await;
+        host.equip(&tasks()).await;
+        host.work();
         let run = host.create().await;
         host.ended(&run).await;
         // With both schemes, because their secrets can be rotated.
@@ -245,6 +255,7 @@ impl Furnished {
             calibration,
             review,
             _endpoint: endpoint,
+            _archive: archive,
         }
     }
 

@@ -4,7 +4,6 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone_deployments::attestation::dsse::open;
 use touchstone_deployments::attestation::{
     EvalVerdict, Expected, PREDICATE_TYPE, Rejected, judge, read,
 };
@@ -12,6 +11,7 @@ use touchstone_kit::hex::hex;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::integrity;
 use touchstone_kit::keys::{PublicKey, SecretKey};
+use touchstone_openwop::dsse::open;
 use touchstone_openwop::in_toto::{Envelope, TEST_RESULT_TYPE};
 use touchstone_runs::rules::eval::gate::GatePolicy;
 
@@ -301,8 +301,7 @@ async fn a_signed_statement_without_a_valid_verdict_is_rejected(
     let mut said = statement(&attestations(&host, &run, "").await[0]);
     *said.pointer_mut(pointer).unwrap() = value;
     let secret = SecretKey::from_random(SIGNING_KEY);
-    let forged =
-        touchstone_deployments::attestation::dsse::seal(said.to_string().as_bytes(), &secret);
+    let forged = touchstone_openwop::dsse::seal(said.to_string().as_bytes(), &secret);
     let rejected = read(&forged, &key()).unwrap_err();
     assert!(expected(&rejected), "{rejected:?}");
 }

@@ -132,7 +132,7 @@ impl Lucky {
         let envelopes: Vec<Envelope> =
             serde_json::from_value(reply["attestations"].clone()).unwrap();
         let key = SecretKey::from_random(SIGNING_KEY).public();
-        let result = touchstone_deployments::attestation::dsse::open(&envelopes[1], &key).unwrap();
+        let result = touchstone_openwop::dsse::open(&envelopes[1], &key).unwrap();
         let result: Value = serde_json::from_slice(&result).unwrap();
         (
             read(&envelopes[0], &key).unwrap(),

@@ -1,4 +1,5 @@
 mod annotations;
+mod archive;
 mod attempts;
 mod bundle;
 pub mod calibrations;

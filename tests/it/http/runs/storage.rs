@@ -490,9 +490,9 @@ async fn retention_deletes_only_expired_runs() {
     let hold = format!("{}:hold", path(&held));
     host.post(&hold, &json!({"reason": "case 17"})).await;
     let shutdown = CancellationToken::new();
-    assert_eq!(host.storage.sweep(&shutdown).await.unwrap(), 0);
+    assert_eq!(host.retention.sweep(&shutdown).await.unwrap(), 0);
     host.clock.ahead(31);
-    assert_eq!(host.storage.sweep(&shutdown).await.unwrap(), 1);
+    assert_eq!(host.retention.sweep(&shutdown).await.unwrap(), 1);
     host.clock.ahead(0);
     let status = async |run: &RunId| host.get(&format!("/v1/runs/{run}")).await.status;
     assert_eq!(status(&old).await, StatusCode::NOT_FOUND);

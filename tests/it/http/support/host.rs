@@ -41,6 +41,7 @@ use touchstone_deployments::service::attestations::Attester;
 use touchstone_host::access::Roles;
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
+use touchstone_host::objects::ObjectStorage;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::signing_key::{NoSigningKey, SigningKey};
 use touchstone_host::service::audit::checkpointer::Checkpointer;
@@ -68,6 +69,7 @@ use touchstone_ratings::service::stress_tests::StressTestRunner;
 use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
+use touchstone_runs::service::archive::retention::Retention as RunRetention;
 use touchstone_runs::service::executor::Executor;
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::storage::Storage;
@@ -277,6 +279,8 @@ pub struct Lab {
     pub quotas: Quotas,
     pub retention: Retention,
     pub content: ContentRetention,
+    /// Where runs are archived.
+    pub archive: Option<ObjectStorage>,
     /// Trusted publishers of uploaded packs; open by default.
     pub trust: Trust,
     pub publication: Option<Publication>,
@@ -319,6 +323,7 @@ impl Default for Lab {
             quotas: Quotas::default(),
             retention: Retention::default(),
             content: ContentRetention::default(),
+            archive: None,
             trust: Trust {
                 mode: TrustMode::Open,
                 ..Trust::default()
@@ -349,6 +354,7 @@ pub struct TestHost {
     pub vault: Arc<Vault>,
     pub examiner: Arc<Examiner>,
     pub storage: Arc<Storage>,
+    pub retention: RunRetention,
     /// Key of tenant `acme` with every scope.
     pub key: String,
     /// Key of tenant `globex` with every scope.
@@ -491,10 +497,12 @@ impl TestHost {
             quotas: lab.quotas,
             retention: lab.retention,
             content: lab.content,
+            archive: lab.archive,
             command: None,
             fixtures: true,
         });
         let shutdown = CancellationToken::new();
+        let retention = services.retention();
         let router = services.router(settings, lab.rates, shutdown.clone());
         let key = make_key(&keys, "acme", Scope::ALL).await;
         let other_key = make_key(&keys, "globex", Scope::ALL).await;
@@ -516,6 +524,7 @@ impl TestHost {
             vault,
             examiner,
             storage: services.storage,
+            retention,
             key,
             other_key,
         }

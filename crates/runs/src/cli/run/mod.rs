@@ -138,6 +138,11 @@ pub enum Command {
         after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run release run_0199c0de"
     )]
     Release(RunArgument),
+    /// Archive a run that has ended; the run stays
+    #[command(
+        after_help = "Writes the run with its log and its annotations to the archive of the host ([archive] in its configuration), and replaces an earlier archive of the run. `touchstone archive` reads archives. Needs the scope runs:delete.\n\nExit codes: 0 archived, 2 not found or not ended, 3 could not complete.\n\nExamples:\n  touchstone run archive run_0199c0de"
+    )]
+    Archive(RunArgument),
     /// Show storage use and quotas
     #[command(after_help = "Examples:\n  touchstone run usage\n  touchstone --json run usage")]
     Usage,
@@ -207,7 +212,11 @@ impl Command {
             Self::Hold(it) => vec![&mut it.run],
             Self::Void(it) => vec![&mut it.run],
             Self::Delete(it) => it.runs.iter_mut().collect(),
-            Self::Statistics(it) | Self::Resume(it) | Self::Interrupts(it) | Self::Release(it) => {
+            Self::Statistics(it)
+            | Self::Resume(it)
+            | Self::Interrupts(it)
+            | Self::Release(it)
+            | Self::Archive(it) => {
                 vec![&mut it.run]
             }
             Self::List(_) | Self::Usage => Vec::new(),
@@ -266,6 +275,7 @@ async fn dispatch(context: &Context<'_>, kinds: Kinds, command: Command) -> Resu
         Command::Delete(arguments) => storage::delete(context, &arguments).await,
         Command::Hold(arguments) => storage::hold(context, &arguments).await,
         Command::Release(arguments) => storage::release(context, &arguments).await,
+        Command::Archive(arguments) => storage::archive(context, &arguments).await,
         Command::Usage => storage::usage(context).await,
         Command::Void(arguments) => control::void(context, &arguments).await,
     }

@@ -1,4 +1,4 @@
-//! `touchstone run delete`, `run hold`, `run release` and `run usage`.
+//! `touchstone run delete`, `run hold`, `run release`, `run archive` and `run usage`.
 
 use axum::http::Method;
 use clap::Args;
@@ -50,6 +50,19 @@ pub async fn hold(context: &Context<'_>, arguments: &Hold) -> Result<Exit, Failu
 
 pub async fn release(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
     post_action(context, &arguments.run, "release", &json!({}), "released").await
+}
+
+pub async fn archive(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
+    let session = context.read().await?;
+    let run = &arguments.run;
+    let path = format!("/v1/host/touchstone/runs/{run}:archive");
+    let answer: Value = session.client().post(&path, &json!({})).await?;
+    let object = answer.pointer("/archive/object").and_then(Value::as_str);
+    let object = object.unwrap_or_default();
+    print_result(context.terminal(), &answer, || {
+        format!("{run} archived as {object}")
+    });
+    Ok(Exit::Good)
 }
 
 #[derive(Deserialize)]

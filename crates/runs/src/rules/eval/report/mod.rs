@@ -5,6 +5,7 @@
 //! tasks were left unjudged by infrastructure errors, which fixtures were missing, what was
 //! excluded from matching, and whether the suite was signed.
 
+pub mod additions;
 mod notes;
 mod provenance;
 mod task;

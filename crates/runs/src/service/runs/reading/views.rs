@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::rules::eval::report::{EvalReport, annotate, report};
+use crate::rules::eval::report::additions::{AddedAnnotation, Additions};
+use crate::rules::eval::report::{EvalReport, report};
 use crate::rules::eval::scoring::summary;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::EvalSpec;
@@ -66,30 +67,45 @@ impl Runs {
     /// `not_found`.
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
         let (mut report, eval) = self.recorded(tenant, run).await?;
-        if let Some(voided) = self.voided(tenant, run, &eval).await? {
-            report.notes.push(format!(
-                "voided by {} at {}: {}; its scores count for no gate",
-                voided.principal, voided.at, voided.reason
-            ));
-        }
-        if let Some(judge) = &mut report.judge {
-            let found = store::calibrations::find(&self.store, tenant, &judge.identity).await;
-            judge.calibration = found.map_err(|cause| internal(&cause))?;
-        }
-        let annotations = store::annotations::list(&self.store, run, 0)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        let mut of_tasks = Vec::new();
-        for record in annotations {
-            match record.task {
-                Some(task) => of_tasks.push((task, record.annotation)),
-                None => report.annotations.push(record.annotation),
-            }
-        }
-        annotate(&mut report, of_tasks.into_iter());
-        let tags = store::run_list::tags_of(&self.store, run).await;
-        report.tags = tags.map_err(|cause| internal(&cause))?;
+        let additions = self.additions(tenant, run, Some(&eval)).await?;
+        additions.add_to(&mut report);
         Ok(report)
+    }
+
+    /// What people added to a run after it was recorded.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) async fn additions(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        eval: Option<&EvalSpec>,
+    ) -> Result<Additions, Problem> {
+        let judge = eval.and_then(|eval| eval.judge.as_ref());
+        let calibration = match judge {
+            Some(judge) => store::calibrations::find(&self.store, tenant, &judge.identity).await,
+            None => Ok(None),
+        };
+        let voided = match eval {
+            Some(eval) => self.voided(tenant, run, eval).await?,
+            None => None,
+        };
+        let annotations = store::annotations::list(&self.store, run, 0).await;
+        let annotations = annotations.map_err(|cause| internal(&cause))?;
+        let tags = store::run_list::tags_of(&self.store, run).await;
+        Ok(Additions {
+            tags: tags.map_err(|cause| internal(&cause))?,
+            annotations: annotations
+                .into_iter()
+                .map(|record| AddedAnnotation {
+                    task_id: record.task,
+                    annotation: record.annotation,
+                })
+                .collect(),
+            voided,
+            calibration: calibration.map_err(|cause| internal(&cause))?,
+        })
     }
 
     /// Reads the spec and the folded state of an eval run.

@@ -5,8 +5,8 @@ use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 
+use crate::in_toto::{Envelope, EnvelopeSignature, PAYLOAD_TYPE};
 use touchstone_kit::keys::{PublicKey, SecretKey};
-use touchstone_openwop::in_toto::{Envelope, EnvelopeSignature, PAYLOAD_TYPE};
 
 /// Accepts standard and URL-safe base64, padded or not.
 const LENIENT: GeneralPurposeConfig =
@@ -69,6 +69,11 @@ pub fn open(envelope: &Envelope, key: &PublicKey) -> Result<Vec<u8>, Unverified>
         return Err(Unverified::PayloadType);
     }
     Ok(payload)
+}
+
+/// The payload of an envelope whose signature is not verified; `None` if it is not base64.
+pub fn unverified_payload(envelope: &Envelope) -> Option<Vec<u8>> {
+    decoded(&envelope.payload)
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {
