@@ -4,8 +4,12 @@
 //! log twice gives the same state, and folding a prefix gives the state at that event.
 
 mod facts;
+mod names;
+mod row;
+mod table;
 
 pub use facts::{Cost, EvalFacts, TaskFacts};
+pub use table::TaskTable;
 
 use std::collections::HashMap;
 
