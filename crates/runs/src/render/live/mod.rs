@@ -149,7 +149,7 @@ impl Live {
             return;
         };
         self.score += facts.score;
-        let outcome = outcome_of(facts);
+        let outcome = outcome_of(&facts);
         self.counts.add(outcome);
         keep(&mut self.ended, task.clone());
         if outcome != TaskOutcome::Passed {
@@ -170,7 +170,7 @@ impl Live {
     /// The outcome and the score of a task, once it has ended.
     pub fn outcome(&self, task: &TaskId) -> Option<(TaskOutcome, f64)> {
         let facts = self.state.eval.scored(task)?;
-        Some((outcome_of(facts), facts.score))
+        Some((outcome_of(&facts), facts.score))
     }
 
     /// Estimated remaining time, once it can be estimated.
@@ -205,10 +205,9 @@ impl Live {
             all => parts.push(format!("score {:.2}", self.score / all as f64)),
         }
         // Without an answer, there is no cost yet, whatever the price.
-        let answered = |facts: &TaskFacts| facts.answers > 0;
         match self.state.eval.total_cost.known() {
             None => parts.push("cost unknown".to_owned()),
-            Some(cost) if self.state.eval.tasks.values().any(answered) => parts.push(usd(cost)),
+            Some(cost) if self.state.eval.tasks.answered() > 0 => parts.push(usd(cost)),
             Some(_) => {}
         }
         parts.join("  ")
@@ -236,7 +235,7 @@ impl Live {
         let mut table = table::begin(style);
         for task in ended {
             if let Some(facts) = self.state.eval.scored(task) {
-                table.add_row(ended_row(task, facts));
+                table.add_row(ended_row(task, &facts));
             }
         }
         // The longest-running tasks first.
