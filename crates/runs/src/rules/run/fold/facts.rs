@@ -264,6 +264,14 @@ impl EvalFacts {
         }
     }
 
+    /// Estimated bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let extension = self.extension.iter().map(|(event, _)| {
+            size_of::<(ExtensionEvent, Timestamp)>() + event.payload().get().len()
+        });
+        self.tasks.bytes() + extension.sum::<usize>()
+    }
+
     /// The facts of a task, if it has been scored.
     pub fn scored(&self, task: &TaskId) -> Option<Cow<'_, TaskFacts>> {
         self.tasks.get(task).filter(|facts| facts.scored)

@@ -186,6 +186,11 @@ impl RunState {
         }
     }
 
+    /// Estimated bytes in memory.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.eval.bytes() + self.flow.bytes()
+    }
+
     /// How often a replay of `source` was found to diverge from it.
     pub fn divergences(&self, source: &RunId) -> u64 {
         let of_source = |run: &&RunId| *run == source;
