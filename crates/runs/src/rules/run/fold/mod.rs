@@ -143,7 +143,7 @@ impl RunState {
                 found: document.sequence,
             });
         }
-        let event = document.event().map_err(unreadable)?;
+        let event = document.event_without_outputs().map_err(unreadable)?;
         self.sequence = document.sequence;
         self.extend_span(document.node_id.as_ref());
         if let Some(event) = &event {
@@ -168,7 +168,7 @@ impl RunState {
             return;
         };
         self.extend_span(document.node_id.as_ref());
-        match document.event() {
+        match document.event_without_outputs() {
             Ok(Some(event)) => self.fold(&event, document.node_id.as_ref(), document.timestamp),
             Ok(None) => {}
             Err(_) => {
