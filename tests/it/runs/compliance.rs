@@ -155,10 +155,8 @@ async fn a_refusal_is_an_answer_where_refusing_may_be_right() {
     let golden = bench.seed(&["I can't help with that."], |_| {}).await;
     assert!(bench.execute().await);
     let state = bench.state(&golden.run_id).await;
-    assert_eq!(
-        state.eval.tasks[&"task-0".into()].failed.as_deref(),
-        Some("refused")
-    );
+    let task = state.eval.tasks.get(&"task-0".into()).unwrap();
+    assert_eq!(task.failed.as_deref(), Some("refused"));
 }
 
 #[tokio::test]

@@ -73,7 +73,8 @@ async fn whole(effects: Effects) -> Vec<touchstone_host::ports::run_log::StoredE
         .await;
     assert!(bench.execute().await);
     assert_eq!(tools.called.load(Ordering::SeqCst), 1);
-    assert!(bench.state(&run.run_id).await.eval.tasks[&TaskId::from("task-0")].passed);
+    let state = bench.state(&run.run_id).await;
+    assert!(state.eval.tasks.get(&"task-0".into()).unwrap().passed);
     bench.log(&run.run_id).await
 }
 
@@ -98,7 +99,7 @@ async fn a_call_that_changes_something_is_never_repeated_after_a_crash(#[case] e
         assert!(bench.execute().await, "the run ends after a cut at {cut}");
         let state = bench.state(&run.run_id).await;
         assert_eq!(state.status, RunStatus::Completed, "cut at {cut}");
-        let task = &state.eval.tasks[&TaskId::from("task-0")];
+        let task = state.eval.tasks.get(&"task-0".into()).unwrap();
         let uncertain = intended.is_some_and(|at| cut > at) && cut <= scored;
         let called = tools.called.load(Ordering::SeqCst);
         if uncertain {

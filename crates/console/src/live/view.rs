@@ -64,19 +64,15 @@ struct Standing {
 impl Standing {
     fn of(state: &RunState) -> Self {
         // Only the page of an open run shows them.
-        let ends = state.spans.iter().filter(|_| !state.status.is_terminal());
-        let scored = ends.filter(|(id, _)| state.eval.scored(id).is_some());
-        let mut ends: Vec<(u64, &TaskId)> = scored.map(|(id, (_, last))| (*last, id)).collect();
-        if ends.len() > LATEST {
-            ends.select_nth_unstable_by(LATEST, |a, b| b.0.cmp(&a.0));
-            ends.truncate(LATEST);
-        }
-        ends.sort_unstable_by_key(|(last, _)| std::cmp::Reverse(*last));
+        let latest = match state.status.is_terminal() {
+            true => Vec::new(),
+            false => state.eval.tasks.latest_scored(LATEST),
+        };
         Self {
             sequence: state.sequence,
             started_at: state.started_at,
             last_at: state.last_at,
-            latest: ends.into_iter().map(|(_, id)| id.clone()).collect(),
+            latest,
         }
     }
 }

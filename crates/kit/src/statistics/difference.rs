@@ -4,7 +4,8 @@
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _};
 
 use super::interval::BISECTIONS;
-use super::{Interval, average, count, mean, normal_quantile, squares, student, upper};
+use super::student::student_law;
+use super::{Interval, average, count, mean, normal_quantile, squares, upper};
 
 /// The mean difference of pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +40,7 @@ pub fn paired(pairs: &[(f64, f64)], confidence: f64) -> Option<Paired> {
     let differences: Vec<f64> = pairs.iter().map(|(before, now)| now - before).collect();
     let (before, now) = (mean(&baseline, confidence)?, mean(&candidate, confidence)?);
     let change = mean(&differences, confidence)?;
-    let law = differences.len().checked_sub(1).and_then(student);
+    let law = differences.len().checked_sub(1).and_then(student_law);
     let p_two_sided = change.se.zip(law).filter(|(se, _)| *se > 0.0);
     let common: f64 = pairs
         .iter()

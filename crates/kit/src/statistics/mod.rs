@@ -14,6 +14,7 @@ mod rank;
 mod raters;
 mod reliability;
 mod sequential;
+mod student;
 mod verdict;
 
 pub use self::agreement::{Agreement, fleiss};
@@ -26,22 +27,14 @@ pub use self::rank::{Correlation, spearman};
 pub use self::raters::{Metric, cohen, equal_pairs, krippendorff};
 pub use self::reliability::{Attempts, pass_at_k, pass_hat_k};
 pub use self::sequential::{FIRST_LOOK, spent};
+pub use self::student::student_quantile;
 pub use self::verdict::{GateVerdict, RegressionVerdict, against_margin, against_threshold};
 
-use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF as _, Normal};
 
 /// The quantile of the standard normal distribution; `probability` in 0..1.
 pub fn normal_quantile(probability: f64) -> f64 {
     Normal::standard().inverse_cdf(probability)
-}
-
-/// The quantile of Student's distribution; `None` with zero degrees of freedom.
-pub fn student_quantile(probability: f64, degrees: usize) -> Option<f64> {
-    student(degrees).map(|law| law.inverse_cdf(probability))
-}
-
-fn student(degrees: usize) -> Option<StudentsT> {
-    StudentsT::new(0.0, 1.0, count(degrees)).ok()
 }
 
 /// The probability below the upper limit of a two-sided interval with this confidence.

@@ -403,6 +403,21 @@ impl<'a> EventDocument<'a> {
     pub fn event(&self) -> serde_json::Result<Option<Event>> {
         Event::parse(&self.kind, self.payload.get())
     }
+
+    /// As [`event`](Self::event), but a completed run has empty outputs. Those of an eval run list all
+    /// its tasks.
+    ///
+    /// # Errors
+    /// The payload does not have the shape of its type.
+    pub fn event_without_outputs(&self) -> serde_json::Result<Option<Event>> {
+        match &*self.kind {
+            "run.completed" => {
+                let completed = RunCompleted::without_outputs(self.payload.get())?;
+                Ok(Some(Event::RunCompleted(completed)))
+            }
+            _ => self.event(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -426,6 +441,29 @@ mod tests {
         }
         assert!(shown.is_sorted(), "{shown:?}");
         assert_eq!(shown.first().unwrap(), "1970-01-01T00:00:00.000000Z");
+    }
+
+    #[test]
+    fn a_completed_run_is_read_without_its_outputs() {
+        let read = |payload: &str| {
+            let body = format!(
+                r#"{{"eventId":"evt_1","type":"run.completed","timestamp":"2026-01-01T00:00:00Z",
+                    "sequence":1,"payload":{payload}}}"#
+            );
+            let document = EventDocument::read(body.as_bytes()).unwrap();
+            let event = document.event_without_outputs().ok().flatten();
+            assert_eq!(event.is_some(), document.event().is_ok(), "{payload}");
+            event
+        };
+        let expected = Event::RunCompleted(RunCompleted {
+            outputs: RunOutputs::Workflow(serde_json::Map::new()),
+            duration_ms: 3,
+        });
+        let outputs = r#"{"outputs":{"tasks":[{"taskId":"a"}]},"durationMs":3}"#;
+        assert_eq!(read(outputs), Some(expected));
+        assert_eq!(read(r#"{"outputs":[],"durationMs":3}"#), None);
+        assert_eq!(read(r#"{"outputs":{}}"#), None);
+        assert_eq!(read(r#"{"durationMs":3}"#), None);
     }
 
     #[test]

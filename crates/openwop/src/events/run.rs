@@ -1,6 +1,8 @@
 //! Payloads of run results and limits (OpenWOP run-event-payloads; budgets: RFC 0058).
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::summary::EvalSummary;
@@ -42,6 +44,27 @@ pub struct RunCompleted {
     pub outputs: RunOutputs,
     /// Time since `run.started`, in milliseconds.
     pub duration_ms: u64,
+}
+
+impl RunCompleted {
+    /// Reads a payload without its outputs.
+    pub(super) fn without_outputs(payload: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Payload<'a> {
+            #[serde(borrow)]
+            outputs: &'a RawValue,
+            duration_ms: u64,
+        }
+        let payload: Payload<'_> = serde_json::from_str(payload)?;
+        if !payload.outputs.get().starts_with('{') {
+            return Err(serde_json::Error::custom("`outputs` must be an object"));
+        }
+        Ok(Self {
+            outputs: RunOutputs::Workflow(Map::new()),
+            duration_ms: payload.duration_ms,
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

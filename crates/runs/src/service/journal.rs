@@ -229,7 +229,7 @@ impl Journal {
             writer.run_flusher()
         );
         flushed.map_err(JournalError::from)?;
-        Ok(writer.with_state(Clone::clone))
+        Ok(writer.take_state())
     }
 
     async fn claim(&self, tenant: &TenantId, run: &RunId) -> Result<RunClaim, JournalError> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use moka::future::Cache;
+use moka::policy::EvictionPolicy;
 use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -28,9 +29,12 @@ use touchstone_packs::rules::contents::PackAgent;
 use touchstone_packs::rules::{archive, contents};
 use touchstone_packs::store as pack_store;
 
-const CACHED_SUITES: u64 = 64;
-const CACHED_SCORINGS: u64 = 64;
-const CACHED_PACKS: u64 = 64;
+const CACHED_SUITES: usize = 64 * 1024 * 1024;
+const CACHED_SCORINGS: usize = 16 * 1024 * 1024;
+const CACHED_PACKS: usize = 16 * 1024 * 1024;
+/// How many times the size of its text a document takes in memory: a suite with tasks of 131 bytes takes
+/// 1,004 bytes for each.
+const GROWTH: usize = 8;
 
 /// An installed suite or pack cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -75,9 +79,40 @@ pub struct Library {
     store: Arc<Database>,
     /// The evaluation kinds of this host.
     pub kinds: Kinds,
-    suites: Cache<String, Arc<AgentEvalSuite>>,
-    scorings: Cache<String, Arc<ScoringDocument>>,
-    packs: Cache<String, Arc<LoadedAgents>>,
+    suites: Documents<AgentEvalSuite>,
+    scorings: Documents<ScoringDocument>,
+    packs: Documents<LoadedAgents>,
+}
+
+/// Loaded documents by their digests, limited by the memory that they take.
+struct Documents<T> {
+    cached: Cache<String, (Arc<T>, u32)>,
+    bytes: usize,
+}
+
+impl<T: Send + Sync + 'static> Documents<T> {
+    fn new(bytes: usize) -> Self {
+        let cached = Cache::builder()
+            .max_capacity(bytes as u64)
+            .weigher(|_: &String, (_, weight): &(Arc<T>, u32)| *weight)
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        Self { cached, bytes }
+    }
+
+    async fn get(&self, digest: &str) -> Option<Arc<T>> {
+        let (document, _) = self.cached.get(digest).await?;
+        Some(document)
+    }
+
+    /// Keeps a document, which has this size as text. One that exceeds the whole cache is kept alone,
+    /// because a run reads its suite often.
+    async fn insert(&self, digest: &str, document: Arc<T>, text: usize) {
+        let weight = text.saturating_mul(GROWTH).min(self.bytes);
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        let entry = (document, weight);
+        self.cached.insert(digest.to_owned(), entry).await;
+    }
 }
 
 impl Library {
@@ -85,9 +120,9 @@ impl Library {
         Self {
             store,
             kinds,
-            suites: Cache::new(CACHED_SUITES),
-            scorings: Cache::new(CACHED_SCORINGS),
-            packs: Cache::new(CACHED_PACKS),
+            suites: Documents::new(CACHED_SUITES),
+            scorings: Documents::new(CACHED_SCORINGS),
+            packs: Documents::new(CACHED_PACKS),
         }
     }
 
@@ -106,9 +141,10 @@ impl Library {
             what: "suite",
             digest: digest.to_owned(),
         };
+        let size = bytes.len();
         let suite: AgentEvalSuite = verified(bytes, digest).await.ok_or_else(damaged)?;
         let suite = Arc::new(suite);
-        self.suites.insert(digest.to_owned(), suite.clone()).await;
+        self.suites.insert(digest, suite.clone(), size).await;
         Ok(Some(suite))
     }
 
@@ -125,13 +161,11 @@ impl Library {
             digest: digest.to_owned(),
         };
         let bytes = pack_store::blobs::get(&self.store, digest).await?;
-        let scoring: Option<ScoringDocument> = match bytes {
-            Some(bytes) => verified(bytes, digest).await,
-            None => None,
-        };
-        let scoring = Arc::new(scoring.ok_or_else(damaged)?);
-        let inserted = self.scorings.insert(digest.to_owned(), scoring.clone());
-        inserted.await;
+        let bytes = bytes.ok_or_else(damaged)?;
+        let size = bytes.len();
+        let scoring: ScoringDocument = verified(bytes, digest).await.ok_or_else(damaged)?;
+        let scoring = Arc::new(scoring);
+        self.scorings.insert(digest, scoring.clone(), size).await;
         Ok(scoring)
     }
 
@@ -189,8 +223,9 @@ impl Library {
             digest: pack_integrity.to_owned(),
         })?;
         let agents = Arc::new(agents);
+        let size = bytes.len();
         self.packs
-            .insert(pack_integrity.to_owned(), agents.clone())
+            .insert(pack_integrity, agents.clone(), size)
             .await;
         Ok(Some(agents))
     }
@@ -332,4 +367,24 @@ fn load(pack_integrity: &str, bytes: &[u8]) -> Option<LoadedAgents> {
         (id, Arc::new(loaded))
     });
     Some(agents.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn documents_are_limited_by_their_size() {
+        let documents = Documents::new(1000);
+        for digest in ["a", "b", "c"] {
+            documents.insert(digest, Arc::new(digest), 50).await;
+        }
+        documents.cached.run_pending_tasks().await;
+        assert_eq!(documents.get("a").await, None);
+        assert_eq!(documents.get("c").await.as_deref(), Some(&"c"));
+        documents.insert("large", Arc::new("large"), 5000).await;
+        documents.cached.run_pending_tasks().await;
+        assert_eq!(documents.get("c").await, None);
+        assert_eq!(documents.get("large").await.as_deref(), Some(&"large"));
+    }
 }

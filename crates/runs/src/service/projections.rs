@@ -3,10 +3,14 @@
 //! A state is folded once and afterwards only from where the fold ended, so reading a run of
 //! 100,000 tasks costs only the events since the last read. The cache affects speed only.
 
+use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use moka::future::Cache;
+use moka::ops::compute::Op;
+use moka::policy::EvictionPolicy;
 use tokio::sync::Mutex;
 
 use crate::rules::run::fold::RunState;
@@ -17,7 +21,11 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{RunId, TenantId};
 
-const CACHED_RUNS: u64 = 256;
+const CACHED_RECORDS: usize = 16 * 1024 * 1024;
+const CACHED_STATES: usize = 64 * 1024 * 1024;
+/// Estimated bytes of a record without tasks, and of each task.
+const RECORD_BYTES: usize = 4096;
+const RECORD_TASK_BYTES: usize = 80;
 const PAGE: u32 = 2048;
 /// How long a run that another replica deleted may still be served.
 const RECORD_HOLDS: Duration = Duration::from_secs(10);
@@ -26,18 +34,81 @@ const RECORD_HOLDS: Duration = Duration::from_secs(10);
 pub struct Projections {
     store: Arc<Database>,
     records: Cache<RunId, Arc<RunRecord>>,
-    states: Cache<RunId, Arc<Mutex<RunState>>>,
+    states: States,
+}
+
+/// Folded states, limited by the memory that they take.
+struct States {
+    cached: Cache<RunId, Arc<CachedState>>,
+}
+
+#[derive(Default)]
+struct CachedState {
+    state: Mutex<RunState>,
+    /// The size of the state that the cache knows, in bytes.
+    weight: AtomicUsize,
+}
+
+impl States {
+    fn new(bytes: usize) -> Self {
+        let weigher =
+            move |_: &RunId, cached: &Arc<CachedState>| weight(cached.weight.load(Relaxed), bytes);
+        let cached = Cache::builder()
+            .max_capacity(bytes as u64)
+            .weigher(weigher)
+            // The state in use is kept, however often others are read.
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        Self { cached }
+    }
+
+    async fn insert(&self, run: &RunId, state: RunState) {
+        let cached = CachedState {
+            weight: state.bytes().into(),
+            state: state.into(),
+        };
+        self.cached.insert(run.clone(), Arc::new(cached)).await;
+    }
+
+    /// The state of a run, which is empty if it is not cached.
+    async fn get_or_empty(&self, run: &RunId) -> Arc<CachedState> {
+        let empty = async { Arc::default() };
+        self.cached.get_with(run.clone(), empty).await
+    }
+
+    /// Tells the cache the size of a state if it has changed considerably.
+    async fn weigh(&self, run: &RunId, cached: &Arc<CachedState>, bytes: usize) {
+        let known = cached.weight.load(Relaxed);
+        if bytes.abs_diff(known) <= known / 8 {
+            return;
+        }
+        cached.weight.store(bytes, Relaxed);
+        // A state that was dropped meanwhile, because its run was deleted, must not come back.
+        let put = |entry: Option<moka::Entry<RunId, Arc<CachedState>>>| {
+            let is_kept = entry.is_some_and(|entry| Arc::ptr_eq(entry.value(), cached));
+            ready(match is_kept {
+                true => Op::Put(cached.clone()),
+                false => Op::Nop,
+            })
+        };
+        self.cached.entry_by_ref(run).and_compute_with(put).await;
+    }
 }
 
 impl Projections {
     pub fn new(store: Arc<Database>) -> Self {
+        let of_record = |_: &RunId, record: &Arc<RunRecord>| {
+            let tasks = record.spec.eval().map_or(0, |eval| eval.tasks.len());
+            weight(RECORD_BYTES + tasks * RECORD_TASK_BYTES, CACHED_RECORDS)
+        };
         Self {
             store,
             records: Cache::builder()
-                .max_capacity(CACHED_RUNS)
+                .max_capacity(CACHED_RECORDS as u64)
+                .weigher(of_record)
                 .time_to_live(RECORD_HOLDS)
                 .build(),
-            states: Cache::new(CACHED_RUNS),
+            states: States::new(CACHED_STATES),
         }
     }
 
@@ -64,20 +135,19 @@ impl Projections {
     /// Drops the cached record and state of a deleted run.
     pub async fn forget(&self, run: &RunId) {
         self.records.invalidate(run).await;
-        self.states.invalidate(run).await;
+        self.states.cached.invalidate(run).await;
     }
 
     /// Takes the state of a run whose end is durable from its writer, so that its log is not folded
     /// again.
     pub async fn keep(&self, run: &RunId, state: RunState) {
-        let state = Arc::new(Mutex::new(state));
-        self.states.insert(run.clone(), state).await;
+        self.states.insert(run, state).await;
     }
 
     /// Reads the state of a finished run, if it is cached.
     pub async fn ended<T>(&self, run: &RunId, read: impl FnOnce(&RunState) -> T) -> Option<T> {
-        let cached = self.states.get(run).await?;
-        let state = cached.lock().await;
+        let cached = self.states.cached.get(run).await?;
+        let state = cached.state.lock().await;
         state.status.is_terminal().then(|| read(&state))
     }
 
@@ -90,14 +160,21 @@ impl Projections {
         run: &RunId,
         read: impl FnOnce(&RunState) -> T,
     ) -> Result<T, StoreError> {
-        let cached = self
-            .states
-            .get_with(run.clone(), async { Arc::default() })
-            .await;
-        let mut state = cached.lock().await;
+        let cached = self.states.get_or_empty(run).await;
+        let mut state = cached.state.lock().await;
+        let before = state.sequence;
         catch_up(self.store.as_ref(), run, &mut state).await?;
+        if state.sequence > before {
+            self.states.weigh(run, &cached, state.bytes()).await;
+        }
         Ok(read(&state))
     }
+}
+
+/// The weight of `bytes` in a cache of this size. Anything is kept that is used alone, because the
+/// next reader would have to read it again.
+fn weight(bytes: usize, cache: usize) -> u32 {
+    u32::try_from(bytes.min(cache)).unwrap_or(u32::MAX)
 }
 
 /// Folds the events of the log beyond `state`. Events that cannot be read are counted in the state.
@@ -119,4 +196,64 @@ pub async fn catch_up(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::run::fold::TaskFacts;
+
+    fn state(tasks: usize) -> RunState {
+        let scored = || TaskFacts {
+            scored: true,
+            ..TaskFacts::default()
+        };
+        let mut state = RunState::default();
+        let tasks = (0..tasks).map(|n| (format!("task-{n}").into(), scored()));
+        state.eval.tasks = tasks.collect();
+        state
+    }
+
+    async fn kept(states: &States, runs: &[&str]) -> Vec<bool> {
+        states.cached.run_pending_tasks().await;
+        let runs = runs
+            .iter()
+            .map(|run| states.cached.contains_key(&RunId::from(*run)));
+        runs.collect()
+    }
+
+    #[tokio::test]
+    async fn states_that_were_read_last_are_kept_up_to_a_size() {
+        let size = state(1000).bytes();
+        let states = States::new(2 * size + size / 2);
+        for run in ["a", "b", "c"] {
+            states.insert(&run.into(), state(1000)).await;
+        }
+        assert_eq!(kept(&states, &["a", "b", "c"]).await, [false, true, true]);
+        states.get_or_empty(&"b".into()).await;
+        states.insert(&"d".into(), state(1000)).await;
+        let found = kept(&states, &["b", "c", "d"]).await;
+        assert_eq!(found, [true, false, true]);
+        // One that exceeds the cache is not read again and again.
+        states.insert(&"large".into(), state(9000)).await;
+        let found = kept(&states, &["b", "d", "large"]).await;
+        assert_eq!(found, [false, false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_state_that_grows_displaces_others() {
+        let size = state(1000).bytes();
+        let states = States::new(2 * size + size / 2);
+        states.insert(&"a".into(), state(1000)).await;
+        let growing = states.get_or_empty(&"b".into()).await;
+        assert_eq!(kept(&states, &["a", "b"]).await, [true, true]);
+        *growing.state.lock().await = state(2000);
+        let grown = growing.state.lock().await.bytes();
+        states.weigh(&"b".into(), &growing, grown).await;
+        assert_eq!(kept(&states, &["a", "b"]).await, [false, true]);
+        // The run was deleted.
+        states.cached.invalidate(&RunId::from("b")).await;
+        states.weigh(&"b".into(), &growing, 3 * grown).await;
+        assert_eq!(kept(&states, &["b"]).await, [false]);
+    }
 }

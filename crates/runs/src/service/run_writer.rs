@@ -284,6 +284,11 @@ impl RunWriter {
         read(&self.inner.lock().state)
     }
 
+    /// Takes the folded state of a log that is complete or closed. Reads the empty state afterwards.
+    pub fn take_state(&self) -> RunState {
+        std::mem::take(&mut self.inner.lock().state)
+    }
+
     /// Waits until the store has caught up enough for another task.
     ///
     /// # Errors

@@ -135,7 +135,7 @@ async fn the_cost_of_an_interrupted_call_is_counted() {
         "two calls of 10 + 5 tokens are counted"
     );
     assert_eq!(
-        state.eval.tasks[&"task-0".into()].cost,
+        state.eval.tasks.get(&"task-0".into()).unwrap().cost,
         state.eval.total_cost
     );
 }

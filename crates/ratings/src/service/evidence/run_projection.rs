@@ -120,7 +120,7 @@ async fn read(
         .tasks
         .iter()
         .filter(|(task, facts)| {
-            facts.reused_from.is_some() || facts.unjudged.is_some() || uncalibrated.contains(*task)
+            facts.reused_from.is_some() || facts.unjudged.is_some() || uncalibrated.contains(task)
         })
         .map(|(task, _)| format!("{NODE}{task}"))
         .collect();
@@ -129,11 +129,15 @@ async fn read(
             .as_ref()
             .is_none_or(|node| !foreign.contains(node))
     });
-    let findings = state.eval.tasks.into_iter().filter_map(|(task, facts)| {
-        let found = facts.safety_findings?.into_iter().map(|it| Finding {
-            kind: it.kind,
-            severity: severity(it.severity),
-        });
+    let findings = state.eval.tasks.iter().filter_map(|(task, facts)| {
+        let found = facts
+            .into_owned()
+            .safety_findings?
+            .into_iter()
+            .map(|it| Finding {
+                kind: it.kind,
+                severity: severity(it.severity),
+            });
         Some((task.to_string(), found.collect()))
     });
     Ok(Ok(Log {

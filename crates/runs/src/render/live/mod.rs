@@ -1,6 +1,6 @@
 //! Progress of a run: running tasks, outcomes and cost so far.
 //!
-//! Uses the same fold as elsewhere, redrawn several times a second. If all tasks fit, they are all
+//! Uses the same fold as elsewhere, redrawn several times a second, without tasks that have ended. If all tasks fit, they are all
 //! shown; otherwise the running tasks and the latest ones that did not pass.
 
 pub mod pace;
@@ -47,6 +47,9 @@ struct Running {
     activity: String,
 }
 
+/// An ended task.
+type Ended = (TaskId, TaskFacts);
+
 /// The known state of a run.
 #[derive(Default)]
 pub struct Live {
@@ -55,10 +58,14 @@ pub struct Live {
     counts: Counts,
     score: f64,
     running: Vec<Running>,
+    /// Whether a model has answered.
+    answered: bool,
     /// Ended tasks in order of their end, limited to [`KEPT`].
-    ended: VecDeque<TaskId>,
+    ended: VecDeque<Ended>,
     /// Ended tasks that did not pass, with the same limit.
-    not_passed: VecDeque<TaskId>,
+    not_passed: VecDeque<Ended>,
+    /// Number of ended tasks whose facts are in the state.
+    unforgotten: usize,
     /// Maximum name width so far, so that columns do not move back and forth.
     widest: usize,
     pace: Pace,
@@ -148,13 +155,27 @@ impl Live {
         let Some(facts) = self.state.eval.scored(&task) else {
             return;
         };
-        self.score += facts.score;
-        let outcome = outcome_of(facts);
+        let ended = (task, facts.into_owned());
+        self.score += ended.1.score;
+        let outcome = outcome_of(&ended.1);
         self.counts.add(outcome);
-        keep(&mut self.ended, task.clone());
         if outcome != TaskOutcome::Passed {
-            keep(&mut self.not_passed, task);
+            keep(&mut self.not_passed, ended.clone());
         }
+        keep(&mut self.ended, ended);
+        self.unforgotten += 1;
+        if self.unforgotten > KEPT {
+            self.forget_ended();
+        }
+    }
+
+    /// Removes ended tasks from the state: the display has counted them, and a run may have a million.
+    fn forget_ended(&mut self) {
+        let tasks = &mut self.state.eval.tasks;
+        self.answered |= tasks.answered() > 0;
+        let unscored = tasks.unscored();
+        *tasks = unscored.map(|(id, facts)| (id, facts.clone())).collect();
+        self.unforgotten = 0;
     }
 
     /// Total number of tasks, once known.
@@ -167,9 +188,10 @@ impl Live {
         self.counts.all() as u64
     }
 
-    /// The outcome and the score of a task, once it has ended.
+    /// The outcome and the score of a task that has just ended.
     pub fn outcome(&self, task: &TaskId) -> Option<(TaskOutcome, f64)> {
-        let facts = self.state.eval.scored(task)?;
+        let mut latest = self.ended.iter().rev();
+        let (_, facts) = latest.find(|(id, _)| id == task)?;
         Some((outcome_of(facts), facts.score))
     }
 
@@ -205,10 +227,11 @@ impl Live {
             all => parts.push(format!("score {:.2}", self.score / all as f64)),
         }
         // Without an answer, there is no cost yet, whatever the price.
-        let answered = |facts: &TaskFacts| facts.answers > 0;
         match self.state.eval.total_cost.known() {
             None => parts.push("cost unknown".to_owned()),
-            Some(cost) if self.state.eval.tasks.values().any(answered) => parts.push(usd(cost)),
+            Some(cost) if self.answered || self.state.eval.tasks.answered() > 0 => {
+                parts.push(usd(cost))
+            }
             Some(_) => {}
         }
         parts.join("  ")
@@ -220,7 +243,7 @@ impl Live {
             .map_or(DEFAULT_ROWS, usize::from)
             .saturating_sub(OTHER_ROWS);
         let fits = self.planned.is_some_and(|tasks| tasks <= room);
-        let ended: Vec<&TaskId> = match fits {
+        let ended: Vec<&Ended> = match fits {
             true => self.ended.iter().collect(),
             false => {
                 // Running tasks come first, with room for the latest tasks that did not pass.
@@ -234,10 +257,8 @@ impl Live {
             return String::new();
         }
         let mut table = table::begin(style);
-        for task in ended {
-            if let Some(facts) = self.state.eval.scored(task) {
-                table.add_row(ended_row(task, facts));
-            }
+        for (task, facts) in ended {
+            table.add_row(ended_row(task, facts));
         }
         // The longest-running tasks first.
         for running in self.running.iter().take(shown) {
@@ -322,13 +343,13 @@ fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], activ
     row
 }
 
-fn keep(tasks: &mut VecDeque<TaskId>, task: TaskId) {
+fn keep(tasks: &mut VecDeque<Ended>, task: Ended) {
     if tasks.len() == KEPT {
         tasks.pop_front();
     }
     tasks.push_back(task);
 }
 
-fn last(tasks: &VecDeque<TaskId>, n: usize) -> impl Iterator<Item = &TaskId> {
+fn last(tasks: &VecDeque<Ended>, n: usize) -> impl Iterator<Item = &Ended> {
     tasks.iter().skip(tasks.len().saturating_sub(n))
 }

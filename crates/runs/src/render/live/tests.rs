@@ -175,6 +175,30 @@ fn a_large_suite_shows_running_and_recently_failed_tasks() {
 }
 
 #[test]
+fn ended_tasks_are_counted_and_forgotten() {
+    let mut log = Log::of(5000);
+    log.begin("runs").usage("runs", 0.5);
+    for n in 0..1000 {
+        let task = format!("task-{n}");
+        log.begin(&task).usage(&task, 0.001);
+        log.end(&task, if n < 500 { 1.0 } else { 0.0 });
+        let outcome = match n < 500 {
+            true => TaskOutcome::Passed,
+            false => TaskOutcome::Failed,
+        };
+        let found = log.live.outcome(&TaskId::from(task));
+        assert_eq!(found.map(|(outcome, _)| outcome), Some(outcome));
+        assert!(log.live.state.eval.tasks.len() <= KEPT + 2);
+    }
+    let text = log.shown(100, 30);
+    assert!(
+        text.starts_with("✓ 500  ✗ 500  ? 0  score 0.50  $1.5"),
+        "{text}"
+    );
+    assert!(text.contains("task-999") && text.contains("runs"), "{text}");
+}
+
+#[test]
 fn outcomes_are_coloured_only_on_colour_terminals() {
     let log = busy();
     let tasks = |style| log.live.tasks(log.now, Some(40), style);

@@ -145,7 +145,7 @@ impl Attempt {
         let eval = record.spec.eval();
         let judged = |task: &TaskId| {
             let facts = state.eval.scored(task)?;
-            if facts.reused_from.is_some() || outcome_of(facts) == TaskOutcome::Unjudged {
+            if facts.reused_from.is_some() || outcome_of(&facts) == TaskOutcome::Unjudged {
                 return None;
             }
             let findings = facts.safety_findings.iter().flatten();

@@ -241,8 +241,8 @@ pub(super) fn summary_with(
         .tasks
         .iter()
         .filter_map(|id| {
-            let task: &TaskFacts = facts.scored(id)?;
-            Some(task_summary(id, task))
+            let task = facts.scored(id)?;
+            Some(task_summary(id, &task))
         })
         .collect();
     let aggregate_score = outcome.map_or_else(

@@ -247,12 +247,7 @@ pub fn may_retry(
             reason: kind.refusal(Action::Retry),
         });
     }
-    let judged = facts
-        .tasks
-        .values()
-        .filter(|task| task.scored && task.unjudged.is_none())
-        .count();
-    if status == RunStatus::Completed && judged == spec.tasks.len() {
+    if status == RunStatus::Completed && facts.tasks.judged() == spec.tasks.len() {
         return Err(RetryRefusal::Judged);
     }
     now.check_same(spec)

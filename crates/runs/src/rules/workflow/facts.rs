@@ -73,6 +73,15 @@ pub struct FlowFacts {
 }
 
 impl FlowFacts {
+    /// Estimated bytes in memory.
+    pub fn bytes(&self) -> usize {
+        let outputs = self.nodes.values().map(|node| {
+            let text = serde_json::to_string(&node.outputs);
+            text.map_or(0, |text| text.len())
+        });
+        self.nodes.capacity() * size_of::<(NodeId, NodeFacts)>() + outputs.sum::<usize>()
+    }
+
     pub fn node(&self, id: &NodeId) -> Option<&NodeFacts> {
         self.nodes.get(id)
     }

@@ -122,7 +122,7 @@ impl Executor {
         let outcome = self.conclude(&claim, &writer, end).await;
         let durable = writer.flush().await.is_ok();
         if durable && outcome == ExecutionOutcome::Ended {
-            let state = writer.with_state(RunState::clone);
+            let state = writer.take_state();
             RUN_METRICS.run_ended(&claim.run.spec.work, state.status);
             spans::run_ended(&claim.run, &state);
             self.projections.keep(&claim.run.run_id, state).await;

@@ -121,7 +121,7 @@ impl Reviews {
                 let tasks = eval.tasks.iter();
                 let scored = tasks.filter_map(|id| {
                     let facts = state.eval.scored(id)?;
-                    Some((id.clone(), outcome_of(facts)))
+                    Some((id.clone(), outcome_of(&facts)))
                 });
                 state.status.is_terminal().then(|| scored.collect())
             })

@@ -284,7 +284,7 @@ pub fn report(
         tasks: spec
             .tasks
             .iter()
-            .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
+            .filter_map(|id| Some(task_report(id, &*state.eval.scored(id)?)))
             .collect(),
         metrics: metrics(spec, &state.eval),
         retry_of: spec.retry_of.clone(),

@@ -98,14 +98,14 @@ pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
 
 /// The means of the named metrics, sorted by name.
 pub fn metrics(spec: &EvalSpec, facts: &EvalFacts) -> Vec<MetricReport> {
-    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for task in spec.tasks.iter().filter_map(|id| facts.scored(id)) {
         for (name, value) in &task.metrics {
-            values.entry(name).or_default().push(*value);
+            values.entry(name.clone()).or_default().push(*value);
         }
     }
     let reports = values.into_iter().map(|(name, values)| MetricReport {
-        name: name.to_owned(),
+        name,
         n_tasks: values.len(),
         mean: mean(values.into_iter()),
     });

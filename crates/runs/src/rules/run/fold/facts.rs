@@ -1,9 +1,11 @@
 //! The facts of an eval run and of its tasks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::table::TaskTable;
 use touchstone_agents::budget::Spending;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -185,8 +187,8 @@ pub struct EvalFacts {
     pub started: bool,
     /// The verdict of `eval.completed`, if it is recorded.
     pub completed: Option<bool>,
-    /// By task.
-    pub tasks: HashMap<TaskId, TaskFacts>,
+    /// By task, with the spans of tasks and nodes.
+    pub tasks: TaskTable,
     /// Tasks with an `eval.scored`.
     pub scored_count: usize,
     /// Sum of all `provider.usage`.
@@ -207,8 +209,7 @@ pub struct EvalFacts {
 impl EvalFacts {
     /// What the run cost. A sum of 0 is known only if the cost of every task is.
     pub fn known_cost(&self) -> Option<NanoUsd> {
-        let is_known = |task: &TaskFacts| task.known_cost().is_some();
-        let are_known = || self.scored_count > 0 && self.tasks.values().all(is_known);
+        let are_known = || self.scored_count > 0 && self.tasks.costs_are_known();
         let known = self.total_cost.known();
         known.filter(|cost| *cost > NanoUsd::ZERO || are_known())
     }
@@ -216,16 +217,7 @@ impl EvalFacts {
     /// What this run itself has spent. The calls of reused tasks are charged to the run that made
     /// them.
     pub fn own_spending(&self) -> Spending {
-        let own = self
-            .tasks
-            .values()
-            .filter(|task| task.reused_from.is_none());
-        own.fold(Spending::default(), |sum, task| Spending {
-            tokens: sum.tokens.saturating_add(task.tokens),
-            cost: sum.cost + task.cost.at_least,
-            tool_calls: sum.tool_calls + task.tool_calls,
-            retries: sum.retries + task.all_retries,
-        })
+        self.tasks.own_spending()
     }
 
     pub(super) fn fold(&mut self, event: &Event) {
@@ -233,54 +225,55 @@ impl EvalFacts {
             Event::EvalStarted(_) => self.started = true,
             Event::EvalCompleted(completed) => self.completed = Some(completed.passed),
             Event::EvalScored(scored) => {
-                let task = self.task(&scored.task_id);
-                let first = !std::mem::replace(&mut task.scored, true);
-                task.score = scored.score;
-                task.passed = scored.passed;
-                // Earlier versions recorded a latency of 0 for invocations that did not end.
-                let is_unjudged = task.unjudged.is_some();
-                task.latency_ms = scored.latency_ms.filter(|ms| *ms > 0 || !is_unjudged);
-                task.schema_valid = scored.schema_valid;
+                let first = self.tasks.update(&scored.task_id, |task| {
+                    task.score = scored.score;
+                    task.passed = scored.passed;
+                    // Earlier versions recorded a latency of 0 for invocations that did not end.
+                    let is_unjudged = task.unjudged.is_some();
+                    task.latency_ms = scored.latency_ms.filter(|ms| *ms > 0 || !is_unjudged);
+                    task.schema_valid = scored.schema_valid;
+                    !std::mem::replace(&mut task.scored, true)
+                });
                 self.scored_count += usize::from(first);
             }
-            Event::TaskFailed(failed) => {
-                self.task(&failed.task_id).failed = Some(failed.reason.clone());
-            }
-            Event::TaskUnjudged(unjudged) => {
-                self.task(&unjudged.task_id).unjudged = Some(unjudged.reason.clone());
-            }
-            Event::TaskJudged(judged) => {
-                let task = self.task(&judged.task_id);
+            Event::TaskFailed(failed) => self.tasks.update(&failed.task_id, |task| {
+                task.failed = Some(failed.reason.clone());
+            }),
+            Event::TaskUnjudged(unjudged) => self.tasks.update(&unjudged.task_id, |task| {
+                task.unjudged = Some(unjudged.reason.clone());
+            }),
+            Event::TaskJudged(judged) => self.tasks.update(&judged.task_id, |task| {
                 task.criteria.clone_from(&judged.met);
                 task.votes.clone_from(&judged.votes);
-            }
-            Event::TaskMeasured(measured) => {
-                let task = self.task(&measured.task_id);
+            }),
+            Event::TaskMeasured(measured) => self.tasks.update(&measured.task_id, |task| {
                 task.assertions.clone_from(&measured.assertions);
                 task.assertions_left_out = measured.left_out;
                 task.metrics.clone_from(&measured.metrics);
-            }
-            Event::AssertionsDecided(decided) => {
-                self.task(&decided.task_id)
-                    .decisions
-                    .clone_from(&decided.decisions);
-            }
-            Event::TaskSafety(safety) => {
-                self.task(&safety.task_id).safety_findings = Some(safety.findings.clone());
-            }
-            Event::TaskReused(reused) => {
-                self.task(&reused.task_id).reused_from = Some(reused.source_run_id.clone());
-            }
+            }),
+            Event::AssertionsDecided(decided) => self.tasks.update(&decided.task_id, |task| {
+                task.decisions.clone_from(&decided.decisions);
+            }),
+            Event::TaskSafety(safety) => self.tasks.update(&safety.task_id, |task| {
+                task.safety_findings = Some(safety.findings.clone());
+            }),
+            Event::TaskReused(reused) => self.tasks.update(&reused.task_id, |task| {
+                task.reused_from = Some(reused.source_run_id.clone());
+            }),
             _ => {}
         }
     }
 
-    pub(super) fn task(&mut self, id: &TaskId) -> &mut TaskFacts {
-        self.tasks.entry(id.clone()).or_default()
+    /// Estimated bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let extension = self.extension.iter().map(|(event, _)| {
+            size_of::<(ExtensionEvent, Timestamp)>() + event.payload().get().len()
+        });
+        self.tasks.bytes() + extension.sum::<usize>()
     }
 
     /// The facts of a task, if it has been scored.
-    pub fn scored(&self, task: &TaskId) -> Option<&TaskFacts> {
+    pub fn scored(&self, task: &TaskId) -> Option<Cow<'_, TaskFacts>> {
         self.tasks.get(task).filter(|facts| facts.scored)
     }
 }
@@ -320,7 +313,7 @@ mod tests {
         record(&mut state, Event::TaskUnjudged(unjudged), "cut-off");
         record(&mut state, scored("cut-off"), "cut-off");
         let numbers = |task: &str| {
-            let facts = &state.eval.tasks[&TaskId::from(task)];
+            let facts = state.eval.tasks.get(&task.into()).unwrap();
             (facts.known_cost(), facts.latency_ms)
         };
         assert_eq!(numbers("judged"), (Some(NanoUsd::ZERO), Some(0)));

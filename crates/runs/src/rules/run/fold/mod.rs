@@ -4,10 +4,14 @@
 //! log twice gives the same state, and folding a prefix gives the state at that event.
 
 mod facts;
+mod names;
+#[cfg(test)]
+mod reference;
+mod row;
+mod table;
 
 pub use facts::{Cost, EvalFacts, TaskFacts};
-
-use std::collections::HashMap;
+pub use table::TaskTable;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -113,8 +117,6 @@ pub struct RunState {
     pub tokens: (u64, u64),
     /// Provider and model of the last answer.
     pub model: Option<(String, String)>,
-    /// Sequences of the first and last event of each node.
-    pub spans: HashMap<TaskId, (u64, u64)>,
 }
 
 /// The log has content that this host never writes.
@@ -141,7 +143,7 @@ impl RunState {
                 found: document.sequence,
             });
         }
-        let event = document.event().map_err(unreadable)?;
+        let event = document.event_without_outputs().map_err(unreadable)?;
         self.sequence = document.sequence;
         self.extend_span(document.node_id.as_ref());
         if let Some(event) = &event {
@@ -166,7 +168,7 @@ impl RunState {
             return;
         };
         self.extend_span(document.node_id.as_ref());
-        match document.event() {
+        match document.event_without_outputs() {
             Ok(Some(event)) => self.fold(&event, document.node_id.as_ref(), document.timestamp),
             Ok(None) => {}
             Err(_) => {
@@ -184,6 +186,11 @@ impl RunState {
         }
     }
 
+    /// Estimated bytes in memory.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.eval.bytes() + self.flow.bytes()
+    }
+
     /// How often a replay of `source` was found to diverge from it.
     pub fn divergences(&self, source: &RunId) -> u64 {
         let of_source = |run: &&RunId| *run == source;
@@ -199,13 +206,8 @@ impl RunState {
 
     /// The last event belongs to this node.
     fn extend_span(&mut self, node: Option<&TaskId>) {
-        let Some(node) = node else { return };
-        match self.spans.get_mut(node) {
-            Some((_, last)) => *last = self.sequence,
-            None => {
-                let span = (self.sequence, self.sequence);
-                self.spans.insert(node.clone(), span);
-            }
+        if let Some(node) = node {
+            self.eval.tasks.extend_span(node, self.sequence);
         }
     }
 
@@ -215,8 +217,7 @@ impl RunState {
         if self.eval.unreadable > 0 {
             return None;
         }
-        let spans = tasks.filter_map(|task| self.spans.get(task).copied());
-        spans.reduce(|(first, last), span| (first.min(span.0), last.max(span.1)))
+        self.eval.tasks.span_of(tasks)
     }
 
     fn fold(&mut self, event: &Event, node: Option<&TaskId>, at: Timestamp) {
@@ -278,8 +279,8 @@ impl RunState {
             | Event::UserOpens(_)
             | Event::UserSaid(_)
             | Event::UserStopped(_) => {
-                if let Some(task) = self.task(node) {
-                    task.fold(event);
+                if let Some(node) = node {
+                    self.eval.tasks.update(node, |task| task.fold(event));
                 }
             }
             Event::ApprovalRequested(_)
@@ -369,10 +370,9 @@ impl RunState {
         let eval = &mut self.eval;
         eval.total_cost.count(cost);
         eval.total_tokens = eval.total_tokens.saturating_add(usage.total_tokens);
-        let (mut of_judge, mut of_user) = (false, false);
-        if let Some(task) = self.task(node) {
-            of_judge = task.before_judge;
-            of_user = task.before_user && !of_judge;
+        let add_to_task = |task: &mut TaskFacts| {
+            let of_judge = task.before_judge;
+            let of_user = task.before_user && !of_judge;
             task.answers += 1;
             task.cost.count(cost);
             task.tokens = task.tokens.saturating_add(usage.total_tokens);
@@ -384,7 +384,12 @@ impl RunState {
                 task.attempt_cost.count(cost);
                 task.attempt_tokens = task.attempt_tokens.saturating_add(usage.total_tokens);
             }
-        }
+            (of_judge, of_user)
+        };
+        let (of_judge, of_user) = match node {
+            Some(node) => eval.tasks.update(node, add_to_task),
+            None => (false, false),
+        };
         if of_judge {
             self.eval.judge_cost.count(cost);
         } else if of_user {
@@ -414,13 +419,10 @@ impl RunState {
         };
     }
 
-    fn task(&mut self, node: Option<&TaskId>) -> Option<&mut TaskFacts> {
-        node.map(|node| self.eval.task(node))
-    }
-
     fn end(&mut self, status: RunStatus, at: Timestamp) {
         self.status = status;
         self.completed_at = Some(at);
+        self.eval.tasks.shrink();
     }
 }
 
@@ -503,7 +505,7 @@ mod tests {
         for (n, cost, task) in [(1, Some(3), "a"), (2, Some(0), "a"), (3, None, "b")] {
             state.record(n, &usage(cost), Some(&task.into()), Timestamp::UNIX_EPOCH);
         }
-        let cost = |task: &str| state.eval.tasks[&TaskId::from(task)].cost.known();
+        let cost = |task: &str| state.eval.tasks.get(&task.into()).unwrap().cost.known();
         assert_eq!((cost("a"), cost("b")), (Some(NanoUsd(3)), None));
         assert_eq!(state.eval.total_cost.known(), None);
         assert_eq!(state.eval.own_spending().cost, NanoUsd(3));

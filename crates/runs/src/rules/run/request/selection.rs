@@ -218,7 +218,7 @@ fn pattern(filter: &str) -> Result<Regex, String> {
 pub fn not_passed(planned: &[TaskId], facts: &EvalFacts) -> Vec<TaskId> {
     planned
         .iter()
-        .filter(|id| facts.scored(id).map(outcome_of) != Some(TaskOutcome::Passed))
+        .filter(|id| facts.scored(id).map(|it| outcome_of(&it)) != Some(TaskOutcome::Passed))
         .cloned()
         .collect()
 }
@@ -361,7 +361,10 @@ mod tests {
             ("login", facts(false, Some("connect"))),
         ];
         let facts = EvalFacts {
-            tasks: tasks.map(|(id, facts)| (id.into(), facts)).into(),
+            tasks: tasks
+                .map(|(id, facts)| (id.into(), facts))
+                .into_iter()
+                .collect(),
             ..EvalFacts::default()
         };
         let planned = ["refund-1", "refund-2", "login", "never-ran", "deleted"];

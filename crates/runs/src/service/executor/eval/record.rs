@@ -1,5 +1,7 @@
 //! The events of a task other than those of its invocation.
 
+use std::borrow::Cow;
+
 use crate::rules::eval::safety::{UNSAFE, ceiling};
 use crate::rules::eval::unjudged_cause::UnjudgedCause;
 use crate::rules::run::fold::RunState;
@@ -26,10 +28,10 @@ const EFFECT_UNCERTAIN: &str = "effect_uncertain";
 /// except those with an uncertain external effect.
 pub(super) fn close_interrupted(context: &RunContext) {
     let interrupted: Vec<(TaskId, bool)> = context.writer.with_state(|state| {
-        let open = state.eval.tasks.iter();
-        open.filter(|(_, facts)| !facts.scored)
+        let unscored = state.eval.tasks.unscored();
+        unscored
             .filter(|(_, facts)| facts.open_invocation.is_some() || facts.effects > 0)
-            .map(|(task, facts)| (task.clone(), facts.effects > 0))
+            .map(|(task, facts)| (task, facts.effects > 0))
             .collect()
     });
     for (task, changed) in interrupted {
@@ -205,7 +207,7 @@ pub(super) fn record_score(
     if span::exports_events() {
         let facts = context
             .writer
-            .with_state(|state| state.eval.tasks.get(id).cloned());
+            .with_state(|state| state.eval.tasks.get(id).map(Cow::into_owned));
         let facts = facts.unwrap_or_default();
         spans::evaluated(&facts, &reasons, measurements.span_id);
     }

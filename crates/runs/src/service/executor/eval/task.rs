@@ -37,7 +37,8 @@ impl WorkUnit for SuiteTask {
     async fn execute(&self) -> Result<(), EarlyEnd> {
         let span = spans::task(&self.id);
         span.within(self.execute_task()).await?;
-        let ended = |state: &RunState| spans::task_ended(span, state.eval.tasks.get(&self.id));
+        let ended =
+            |state: &RunState| spans::task_ended(span, state.eval.tasks.get(&self.id).as_deref());
         self.context.writer.with_state(ended);
         Ok(())
     }

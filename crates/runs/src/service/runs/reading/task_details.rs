@@ -1,5 +1,6 @@
 //! Tasks of eval runs with their content, read from the log. Every read is in the audit log.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
@@ -65,7 +66,7 @@ impl Runs {
     ) -> Result<TaskDetails, Problem> {
         let facts = self
             .with_eval_state(&caller.tenant, run, |_, state| {
-                state.eval.scored(task).cloned()
+                state.eval.scored(task).map(Cow::into_owned)
             })
             .await?;
         let Some(facts) = facts else {
@@ -106,7 +107,7 @@ impl Runs {
                     .filter(|(_, facts)| query.outcome.is_none_or(|it| it == outcome_of(facts)));
                 let mut page: Vec<(TaskId, TaskFacts)> = wanted
                     .take(query.limit + 1)
-                    .map(|(id, facts)| (id, facts.clone()))
+                    .map(|(id, facts)| (id, facts.into_owned()))
                     .collect();
                 let has_more = page.len() > query.limit;
                 page.truncate(query.limit);
@@ -141,7 +142,7 @@ impl Runs {
             .with_eval_state(&caller.tenant, run, |spec, state| {
                 let wanted = spec.tasks.iter().filter(|id| tasks.contains(*id));
                 let scored = wanted.filter_map(|id| Some((id, state.eval.scored(id)?)));
-                let owned = scored.map(|(id, facts)| (id.clone(), facts.clone()));
+                let owned = scored.map(|(id, facts)| (id.clone(), facts.into_owned()));
                 owned.collect::<Vec<(TaskId, TaskFacts)>>()
             })
             .await?;
