@@ -177,7 +177,7 @@ def program(release: Release) -> dict[str, Entry]:
         f"{doc}/LICENSE": Entry(0o644, (ROOT / "LICENSE").read_bytes()),
         f"{doc}/{NAME}.cdx.json": Entry(0o644, sbom.text(release).encode()),
         # A new volume gets the owner and mode of this folder.
-        DATA.removeprefix("/"): Entry(0o750, kind=tarfile.DIRTYPE, owner=USER),
+        DATA.removeprefix("/"): Entry(0o700, kind=tarfile.DIRTYPE, owner=USER),
     }
 
 

@@ -216,7 +216,7 @@ stat -c '%u:%g %a %n' volume/touchstone.db
     assert_eq!(
         output.lines().collect::<Vec<_>>(),
         [
-            "10001:10001 750",
+            "10001:10001 700",
             "listening on http://0.0.0.0:7800",
             "ready",
             "10001:10001 600 volume/touchstone.db",
