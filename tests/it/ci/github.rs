@@ -115,7 +115,13 @@ fn a_branch_that_passes_opens_the_gate_and_keeps_a_signed_baseline() {
     // Neither the results nor the log have the key.
     let key = keys.private();
     let secret = key.lines().nth(1).unwrap();
-    for text in [&done.stdout, &done.stderr, &signed.stdout, &signed.stderr, &outputs] {
+    for text in [
+        &done.stdout,
+        &done.stderr,
+        &signed.stdout,
+        &signed.stderr,
+        &outputs,
+    ] {
         assert!(!text.contains(secret));
     }
     std::fs::write(main.home.path("ci.pub"), keys.public()).unwrap();
@@ -158,8 +164,14 @@ fn a_pull_request_that_makes_the_agent_worse_is_stopped_with_reasons() {
     let signed = change.attest(&keys);
     assert_eq!(signed.code, 0, "{}{}", signed.stdout, signed.stderr);
     let result = change.result();
-    assert_eq!(result["attestation"], ".touchstone-results/run.intoto.jsonl");
-    assert_eq!((&result["gate"], &result["baseline"]), (&json!("closed"), &json!("")));
+    assert_eq!(
+        result["attestation"],
+        ".touchstone-results/run.intoto.jsonl"
+    );
+    assert_eq!(
+        (&result["gate"], &result["baseline"]),
+        (&json!("closed"), &json!(""))
+    );
     let summary = change.read("summary.md");
     assert!(summary.contains("**Gate closed: "), "{summary}");
     assert!(summary.contains("against"), "{summary}");
@@ -288,11 +300,19 @@ fn the_step_that_evaluates_must_not_have_the_signing_key() {
     };
     let early = job.attest(&keys);
     assert_eq!(early.code, 2, "{}{}", early.stdout, early.stderr);
-    assert!(early.stderr.contains("run touchstone-ci before"), "{}", early.stderr);
+    assert!(
+        early.stderr.contains("run touchstone-ci before"),
+        "{}",
+        early.stderr
+    );
     job.set("TOUCHSTONE_CI_SIGNING_KEY", &keys.private());
     let done = job.run();
     assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
-    assert!(done.stderr.contains("touchstone-ci --attest"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("touchstone-ci --attest"),
+        "{}",
+        done.stderr
+    );
     assert_eq!(job.runs(), 0);
 
     let root = std::path::Path::new(super::ROOT);
