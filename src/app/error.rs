@@ -29,6 +29,9 @@ pub enum Error {
     /// The key that encrypts secrets is not usable.
     #[error("the host key, `secrets.key_file`, is not usable")]
     HostKey(#[source] NoSigningKey),
+    /// The file of the host's own key does not exist, but the database was encrypted with it.
+    #[error("the host key {} does not exist, which decrypts the secrets in this database", file.display())]
+    HostKeyMissing { file: PathBuf },
     /// The database was encrypted with another key.
     #[error("the secrets in this database are not encrypted with the key in {}", file.display())]
     OtherHostKey {

@@ -224,6 +224,12 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
             app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
                 "copy the file, set attest.key_file to the copy, then run the command again",
             ),
+            app::Error::HostKeyMissing { file } => Failure::bad_input("host_key", text).or_try(
+                format!(
+                    "copy the key file of the host to {}, or name it in secrets.key_file; a new key would decrypt nothing",
+                    file.display()
+                ),
+            ),
             app::Error::OtherHostKey { .. } => Failure::bad_input("host_key", text).or_try(
                 "set secrets.key_file to the key file that encrypted this database; all replicas use the same key file",
             ),

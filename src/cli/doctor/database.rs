@@ -58,7 +58,7 @@ pub async fn check(
     }
     // A given file keeps its permissions, which the check of the keys reports.
     let path = app::host_key_path(config);
-    let keys = HostKeyFile::given(&path).unwrap_or_else(|_| HostKeyFile::own(path));
+    let keys = HostKeyFile::given(&path).unwrap_or_else(|_| HostKeyFile::existing(path));
     let keys = Arc::new(keys);
     let store = match database::open(&app::location(config), keys).await {
         Ok(store) => store,
