@@ -114,6 +114,7 @@ class Comparison:
     """The paired comparison with the baseline."""
 
     baseline_run_id: str
+    """The file, if the baseline is a log of Inspect."""
     difference: Difference
     """Score of this run minus that of the baseline, over the same tasks."""
     verdict: str
@@ -149,6 +150,7 @@ class Result:
     tasks: tuple[Task, ...]
     failures: tuple[Failure, ...]
     comparison: Comparison | None = None
+    """``None`` without a baseline, or if it could not be compared; ``notes`` say why."""
     cost_usd: float | None = None
     """``None`` if the cost is unknown."""
     duration_ms: int | None = None
@@ -271,8 +273,10 @@ def failure_of(document: Mapping[str, Any], trial: int, exception: BaseException
     )
 
 
-def comparison_of(document: Mapping[str, Any], baseline: str) -> Comparison:
-    score = document["score"]
+def comparison_of(document: Mapping[str, Any], baseline: str) -> Comparison | None:
+    score = document.get("score")
+    if score is None:  # No task was judged in both.
+        return None
     regression = document.get("regression") or {}
     changes = []
     for change in document.get("changes", ()):
