@@ -398,7 +398,10 @@ def test_files(evaluate: Evaluate, tmp_path: Path) -> None:
     table.write_text("id,input,expected\nfrance,Capital of France?,Paris\nitaly,Capital of Italy?,Rome\n")
     result = evaluate(table, right)
     assert result.report["suite"]["suiteId"].endswith(".capitals") and result.count("passed") == 2
+    contents = [(task.id, task.input, task.expected) for task in result.tasks]
+    assert contents[1] == ("italy", "Capital of Italy?", "Rome")
     scored = evaluate(str(table), right, pass_score=0.1)
+    assert [(task.id, task.input, task.expected) for task in scored.tasks] == contents
     assert scored.pass_score == 0.1 and scored.count("passed") == 2
     with pytest.raises(touchstone.InvalidCases, match=r"none\.csv"):
         evaluate(tmp_path / "none.csv", right)
@@ -411,6 +414,7 @@ def test_a_data_frame(evaluate: Evaluate) -> None:
     rows = result.to_pandas()
     assert list(rows.outcome) == ["passed", "failed"]
     assert rows.loc[1, "expected"] == "5" and rows.loc[1, "actual"] == "4"
+    assert list(rows.input) == [1, 2] and rows.loc[0, "expected"] == "2"
 
 
 @pytest.mark.parametrize(

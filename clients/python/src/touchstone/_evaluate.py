@@ -214,6 +214,9 @@ class _Evaluation:
         self._environment = dict(os.environ)
         self._process: Process | None = None
         self._interrupted = threading.Event()
+        self._folder = ""
+        self._suite: Path | None = None
+        """The cases as a file, unless they are a pack folder."""
 
     def interrupt(self) -> None:
         self._interrupted.set()
@@ -225,6 +228,7 @@ class _Evaluation:
         binary = _binary.find()
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="touchstone-")))
+            self._folder = str(folder)
             stack.callback(self._loop.close)
             stack.callback(self._close_bridges)
             options = [*self._options(folder)]
@@ -316,6 +320,7 @@ class _Evaluation:
             file = _cases.write_suite(
                 request.cases, folder, name=name, match=request.match, pass_score=request.pass_score, judged=judged
             )
+        self._suite = file
         yield f"--cases={file}"
         if _cases.is_path(request.cases) and request.pass_score is None:
             yield f"--match={request.match}"
@@ -431,10 +436,11 @@ class _Evaluation:
         first = reports[0]
         if first["status"] == "cancelled":
             raise TouchstoneError("the evaluation was interrupted", remedy="evaluate again", code="cancelled")
+        contents = self._contents(program)
         tasks: list[Task] = []
         failures: list[Failure] = []
         for trial, (run, report) in enumerate(zip(runs, reports), 1):
-            tasks += _results.tasks_of(report, trial)
+            tasks += _results.tasks_of(report, trial, contents)
             failures += self._failures(program, run, trial, tasks)
         gate = statistics["gate"]
         costs = [report["summary"].get("totalCostUsd") for report in reports]
@@ -460,6 +466,17 @@ class _Evaluation:
             report=first,
             statistics=statistics,
         )
+
+    def _contents(self, program: Program) -> _results.Contents:
+        if self._suite is None:
+            return {}
+        if found := _cases.contents(self._suite):
+            return found
+        # Tasks of a table have their ids only once it is imported.
+        file = Path(self._folder, "contents.json")
+        with contextlib.suppress(TouchstoneError):
+            program.run("suite", "import", str(self._suite), f"--match={self._request.match}", f"--out={file}")
+        return _cases.contents(file)
 
     def _failures(self, program: Program, run: str, trial: int, tasks: list[Task]) -> list[Failure]:
         ended = [task for task in tasks if task.trial == trial and task.outcome != "passed"]
