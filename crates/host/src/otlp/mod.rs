@@ -25,7 +25,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Spawned, spawn};
-use crate::otlp::queue::{Outage, Queue, queue};
+use crate::otlp::queue::{Outage, Queue, counted, queue};
 use crate::otlp::sender::Sender;
 use crate::ports::clock::Clock as _;
 use crate::rules::telemetry::attributes::attribute;
@@ -73,6 +73,10 @@ pub struct Telemetry {
 pub fn start(exports: Exports) -> Result<(), String> {
     if active().is_some() {
         return Ok(());
+    }
+    let all = [&exports.traces, &exports.metrics, &exports.logs];
+    for export in all.into_iter().flatten() {
+        counted(export.signal);
     }
     let stop = CancellationToken::new();
     let resource = resource_of(&exports);
