@@ -158,6 +158,8 @@ impl Metrics {
                 .and_then(|it| it.set_buckets_for_metric(of(names::TASK_SECONDS), LONG_SECONDS))
                 .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_SECONDS), LONG_SECONDS))
                 .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_COST), USD))
+                .and_then(|it| it.set_buckets_for_metric(of(names::GEN_AI_TOKENS), GEN_AI_TOKENS))
+                .and_then(|it| it.set_buckets_for_metric(of(names::GEN_AI_SECONDS), GEN_AI_SECONDS))
                 .expect("there are buckets")
                 .install_recorder()
                 .expect("this process has no other recorder");
@@ -181,8 +183,22 @@ impl Metrics {
         }
     }
 
-    /// All metrics in the Prometheus text format.
+    /// The metrics of `/metrics` in the Prometheus text format. Those with names of models and
+    /// addresses, which tenants choose, are left out.
     pub fn render(&self) -> String {
+        let text = self.handle.render();
+        let lines = text.split_inclusive('\n');
+        let is_shown = |line: &&str| {
+            let comment = line.strip_prefix("# ").and_then(|it| it.split_once(' '));
+            !comment
+                .map_or(*line, |(_, rest)| rest)
+                .starts_with(names::GEN_AI)
+        };
+        lines.filter(is_shown).collect()
+    }
+
+    /// All metrics, for the operator's collector.
+    pub fn render_all(&self) -> String {
         self.handle.render()
     }
 
@@ -214,6 +230,15 @@ pub fn gauge(name: &'static str, labels: &[(&'static str, &'static str)]) -> Gau
 pub fn histogram(name: &'static str, labels: &[(&'static str, &'static str)]) -> Histogram {
     Metrics::install();
     metrics::histogram!(name, labels_of(labels))
+}
+
+/// Records a value whose labels are known only now. The caller limits their number.
+pub fn record(name: &'static str, labels: Vec<(&'static str, String)>, value: f64) {
+    Metrics::install();
+    let labels = labels
+        .into_iter()
+        .map(|(name, value)| Label::new(name, value));
+    metrics::histogram!(name, labels.collect::<Vec<_>>()).record(value);
 }
 
 fn labels_of(labels: &[(&'static str, &'static str)]) -> Vec<Label> {

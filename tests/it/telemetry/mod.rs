@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::post;
+use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use reqwest::Method;
@@ -136,7 +138,7 @@ fn is_complete(received: &Received) -> bool {
         && received
             .metrics
             .iter()
-            .any(|metric| metric.name == "touchstone_http_requests_total")
+            .any(|metric| metric.name == "gen_ai.client.token.usage")
 }
 
 #[derive(Clone, Copy)]
@@ -215,6 +217,7 @@ async fn a_run_is_a_trace_of_tasks_agents_calls_and_tools(
     }
     check_trace_context(&received, &endpoint);
     check_results(&received);
+    check_client_metrics(&received);
 
     let resource = attributes(&received.resources[0].attributes);
     assert_eq!(resource["service.name"], "evals");
@@ -319,6 +322,44 @@ fn check_trace_context(received: &Received, endpoint: &Endpoint) {
         .iter()
         .map(|span| format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id)));
     assert_eq!(sent, of_spans.collect());
+}
+
+/// The client metrics of the conventions.
+fn check_client_metrics(received: &Received) {
+    let common = [
+        ("gen_ai.operation.name", "chat"),
+        ("gen_ai.provider.name", "openai"),
+        ("gen_ai.request.model", "m"),
+        ("gen_ai.response.model", "probe"),
+        ("server.address", "127.0.0.1"),
+    ];
+    for (name, unit, own) in [
+        ("gen_ai.client.operation.duration", "s", None),
+        (
+            "gen_ai.client.token.usage",
+            "{token}",
+            Some(("gen_ai.token.type", "input")),
+        ),
+    ] {
+        let metric = received.metrics.iter().find(|it| it.name == name);
+        let metric = metric.unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!(metric.unit, unit);
+        let Some(Data::Histogram(histogram)) = &metric.data else {
+            panic!("{metric:?}");
+        };
+        let is_expected = |point: &&HistogramDataPoint| {
+            let found = attributes(&point.attributes);
+            let mut expected = common.iter().chain(&own);
+            found.contains_key("server.port")
+                && expected.all(|(name, value)| found.get(*name).is_some_and(|it| it == value))
+        };
+        let point = histogram.data_points.iter().find(is_expected);
+        let point = point.unwrap_or_else(|| panic!("{metric:?}"));
+        assert!(
+            point.count > 0 && point.explicit_bounds.len() == 14,
+            "{point:?}"
+        );
+    }
 }
 
 /// The results of tasks are events about the invocations.
