@@ -45,6 +45,9 @@ pub enum Error {
     /// Other processes still encrypt with the key that is being replaced.
     #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
     OldKeyInUse,
+    /// The export of telemetry is not configured correctly; the text names the variable or setting.
+    #[error("{0}")]
+    Telemetry(String),
     #[error(transparent)]
     OasisProvider(#[from] touchstone_oasis::net::SetupError),
     /// The client for webhook deliveries cannot be set up.

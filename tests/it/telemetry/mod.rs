@@ -636,13 +636,24 @@ async fn a_command_exports_its_runs_and_continues_the_trace_of_its_environment()
     ];
     let parent = format!("00-{TRACE}-{CALLER}-01");
     let mut command = site.touchstone("touchstone.toml", &arguments);
-    command.envs(exporting(&collector, &[("TRACEPARENT", &parent)]));
+    let more = [
+        ("TRACEPARENT", parent.as_str()),
+        // Not supported: `http/protobuf` is used instead.
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+    ];
+    command.envs(exporting(&collector, &more));
     let output = tokio::task::spawn_blocking(move || command.output()).await;
     let output = output.unwrap().unwrap();
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        said.matches("OTEL_EXPORTER_OTLP_PROTOCOL").count(),
+        1,
+        "{said}"
     );
     // The end of the process waited for the exports.
     let received = collector.received();
@@ -661,13 +672,22 @@ async fn a_command_exports_its_runs_and_continues_the_trace_of_its_environment()
 }
 
 #[test]
-fn an_invalid_setting_is_refused_with_its_name() {
+fn an_invalid_setting_is_refused_with_its_name_by_commands_that_export() {
     let site = Site::embedded();
     site.write("touchstone.toml", "");
-    let mut command = site.touchstone("touchstone.toml", &["run", "list"]);
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{text}");
+    let output = |arguments: &[&str]| {
+        let mut command = site.touchstone("touchstone.toml", arguments);
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
+        command.output().unwrap()
+    };
+    let refused = output(&["serve"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    for part in ["OTEL_EXPORTER_OTLP_ENDPOINT", "docs/telemetry.md"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // It exports nothing.
+    let done = output(&["run", "list"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && !said.contains("OTEL_"), "{done:?}");
 }
