@@ -142,6 +142,9 @@ fn a_backup_replaces_no_file_and_a_restore_no_data() {
     );
     let refused = home.run(&["--json", "backup", "missing/b.tar"]);
     assert_eq!(refused.document()["error"]["code"], "no_such_folder");
+    let refused = home.run(&["--json", "backup", "-"]);
+    assert_eq!(refused.document()["error"]["code"], "usage");
+    assert!(!home.path("-").exists());
 }
 
 /// The same backup with a database that was changed before the digests were computed.
