@@ -26,6 +26,7 @@ def build(release: Release, out: Path) -> list[Path]:
         "package/package.json": text(platform), program: release.binary, "package/LICENSE": (ROOT / "LICENSE").read_bytes(),
     }, {program})
     pages = {f"package/man/{Path(path).name}": data for path, data in release.shared.items() if path.startswith("share/man/")}
+    scripts = {f"package/{path}": data for path, data in release.shared.items() if not path.startswith("share/man/")}
     about = json.loads((PACKAGE / "package.json").read_text())
     main = {name: value for name, value in about.items() if name not in ("scripts", "devDependencies")} | {
         "version": release.version, "description": SUMMARY, "license": release.license,
@@ -33,7 +34,7 @@ def build(release: Release, out: Path) -> list[Path]:
     }
     second = write(release, out / f"{NPM_NAME}-{release.version}.tgz", {
         "package/package.json": text(main), **compiled(), "package/README.md": (PACKAGE / "README.md").read_bytes(),
-        "package/LICENSE": (ROOT / "LICENSE").read_bytes(), **pages,
+        "package/LICENSE": (ROOT / "LICENSE").read_bytes(), **pages, **scripts,
     }, {f"package/{about['bin'][NAME]}"})
     return [first, second]
 

@@ -174,10 +174,11 @@ def program(release: Release) -> dict[str, Entry]:
     doc = f"usr/share/doc/{NAME}"
     return {
         f"usr/bin/{NAME}": Entry(0o755, release.binary),
+        **{f"usr/{path}": Entry(0o644, data) for path, data in release.shared.items()},
         f"{doc}/LICENSE": Entry(0o644, (ROOT / "LICENSE").read_bytes()),
         f"{doc}/{NAME}.cdx.json": Entry(0o644, sbom.text(release).encode()),
         # A new volume gets the owner and mode of this folder.
-        DATA.removeprefix("/"): Entry(0o750, kind=tarfile.DIRTYPE, owner=USER),
+        DATA.removeprefix("/"): Entry(0o700, kind=tarfile.DIRTYPE, owner=USER),
     }
 
 

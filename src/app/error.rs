@@ -29,6 +29,9 @@ pub enum Error {
     /// The key that encrypts secrets is not usable.
     #[error("the host key, `secrets.key_file`, is not usable")]
     HostKey(#[source] NoSigningKey),
+    /// The file of the host's own key does not exist, but the database was encrypted with it.
+    #[error("the host key {} does not exist, which decrypts the secrets in this database", file.display())]
+    HostKeyMissing { file: PathBuf },
     /// The database was encrypted with another key.
     #[error("the secrets in this database are not encrypted with the key in {}", file.display())]
     OtherHostKey {
@@ -42,6 +45,9 @@ pub enum Error {
     /// Other processes still encrypt with the key that is being replaced.
     #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
     OldKeyInUse,
+    /// The export of telemetry is not configured correctly; the text names the variable or setting.
+    #[error("{0}")]
+    Telemetry(String),
     #[error(transparent)]
     OasisProvider(#[from] touchstone_oasis::net::SetupError),
     /// The client for webhook deliveries cannot be set up.

@@ -52,6 +52,16 @@ impl App {
     /// # Errors
     /// The store, a model or a setting is not usable.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        start_telemetry(&config)?;
+        Self::build(config, OwnModels::default(), None).await
+    }
+
+    /// Like [`start`](Self::start), for a command that executes nothing, and so exports no
+    /// telemetry.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_for_records(config: Config) -> Result<Self, Error> {
         Self::build(config, OwnModels::default(), None).await
     }
 
@@ -61,6 +71,7 @@ impl App {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_command(config: Config, own: OwnModels) -> Result<Self, Error> {
+        start_telemetry(&config)?;
         let command = Command::new(SystemIds.mint("command"));
         Self::build(config, own, Some(Arc::new(command))).await
     }
@@ -70,7 +81,6 @@ impl App {
         own: OwnModels,
         command: Option<Arc<Command>>,
     ) -> Result<Self, Error> {
-        start_telemetry(&config)?;
         let assesses = command.is_none();
         let Opened {
             parts,
@@ -149,7 +159,13 @@ impl App {
 /// Starts the export of telemetry, if it is configured and does not run already.
 fn start_telemetry(config: &Config) -> Result<(), Error> {
     let environment = |name: &str| std::env::var(name).ok();
-    let exports = settings::exports(&config.telemetry, &environment);
-    let started = exports.and_then(|exports| exports.map_or(Ok(()), otlp::start));
-    started.map_err(|fault| touchstone_host::config::Error::Unusable(fault).into())
+    let exports = settings::exports(&config.telemetry, &environment).map_err(Error::Telemetry)?;
+    let Some(exports) = exports else {
+        return Ok(());
+    };
+    for warning in &exports.warnings {
+        // An error, because the default of most commands shows nothing else.
+        tracing::error!("{warning}");
+    }
+    otlp::start(exports).map_err(Error::Telemetry)
 }

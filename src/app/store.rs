@@ -110,9 +110,16 @@ pub fn host_keys(config: &Config) -> Result<HostKeyFile, Error> {
 /// Encrypts secrets that earlier versions stored in plaintext.
 ///
 /// # Errors
-/// [`Error::OtherHostKey`] if this host's key does not decrypt the database's secrets; nothing is
-/// written then.
+/// [`Error::OtherHostKey`] if this host's key does not decrypt the database's secrets, and
+/// [`Error::HostKeyMissing`] if there is none; nothing is written then.
 pub async fn encrypt_secrets(store: &Database, keys: &HostKeyFile) -> Result<(), Error> {
+    let has_encrypted = store.has_encrypted_secrets().await;
+    // The file is looked up last: another process may have created it for its first secret.
+    if has_encrypted.map_err(Error::Store)? && !keys.path().exists() {
+        return Err(Error::HostKeyMissing {
+            file: keys.path().to_owned(),
+        });
+    }
     let unlock = async {
         let fresh = SystemIds.secret();
         store.host_secret(INTERRUPT_TOKENS, fresh).await?;

@@ -60,6 +60,13 @@ pub struct Arguments {
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     let config = embedded::config(context.global())?;
     let database = database(&config)?;
+    if arguments.file.as_os_str() == "-" {
+        // A pipe has no name that could appear only when the backup is complete.
+        return Err(
+            Failure::usage("a backup is written to a file, not to standard output")
+                .or_try("name a file; for one that is called `-`, write ./-"),
+        );
+    }
     let folder = folder_of(&arguments.file)?;
     let mut interrupts = Interrupts::listen()?;
     let temporary = tempfile::Builder::new()

@@ -76,7 +76,7 @@ impl EmbeddedHost for AppHost {
             false => None,
         };
         let app = match purpose {
-            Purpose::Records | Purpose::Existing => App::start(config).await,
+            Purpose::Records | Purpose::Existing => App::start_for_records(config).await,
             Purpose::Runs => App::start_command(config, own).await,
             Purpose::Assessments => App::start_command(config, own).await.map(App::assessing),
         };
@@ -122,12 +122,12 @@ pub fn config(global: &Global) -> Result<Config, Failure> {
     config_over(global, &[])
 }
 
-/// The application over the data folder.
+/// The application over the data folder, for records only.
 ///
 /// # Errors
 /// The configuration, the store or a model cannot be used.
 pub async fn app(global: &Global) -> Result<App, Failure> {
-    start(working_config(global, Extensions::new())?).await
+    started(App::start_for_records(working_config(global, Extensions::new())?).await)
 }
 
 fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, Failure> {
@@ -212,18 +212,29 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
             }
             app::Error::Store(_) => Failure::not_done("start_failed", text)
                 .or_try("check --data or --database-url, and that the database can be reached"),
-            app::Error::Models(_)
-            | app::Error::OasisProvider(_)
-            | app::Error::Tools(_)
-            | app::Error::Config(_)
-            | app::Error::SigningKey(_) => Failure::bad_input("configuration", text).or_try(
+            app::Error::Models(_) => Failure::bad_input("configuration", text).or_try(
                 "correct --model-url, or the setting; docs/configuration.md lists them all",
+            ),
+            app::Error::OasisProvider(_) | app::Error::Tools(_) | app::Error::Config(_) => {
+                Failure::bad_input("configuration", text)
+                    .or_try("correct the setting; docs/configuration.md lists them all")
+            }
+            app::Error::Telemetry(_) => Failure::bad_input("configuration", text)
+                .or_try("correct the variable or setting; docs/telemetry.md lists them all"),
+            app::Error::SigningKey(_) => Failure::bad_input("configuration", text).or_try(
+                "set attest.key_file to a PEM private key that this user can read; `touchstone pack keygen --out attest.pem --key-id host-1` creates one",
             ),
             app::Error::HostKey(_) => Failure::bad_input("configuration", text).or_try(
                 "set secrets.key_file to a PEM private key that this user can read; if another process is rotating it, try again later",
             ),
             app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
                 "copy the file, set attest.key_file to the copy, then run the command again",
+            ),
+            app::Error::HostKeyMissing { file } => Failure::bad_input("host_key", text).or_try(
+                format!(
+                    "copy the key file of the host to {}, or name it in secrets.key_file; a new key would decrypt nothing",
+                    file.display()
+                ),
             ),
             app::Error::OtherHostKey { .. } => Failure::bad_input("host_key", text).or_try(
                 "set secrets.key_file to the key file that encrypted this database; all replicas use the same key file",

@@ -81,7 +81,7 @@ async fn change(context: &Context<'_>, config: &Config, take_over: bool) -> Resu
         return Err(Failure::bad_input("no_database", text)
             .or_try("name the data folder with --data, or the server with --database-url"));
     }
-    let keys = Arc::new(HostKeyFile::own(app::host_key_path(config)));
+    let keys = Arc::new(HostKeyFile::existing(app::host_key_path(config)));
     let store = started(app::open_store(config, &keys).await)?;
     let changed = match take_over {
         true => store.release_held(&decision("backup:take-over", &[])).await,

@@ -94,7 +94,7 @@ fn pages(root: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     root.build();
     let mut pages = Vec::new();
     let mut waiting = vec![root];
-    while let Some(command) = waiting.pop() {
+    while let Some(mut command) = waiting.pop() {
         waiting.extend(
             command
                 .get_subcommands()
@@ -105,14 +105,35 @@ fn pages(root: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
             .get_display_name()
             .unwrap_or_else(|| command.get_name())
             .to_owned();
+        let usage = command.render_usage().to_string();
         let mut page = Vec::new();
         // The date stays empty, so that the same program writes the same pages.
         let page_of = clap_mangen::Man::new(command).date("").manual("Touchstone");
         page_of.render(&mut page)?;
-        pages.push((name, page));
+        pages.push((name, with_usage(&String::from_utf8_lossy(&page), &usage)));
     }
     pages.sort();
     Ok(pages)
+}
+
+/// The page with the usage of the help as its synopsis: that of `clap_mangen` lists every option
+/// without its value.
+fn with_usage(page: &str, usage: &str) -> Vec<u8> {
+    let parts = page
+        .split_once(".SH SYNOPSIS\n")
+        .and_then(|(before, rest)| {
+            let (_, after) = rest.split_once("\n.SH ")?;
+            Some((before, after))
+        });
+    let Some((before, after)) = parts else {
+        return page.as_bytes().to_vec();
+    };
+    let usage = usage.trim_start_matches("Usage:").lines();
+    let lines: Vec<String> = usage
+        .map(|line| line.trim().replace('\\', "\\\\").replace('-', "\\-"))
+        .collect();
+    let synopsis = lines.join("\n.br\n");
+    format!("{before}.SH SYNOPSIS\n{synopsis}\n.SH {after}").into_bytes()
 }
 
 #[cfg(test)]
@@ -130,5 +151,12 @@ mod tests {
             let page = String::from_utf8(page.clone()).unwrap();
             assert!(page.contains("Examples:"), "{name}");
         }
+        let page = |wanted: &str| {
+            let found = pages.iter().find(|(name, _)| name == wanted).unwrap();
+            String::from_utf8(found.1.clone()).unwrap()
+        };
+        let page = page("touchstone-run-show");
+        let synopsis = ".SH SYNOPSIS\ntouchstone run show [OPTIONS] <RUN>\n.SH DESCRIPTION\n";
+        assert!(page.contains(synopsis), "{page}");
     }
 }

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import touchstone
-from touchstone import _bridge
+from touchstone import _binary, _bridge
 from touchstone import Answer, Case, Endpoint, Judged, Judgement, Progress, Question, ToolCall, Verdict
 
 from .conftest import Evaluate, Model
@@ -263,6 +264,28 @@ def test_a_baseline_is_compared(evaluate: Evaluate) -> None:
     assert again.comparison is not None and again.comparison.fixed == ("france", "norway")
 
 
+@pytest.mark.parametrize("baseline", ["latest", "latest-passed"])
+def test_the_first_run_has_no_latest_one_and_says_so(evaluate: Evaluate, baseline: str) -> None:
+    result = evaluate(CASES, right, baseline=baseline, lenient=True)
+    assert result.passed and result.comparison is None
+    (note,) = (note for note in result.notes if note.startswith("no comparison: there is no "))
+    assert note in result.summary()
+    assert evaluate(CASES, right, baseline=baseline, lenient=True).comparison is not None
+
+
+def test_a_signed_attestation_is_a_baseline(evaluate: Evaluate, tmp_path: Path) -> None:
+    before = evaluate(CASES, right)
+    file, key = tmp_path / "main.intoto.jsonl", tmp_path / "main.pub"
+    for arguments in (["attest", before.run_id, "--out", str(file)], ["attest", "--public-key", "--out", str(key)]):
+        command = [_binary.find(), "--data", str(tmp_path / "data"), *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+    after = touchstone.evaluate(CASES, lambda question: "Rome", name="right", baseline=file, baseline_key=key, data=tmp_path / "other")
+    assert after.comparison is not None and after.comparison.baseline_run_id == before.run_id
+    assert after.comparison.broke == ("france", "norway")
+    with pytest.raises(touchstone.InvalidArguments, match="no key is trusted"):
+        evaluate(CASES, right, baseline=file)
+
+
 def test_the_identity_of_a_function_is_its_name_and_version(evaluate: Evaluate) -> None:
     models = [evaluate(CASES[:1], right, version=version).report["agent"]["model"] for version in (None, None, "2")]
     assert models[0] == models[1] != models[2]
@@ -375,7 +398,10 @@ def test_files(evaluate: Evaluate, tmp_path: Path) -> None:
     table.write_text("id,input,expected\nfrance,Capital of France?,Paris\nitaly,Capital of Italy?,Rome\n")
     result = evaluate(table, right)
     assert result.report["suite"]["suiteId"].endswith(".capitals") and result.count("passed") == 2
+    contents = [(task.id, task.input, task.expected) for task in result.tasks]
+    assert contents[1] == ("italy", "Capital of Italy?", "Rome")
     scored = evaluate(str(table), right, pass_score=0.1)
+    assert [(task.id, task.input, task.expected) for task in scored.tasks] == contents
     assert scored.pass_score == 0.1 and scored.count("passed") == 2
     with pytest.raises(touchstone.InvalidCases, match=r"none\.csv"):
         evaluate(tmp_path / "none.csv", right)
@@ -388,6 +414,7 @@ def test_a_data_frame(evaluate: Evaluate) -> None:
     rows = result.to_pandas()
     assert list(rows.outcome) == ["passed", "failed"]
     assert rows.loc[1, "expected"] == "5" and rows.loc[1, "actual"] == "4"
+    assert list(rows.input) == [1, 2] and rows.loc[0, "expected"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -401,6 +428,8 @@ def test_a_data_frame(evaluate: Evaluate) -> None:
         ({"judge": "http://127.0.0.1:1/v1"}, "add judge_model"),
         ({"lenient": True, "trials": 2}, "omit one of them"),
         ({"baseline": "run_0199"}, "run_0199"),
+        ({"baseline_key": "ci.pub"}, "baseline_key has no effect without baseline"),
+        ({"baseline": "latest", "baseline_key": [5]}, "baseline_key must be a file, got int"),
         ({"baseline": 5}, "baseline must be a Result or the id of a run, got int"),
         ({"trials": "3"}, "trials must be a number, got '3'"),
         ({"trials": 2.5}, "trials must be an integer, got 2.5"),

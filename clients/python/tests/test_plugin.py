@@ -82,6 +82,12 @@ def test_a_regression_fails_although_the_pass_score_is_reached(pytester: pytest.
     done.stdout.fnmatch_lines(["PASS  score 0.75*", "  against the baseline -0.25 [[]-0.*, -0.*[]]: regressed"])
 
 
+def test_a_baseline_passes_in_a_clean_checkout(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(PASSES.replace("pass_score=0.8", 'pass_score=0.8, baseline="latest"'))
+    for _ in range(2):
+        pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_an_error_is_reported_once(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PASSES.replace("pass_score=0.8", "pass_score=8"))
     done = pytester.runpytest_subprocess()

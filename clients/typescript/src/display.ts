@@ -62,6 +62,9 @@ export function summary(result: Result): string {
       }
     }
   }
+  if (result.comparison === null) {
+    lines.push(...result.notes.filter((note) => note.startsWith("no comparison")).map((note) => `  ${note}`));
+  }
   if (result.count("unjudged") > 0) {
     // The program repeats a note for each attempt, such as that of a shell about a missing command.
     lines.push(...[...new Set(result.notes)].slice(0, SHOWN_NOTES).map((note) => `  note: ${note}`));

@@ -21,7 +21,7 @@ const SOCKETS = { agent: { ask: 3, answer: 4 }, judge: { ask: 5, answer: 6 } } a
 /** Every option, because a misspelled one would have no effect. The type makes the list complete. */
 const OPTIONS: ReadonlySet<string> = new Set(
   Object.keys({
-    cases: 1, agent: 1, judge: 1, baseline: 1, name: 1, version: 1, match: 1, passScore: 1, trials: 1, concurrency: 1, timeoutMs: 1,
+    cases: 1, agent: 1, judge: 1, baseline: 1, baselineKey: 1, name: 1, version: 1, match: 1, passScore: 1, trials: 1, concurrency: 1, timeoutMs: 1,
     maxCostUsd: 1, lenient: 1, cache: 1, prompt: 1, tags: 1, data: 1, config: 1, progress: 1, onProgress: 1, signal: 1,
   } satisfies Record<keyof EvaluateOptions, 1>),
 );
@@ -32,8 +32,13 @@ export interface EvaluateOptions<Input = unknown> {
   readonly agent: Agent<Input> | Endpoint | string;
   /** A function, or models that check rubrics. */
   readonly judge?: Judge<Input> | Endpoint | readonly Endpoint[] | undefined;
-  /** An earlier result, the id of a run, `latest`, `latest-passed`, or a log of Inspect. */
+  /**
+   * An earlier result, the id of a run, `latest`, `latest-passed`, an attestation (`.jsonl`), or a log of
+   * Inspect. The first run has no latest one and is not compared.
+   */
   readonly baseline?: Result | string | undefined;
+  /** Public key files, one of which must have signed the attestation. Default: those of the configuration. */
+  readonly baselineKey?: string | readonly string[] | undefined;
   /** Default: the name of the function or file. Runs of the same name are comparable. */
   readonly name?: string | undefined;
   /** Distinguishes versions of a function. */
@@ -130,6 +135,13 @@ function check<Input>(options: EvaluateOptions<Input>): void {
   if (judge !== undefined && typeof judge !== "function" && !judgesOf(judge).every(isEndpoint)) {
     throw new InvalidArguments("judge must be a function, { url, model } or an array of these", { remedy: "correct it" });
   }
+  const { baseline, baselineKey } = options;
+  if (baselineKey !== undefined && !keysOf(baselineKey).every((key) => typeof key === "string")) {
+    throw new InvalidArguments("baselineKey must be a file or an array of files", { remedy: "pass the path of a public key" });
+  }
+  if (baselineKey !== undefined && baseline === undefined) {
+    throw new InvalidArguments("baselineKey has no effect without baseline", { remedy: "add baseline, or omit it" });
+  }
   if (process.env["TOUCHSTONE_SERVER"] && (typeof agent === "function" || typeof judge === "function")) {
     throw new InvalidArguments("TOUCHSTONE_SERVER is set, but another host cannot call a function of this process", {
       remedy: "unset TOUCHSTONE_SERVER",
@@ -143,6 +155,10 @@ function check<Input>(options: EvaluateOptions<Input>): void {
 function isEndpoint(given: unknown): given is Endpoint {
   const { url, model } = (given ?? {}) as Partial<Endpoint>;
   return typeof url === "string" && typeof model === "string";
+}
+
+function keysOf(key: string | readonly string[] | undefined): readonly string[] {
+  return key === undefined ? [] : typeof key === "string" ? [key] : key;
 }
 
 function judgesOf(judge: Endpoint | readonly Endpoint[]): readonly Endpoint[] {
@@ -191,7 +207,7 @@ class Evaluation<Input> {
   }
 
   async #arguments(program: Program): Promise<string[]> {
-    const { agent, baseline, trials = 1, timeoutMs, maxCostUsd } = this.#options;
+    const { agent, baseline, baselineKey, trials = 1, timeoutMs, maxCostUsd } = this.#options;
     const concurrency = this.#options.concurrency ?? (typeof agent === "function" ? 8 : undefined);
     const found = [...(await this.#subject(program)), ...this.#agent(), ...this.#judge(), "--no-github"];
     const option = (name: string, value: string | number | undefined): void => {
@@ -200,6 +216,10 @@ class Evaluation<Input> {
       }
     };
     option("baseline", baseline instanceof Result ? baseline.runId : baseline);
+    keysOf(baselineKey).forEach((key) => option("baseline-key", key));
+    if (baseline === "latest" || baseline === "latest-passed") {
+      found.push("--baseline-optional");
+    }
     option("trials", trials > 1 ? trials : undefined);
     option("concurrency", concurrency);
     option("timeout", timeoutMs === undefined ? undefined : `${Math.round(timeoutMs)}ms`);
@@ -407,6 +427,11 @@ class Evaluation<Input> {
   }
 
   async #comparison(program: Program, report: Document): Promise<Comparison | null> {
+    // A file is compared by the command, a run by the host.
+    const compared = report["comparison"] as Document | undefined;
+    if (compared !== undefined) {
+      return comparisonOf(compared, compared["baseline"].runId ?? String(this.#options.baseline));
+    }
     const baseline = report["summary"].regression?.baselineRunId as string | undefined;
     return baseline === undefined ? null : comparisonOf(await program.run("compare", baseline, report["runId"]), baseline);
   }

@@ -74,10 +74,11 @@ export interface Change {
 
 /** The paired comparison with the baseline. */
 export interface Comparison {
+  /** The file, if the baseline is a log of Inspect. */
   readonly baselineRunId: string;
   /** The score of this run minus that of the baseline, over the same tasks. */
   readonly difference: Estimate;
-  /** `worse`, `not_worse` or `inconclusive` beyond the margin. */
+  /** `regressed`, `not_worse` or `inconclusive` (docs/statistics.md). */
   readonly verdict: string;
   readonly changes: readonly Change[];
   /** Ids of tasks that passed before, and of tasks that pass now. */
@@ -115,6 +116,7 @@ export class Result {
   readonly passScore: number;
   readonly tasks: readonly Task[];
   readonly failures: readonly Failure[];
+  /** `null` without a baseline, or if it could not be compared; `notes` say why. */
   readonly comparison: Comparison | null;
   /** `null` if the cost is unknown. */
   readonly costUsd: number | null;
@@ -200,7 +202,10 @@ export function tasksOf(report: Document, trial: number): Task[] {
   });
 }
 
-export function comparisonOf(report: Document, baselineRunId: string): Comparison {
+export function comparisonOf(report: Document, baselineRunId: string): Comparison | null {
+  if (report["score"] == null) {
+    return null; // No task was judged in both.
+  }
   const { difference, low, high } = report["score"] as Document;
   const changes = ((report["changes"] ?? []) as Document[]).map((change) => ({
     id: change["taskId"] as string,

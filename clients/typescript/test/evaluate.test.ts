@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
@@ -87,6 +88,28 @@ test("a baseline is compared", async (t) => {
   assert.match(after.summary(), /broke: france, norway/);
   const again = await evaluate({ cases: CASES, agent: capitals, baseline: "latest" });
   assert.deepEqual(again.comparison?.fixed, ["france", "norway"]);
+});
+
+test("the first run has no latest one and says so", async (t) => {
+  const evaluate = evaluating(t);
+  const result = await evaluate({ cases: CASES, agent: right, baseline: "latest", lenient: true });
+  assert.ok(result.passed);
+  assert.equal(result.comparison, null);
+  assert.match(result.notes.join("\n"), /no comparison: there is no eval run/);
+  assert.match(result.summary(), /no comparison: there is no eval run/);
+});
+
+test("a signed attestation is a baseline", async (t) => {
+  const evaluate = evaluating(t);
+  const data = folder(t);
+  const before = await evaluate({ cases: CASES, agent: right, data });
+  const [file, key] = [join(data, "main.intoto.jsonl"), join(data, "main.pub")];
+  for (const given of [[before.runId, "--out", file], ["--public-key", "--out", key]]) {
+    execFileSync(process.env["TOUCHSTONE_BIN"] ?? "touchstone", ["--data", data, "attest", ...given], { stdio: "pipe" });
+  }
+  const after = await evaluate({ cases: CASES, agent: () => "Rome", name: "right", baseline: file, baselineKey: key });
+  assert.equal(after.comparison?.baselineRunId, before.runId);
+  assert.deepEqual(after.comparison.broke, ["france", "norway"]);
 });
 
 test("the identity of a function is its name and version", async (t) => {

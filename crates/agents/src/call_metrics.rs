@@ -1,5 +1,6 @@
 //! Metrics of calls to models and remote agents. Neither the address nor the name of a model is a
-//! label: tenants may choose both, and an address may contain a secret.
+//! label: tenants may choose both, and an address may contain a secret. The metrics with a limited
+//! number of models are in `client_metrics`.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -40,9 +41,9 @@ impl CallMetrics {
         static ALL: [[OnceLock<CallMetrics>; CallRole::COUNT]; PROVIDERS.len()] =
             [const { [const { OnceLock::new() }; CallRole::COUNT] }; PROVIDERS.len()];
         static OTHER: OnceLock<CallMetrics> = OnceLock::new();
-        let known = PROVIDERS.iter().position(|it| *it == provider);
+        let label = provider_of(provider);
+        let known = PROVIDERS.iter().position(|it| *it == label);
         let index = known.unwrap_or(PROVIDERS.len() - 1);
-        let label = PROVIDERS.get(index).copied().unwrap_or("other");
         let cell = ALL.get(index).and_then(|roles| roles.get(role as usize));
         cell.unwrap_or(&OTHER)
             .get_or_init(|| Self::new(label, role))
@@ -97,7 +98,13 @@ impl CallMetrics {
     }
 }
 
-fn outcome_of(error: &ModelError) -> CallOutcome {
+/// The value of the label `provider`.
+pub(super) fn provider_of(provider: &str) -> &'static str {
+    let known = PROVIDERS.iter().find(|it| **it == provider);
+    known.copied().unwrap_or("other")
+}
+
+pub(super) fn outcome_of(error: &ModelError) -> CallOutcome {
     match error {
         ModelError::Unavailable { reason, .. } => CallOutcome::of_reason(reason),
         ModelError::Rejected { .. } => CallOutcome::Rejected,

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::budget::Estimate;
 use crate::call_metrics::CallMetrics;
+use crate::client_metrics;
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
 use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
 use crate::rules::prices::ModelPrice;
@@ -228,7 +229,9 @@ impl Calls<'_> {
                 let late = ModelError::unavailable(TIMEOUT, true);
                 (Err(late), None)
             });
-            metrics.attempted(&answer, began.elapsed());
+            let took = began.elapsed();
+            metrics.attempted(&answer, took);
+            client_metrics::attempted(self.binding, self.role, answer.as_ref(), took);
             // The permit is released while waiting for the retry, so that other calls can use it.
             permit.report(EndpointHealth::of(&answer));
             let error = match answer {
@@ -314,6 +317,9 @@ impl Calls<'_> {
         };
         if !reply.from_cache {
             self.metrics().used(&usage, full);
+            if let Some(usage) = &reported {
+                client_metrics::used(self.binding, self.role, reply, usage);
+            }
         }
         let tokens = usage.input.saturating_add(usage.output);
         self.emit(Event::ProviderUsage(ProviderUsage {

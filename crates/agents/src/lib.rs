@@ -5,6 +5,7 @@ pub mod budget;
 mod call_metrics;
 pub mod calls;
 pub mod cli;
+mod client_metrics;
 pub mod dialogue;
 pub mod embedding;
 pub mod judge;

@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 pub enum Unanswered {
     /// The command ended, or could not be started.
     Exited,
-    /// The command wrote a line that is not an answer, so no answer can be assigned to a question
-    /// any more.
+    /// The command wrote a line that is not an answer to a question, so no answer can be assigned
+    /// to a question any more.
     Malformed,
     /// The question could not be written as JSON.
     Unwritable,
@@ -50,7 +50,8 @@ pub struct LineCommand<A> {
     command: String,
     limits: LineLimits,
     process: Mutex<Option<Arc<Process<A>>>>,
-    asked: AtomicU64,
+    /// Number of questions, whose ids count from 0.
+    asked: Arc<AtomicU64>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -64,7 +65,7 @@ impl<A: LineAnswer> LineCommand<A> {
             command: command.into(),
             limits,
             process: Mutex::new(None),
-            asked: AtomicU64::new(0),
+            asked: Arc::new(AtomicU64::new(0)),
         }
     }
 
@@ -108,7 +109,11 @@ impl<A: LineAnswer> LineCommand<A> {
         match held.as_ref().filter(|process| !process.has_ended()) {
             Some(running) => Ok(Arc::clone(running)),
             None => {
-                let started = Arc::new(Process::start(&self.command, self.limits)?);
+                let started = Arc::new(Process::start(
+                    &self.command,
+                    self.limits,
+                    Arc::clone(&self.asked),
+                )?);
                 *held = Some(Arc::clone(&started));
                 Ok(started)
             }
@@ -151,7 +156,7 @@ fn shell(command: &str, limits: LineLimits) -> Command {
 }
 
 impl<A: LineAnswer> Process<A> {
-    fn start(command: &str, limits: LineLimits) -> std::io::Result<Self> {
+    fn start(command: &str, limits: LineLimits, asked: Arc<AtomicU64>) -> std::io::Result<Self> {
         let mut child = shell(command, limits)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -172,7 +177,7 @@ impl<A: LineAnswer> Process<A> {
         let longest = limits.longest_line;
         std::thread::Builder::new()
             .name("command-out".to_owned())
-            .spawn(move || read(child, group, stdout, longest, &callers))?;
+            .spawn(move || read(child, group, stdout, longest, &callers, &asked))?;
         Ok(Self {
             lines,
             waiting,
@@ -227,6 +232,7 @@ fn read<A: LineAnswer>(
     stdout: ChildStdout,
     longest: u64,
     waiting: &Waiting<A>,
+    asked: &AtomicU64,
 ) {
     let mut reader = BufReader::new(stdout);
     let mut line = Vec::new();
@@ -243,6 +249,17 @@ fn read<A: LineAnswer>(
             // The answer cannot be assigned to a question.
             break Unanswered::Malformed;
         };
+        let questions = asked.load(Ordering::Relaxed);
+        if answer.id() >= questions {
+            // Its question would wait until the timeout.
+            tracing::error!(
+                "the command answered with the id {}, but the questions have the ids 0 to {}; copy \
+                 the id of the question",
+                answer.id(),
+                questions.saturating_sub(1)
+            );
+            break Unanswered::Malformed;
+        }
         let asker = locked(waiting)
             .as_mut()
             .and_then(|waiting| waiting.remove(&answer.id()));

@@ -18,6 +18,22 @@ use touchstone_kit::redaction::{mask, mask_within};
 /// Providers that are agents themselves, not models.
 const AGENTS: [&str; 3] = ["a2a", "openwop", COMMAND_PROVIDER];
 
+/// The name of the operation in the conventions.
+pub(crate) fn operation(role: CallRole, provider: &str) -> &'static str {
+    match role {
+        CallRole::Embeddings => "embeddings",
+        CallRole::Agent if AGENTS.contains(&provider) => "invoke_agent",
+        _ => "chat",
+    }
+}
+
+/// The host and the port of the endpoint.
+pub(crate) fn server(binding: &ModelBinding) -> Option<(String, Option<u16>)> {
+    let endpoint = binding.endpoint.as_ref()?.url.as_ref()?;
+    let url: Url = endpoint.parse().ok()?;
+    Some((url.host_str()?.to_owned(), url.port_or_known_default()))
+}
+
 /// The span of one attempt at a call.
 pub(crate) fn call(
     role: CallRole,
@@ -26,11 +42,7 @@ pub(crate) fn call(
     request: &ModelRequest<'_>,
 ) -> Span {
     let info = binding.model.info();
-    let operation = match role {
-        CallRole::Embeddings => "embeddings",
-        CallRole::Agent if AGENTS.contains(&info.provider.as_str()) => "invoke_agent",
-        _ => "chat",
-    };
+    let operation = operation(role, &info.provider);
     let name = || format!("{operation} {}", info.model);
     let mut span = Span::start(SpanKind::Client, name);
     if !span.is_recorded() {
@@ -48,11 +60,9 @@ pub(crate) fn call(
     if request.response_schema.is_some() {
         span.set("gen_ai.output.type", "json");
     }
-    let endpoint = binding.endpoint.as_ref().and_then(|pin| pin.url.as_ref());
-    let url = endpoint.and_then(|url| url.parse::<Url>().ok());
-    if let Some((url, host)) = url.as_ref().and_then(|url| Some((url, url.host_str()?))) {
+    if let Some((host, port)) = server(binding) {
         span.set("server.address", host);
-        span.set_some("server.port", url.port_or_known_default().map(u32::from));
+        span.set_some("server.port", port.map(u32::from));
     }
     if span.captures_content() {
         let (instructions, messages): (Vec<&Message>, Vec<&Message>) = request

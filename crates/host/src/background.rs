@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tracing::error;
 
-use crate::telemetry::names;
+use crate::telemetry::{counter, names};
 
 /// The work panicked, which has been logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,10 +25,12 @@ pub async fn supervised<T>(
     name: &'static str,
     work: impl Future<Output = T>,
 ) -> Result<T, Panicked> {
+    // Exported before it counts, so that its first increase is visible.
+    let failures = counter(names::BACKGROUND_FAILURES, &[("work", name)]);
     let worked = AssertUnwindSafe(work).catch_unwind().await;
     worked.map_err(|_| {
         error!(work = name, "background work panicked");
-        metrics::counter!(names::BACKGROUND_FAILURES, "work" => name).increment(1);
+        failures.increment(1);
         Panicked
     })
 }

@@ -18,6 +18,7 @@ use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::otlp::logs::LogExport;
 use crate::render::words::harmless;
+use touchstone_kit::error::ErrorCode;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -106,6 +107,36 @@ const LONG_SECONDS: &[f64] = &[
 /// Buckets for the cost of a call.
 const USD: &[f64] = &[0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
 
+/// Buckets of the semantic conventions for generative AI.
+const GEN_AI_TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+const GEN_AI_SECONDS: &[f64] = &[
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+];
+
+/// The scopes of the rate limits that every host has.
+const RATE_LIMITS: [&str; 3] = ["key", "tenant", "route"];
+/// Why credentials are refused.
+const REFUSALS: [ErrorCode; 3] = [
+    ErrorCode::Unauthenticated,
+    ErrorCode::KeyExpired,
+    ErrorCode::KeyRevoked,
+];
+
 #[derive(Clone)]
 pub struct Metrics {
     handle: PrometheusHandle,
@@ -127,6 +158,8 @@ impl Metrics {
                 .and_then(|it| it.set_buckets_for_metric(of(names::TASK_SECONDS), LONG_SECONDS))
                 .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_SECONDS), LONG_SECONDS))
                 .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_COST), USD))
+                .and_then(|it| it.set_buckets_for_metric(of(names::GEN_AI_TOKENS), GEN_AI_TOKENS))
+                .and_then(|it| it.set_buckets_for_metric(of(names::GEN_AI_SECONDS), GEN_AI_SECONDS))
                 .expect("there are buckets")
                 .install_recorder()
                 .expect("this process has no other recorder");
@@ -136,6 +169,12 @@ impl Metrics {
             for name in [names::SHED, names::IDEMPOTENT_REPLAYS] {
                 metrics::counter!(name).increment(0);
             }
+            for scope in RATE_LIMITS {
+                metrics::counter!(names::RATE_LIMITED, "scope" => scope).increment(0);
+            }
+            for code in REFUSALS {
+                metrics::counter!(names::AUTH_REFUSALS, "code" => code.as_str()).increment(0);
+            }
             metrics::gauge!(names::SUBSCRIBERS).set(0.0);
             handle
         });
@@ -144,8 +183,22 @@ impl Metrics {
         }
     }
 
-    /// All metrics in the Prometheus text format.
+    /// The metrics of `/metrics` in the Prometheus text format. Those with names of models and
+    /// addresses, which tenants choose, are left out.
     pub fn render(&self) -> String {
+        let text = self.handle.render();
+        let lines = text.split_inclusive('\n');
+        let is_shown = |line: &&str| {
+            let comment = line.strip_prefix("# ").and_then(|it| it.split_once(' '));
+            !comment
+                .map_or(*line, |(_, rest)| rest)
+                .starts_with(names::GEN_AI)
+        };
+        lines.filter(is_shown).collect()
+    }
+
+    /// All metrics, for the operator's collector.
+    pub fn render_all(&self) -> String {
         self.handle.render()
     }
 
@@ -177,6 +230,15 @@ pub fn gauge(name: &'static str, labels: &[(&'static str, &'static str)]) -> Gau
 pub fn histogram(name: &'static str, labels: &[(&'static str, &'static str)]) -> Histogram {
     Metrics::install();
     metrics::histogram!(name, labels_of(labels))
+}
+
+/// Records a value whose labels are known only now. The caller limits their number.
+pub fn record(name: &'static str, labels: Vec<(&'static str, String)>, value: f64) {
+    Metrics::install();
+    let labels = labels
+        .into_iter()
+        .map(|(name, value)| Label::new(name, value));
+    metrics::histogram!(name, labels.collect::<Vec<_>>()).record(value);
 }
 
 fn labels_of(labels: &[(&'static str, &'static str)]) -> Vec<Label> {

@@ -17,6 +17,9 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 /// Why an envelope is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unverified {
+    /// There is no signature.
+    #[error("it is not signed")]
+    Unsigned,
     /// No signature of the key covers this payload and type.
     #[error("no signature by this key covers it")]
     Signature,
@@ -57,6 +60,9 @@ pub fn seal(payload: &[u8], key: &SecretKey) -> Envelope {
 /// No signature verifies, or the payload is not a statement.
 pub fn open(envelope: &Envelope, key: &PublicKey) -> Result<Vec<u8>, Unverified> {
     let payload = decoded(&envelope.payload).ok_or(Unverified::Encoding)?;
+    if envelope.signatures.is_empty() {
+        return Err(Unverified::Unsigned);
+    }
     let signed = pre_authentication(&envelope.payload_type, &payload);
     let covers = |signature: &EnvelopeSignature| {
         // The key decides, not the `keyid`, which is not signed.
@@ -108,7 +114,7 @@ mod tests {
     #[rstest]
     #[case::payload(|it: &mut Envelope| it.payload = STANDARD.encode("[]"), Unverified::Signature)]
     #[case::kind(|it: &mut Envelope| it.payload_type = "text/plain".to_owned(), Unverified::Signature)]
-    #[case::no_signature(|it: &mut Envelope| it.signatures.clear(), Unverified::Signature)]
+    #[case::no_signature(|it: &mut Envelope| it.signatures.clear(), Unverified::Unsigned)]
     #[case::cut(|it: &mut Envelope| { it.signatures[0].sig.truncate(40); }, Unverified::Signature)]
     #[case::no_base64(|it: &mut Envelope| it.payload = "\u{e9}".to_owned(), Unverified::Encoding)]
     fn a_changed_envelope_does_not_verify(

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::verify::octets;
 use touchstone_deployments::attestation::Rejected;
+use touchstone_deployments::attestation::dsse::Unverified;
 use touchstone_deployments::attestation::envelopes;
 use touchstone_deployments::attestation::provenance::{ReleaseProvenance, read};
 use touchstone_host::cli::context::Context;
@@ -72,6 +73,9 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
                 }
                 Err(rejected) => {
                     members.insert("reason".to_owned(), json!(rejected.to_string()));
+                    if let Some(remedy) = remedy(rejected) {
+                        members.insert("remedy".to_owned(), json!(remedy));
+                    }
                 }
             }
         }
@@ -99,10 +103,22 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
             }
             Err(rejected) => {
                 terminal.print(&format!("{} rejected: {rejected}", colors.bad("✗")));
+                if let Some(remedy) = remedy(rejected) {
+                    terminal.note(&format!("  try: {remedy}"));
+                }
             }
         }
     }
     Ok(if good { Exit::Good } else { Exit::Negative })
+}
+
+const fn remedy(rejected: &Rejected) -> Option<&'static str> {
+    match rejected {
+        Rejected::Unverified(Unverified::Unsigned) => Some(
+            "ask for the signed provenance of the release, or sign your own build with `dist/build --key FILE`",
+        ),
+        _ => None,
+    }
 }
 
 /// The first provenance in the file that the key has signed, or why there is none.

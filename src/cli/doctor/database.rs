@@ -1,5 +1,6 @@
 //! The database: reachable, sound, of this version, writable; its clock; and what is held in it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -30,11 +31,20 @@ pub async fn check(
     let file = app::database_file(config);
     if !app::has_store(config) {
         let place = file.unwrap_or_default();
+        let text = format!("{} does not exist yet", place.display());
+        found.push(match creatable(&place) {
+            Ok(()) => Finding::ok(AREA, format!("{text}; the first start creates it")),
+            Err(cause) => Finding::failure(
+                AREA,
+                format!("{text}, and this user cannot create it: {cause}"),
+                "name a data folder with --data in which this user can create files, or change its owner",
+            ),
+        });
         found.push(Finding::ok(
-            AREA,
+            Area::Clock,
             format!(
-                "{} does not exist yet; the first start creates it",
-                place.display()
+                "{}; it is compared with the database once that exists",
+                SystemClock.now()
             ),
         ));
         return None;
@@ -63,7 +73,7 @@ pub async fn check(
     }
     // A given file keeps its permissions, which the check of the keys reports.
     let path = app::host_key_path(config);
-    let keys = HostKeyFile::given(&path).unwrap_or_else(|_| HostKeyFile::own(path));
+    let keys = HostKeyFile::given(&path).unwrap_or_else(|_| HostKeyFile::existing(path));
     let keys = Arc::new(keys);
     let store = match database::open(&app::location(config), keys).await {
         Ok(store) => store,
@@ -75,6 +85,16 @@ pub async fn check(
     };
     opened(&store, program, found).await;
     Some(store)
+}
+
+/// Whether a file could be created with its missing folders. Nothing is left.
+fn creatable(file: &Path) -> std::io::Result<()> {
+    let file = std::path::absolute(file)?;
+    let folders = file.ancestors().skip(1);
+    match folders.into_iter().find(|folder| folder.exists()) {
+        Some(folder) => tempfile::tempfile_in(folder).map(drop),
+        None => Err(std::io::ErrorKind::NotFound.into()),
+    }
 }
 
 fn report(inspection: &Inspection, program: &str, backup: String, found: &mut Vec<Finding>) {

@@ -26,7 +26,8 @@ fn disk(config: &Config, found: &mut Vec<Finding>) {
     // A folder that does not exist yet is created on the disk of the nearest one that does.
     let absolute = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
     let existing = absolute.ancestors().find(|folder| folder.is_dir());
-    let Some(space) = existing.and_then(DiskSpace::at) else {
+    // /proc and the like have no size, and no files of hosts.
+    let Some(space) = existing.and_then(DiskSpace::at).filter(|it| it.total > 0) else {
         return;
     };
     let shown = config.data.display();

@@ -214,7 +214,9 @@ impl Set {
     fn policy(&self) -> Result<Value, Failure> {
         if let Some(file) = &self.file {
             let text = std::fs::read(file).map_err(|cause| {
-                Failure::bad_input("unreadable", format!("{}: {cause}", file.display()))
+                let text = format!("could not read {}: {cause}", file.display());
+                Failure::bad_input("unreadable", text)
+                    .or_try("name a file that exists and that this user can read")
             })?;
             return serde_json::from_slice(&text).map_err(|fault| {
                 Failure::bad_input(

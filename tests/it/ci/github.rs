@@ -101,10 +101,11 @@ fn a_branch_that_passes_opens_the_gate_and_keeps_a_signed_baseline() {
     let Some(mut main) = job("the GitHub Action on a branch") else {
         return;
     };
-    main.set("TOUCHSTONE_CI_SIGNING_KEY", &keys.private());
     main.set("TOUCHSTONE_CI_BASELINE_KEY", &keys.public());
     let done = main.run();
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let signed = main.attest(&keys);
+    assert_eq!(signed.code, 0, "{}{}", signed.stdout, signed.stderr);
     assert!(
         done.stderr
             .contains("branch main has no run that passed yet"),
@@ -126,7 +127,13 @@ fn a_branch_that_passes_opens_the_gate_and_keeps_a_signed_baseline() {
     // Neither the results nor the log have the key.
     let key = keys.private();
     let secret = key.lines().nth(1).unwrap();
-    for text in [&done.stdout, &done.stderr, &outputs] {
+    for text in [
+        &done.stdout,
+        &done.stderr,
+        &signed.stdout,
+        &signed.stderr,
+        &outputs,
+    ] {
         assert!(!text.contains(secret));
     }
     std::fs::write(main.home.path("ci.pub"), keys.public()).unwrap();
@@ -145,7 +152,6 @@ fn a_pull_request_that_makes_the_agent_worse_is_stopped_with_reasons() {
     };
     let mut change = pull_request("a pull request", &keys, &baseline).unwrap();
     change.set("TOUCHSTONE_CI_COMMENT", "true");
-    change.set("TOUCHSTONE_CI_SIGNING_KEY", &keys.private());
     change.home.model(&wrong_answers(14));
     let done = change.run();
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
@@ -166,6 +172,18 @@ fn a_pull_request_that_makes_the_agent_worse_is_stopped_with_reasons() {
     );
     let errors = done.stdout.lines().filter(|it| it.starts_with("::error "));
     assert_eq!(errors.count(), 10, "{}", done.stdout);
+    // A run of a change is signed, but is not the baseline.
+    let signed = change.attest(&keys);
+    assert_eq!(signed.code, 0, "{}{}", signed.stdout, signed.stderr);
+    let result = change.result();
+    assert_eq!(
+        result["attestation"],
+        ".touchstone-results/run.intoto.jsonl"
+    );
+    assert_eq!(
+        (&result["gate"], &result["baseline"]),
+        (&json!("closed"), &json!(""))
+    );
     let summary = change.read("summary.md");
     assert!(summary.contains("**Gate closed: "), "{summary}");
     assert!(summary.contains("against"), "{summary}");
@@ -328,6 +346,51 @@ fn an_inconclusive_verdict_closes_the_gate_unless_it_may_pass() {
     let done = job.run();
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     assert_eq!(job.result()["verdict"], "inconclusive");
+}
+
+/// The agent could read the key from the environment of the process that evaluates it.
+#[test]
+fn the_step_that_evaluates_must_not_have_the_signing_key() {
+    let keys = Keys::new();
+    let Some(mut job) = job("the signing key of a pipeline") else {
+        return;
+    };
+    let early = job.attest(&keys);
+    assert_eq!(early.code, 2, "{}{}", early.stdout, early.stderr);
+    assert!(
+        early.stderr.contains("run touchstone-ci before"),
+        "{}",
+        early.stderr
+    );
+    job.set("TOUCHSTONE_CI_SIGNING_KEY", &keys.private());
+    let done = job.run();
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("touchstone-ci --attest"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(job.runs(), 0);
+
+    let root = std::path::Path::new(super::ROOT);
+    let action = std::fs::read_to_string(root.join("action.yml")).unwrap();
+    let steps: Vec<&str> = action.split("\n    - ").collect();
+    let with_key: Vec<&&str> = steps
+        .iter()
+        .filter(|step| step.contains("TOUCHSTONE_CI_SIGNING_KEY"))
+        .collect();
+    assert_eq!(with_key.len(), 1, "{with_key:?}");
+    assert!(with_key[0].contains("evaluate\" --attest"), "{with_key:?}");
+}
+
+#[test]
+fn without_a_key_nothing_is_signed() {
+    let Some(job) = job("a pipeline without a key") else {
+        return;
+    };
+    let done = job.script("evaluate", &["--attest"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(done.stderr.contains("nothing is signed"), "{}", done.stderr);
 }
 
 #[test]

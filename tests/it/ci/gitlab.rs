@@ -31,7 +31,7 @@ fn api(answer: ResponseTemplate) -> ModelServer {
     ModelServer::new(
         Mock::given(method("GET"))
             .and(path(of))
-            .and(query_param("job", "touchstone"))
+            .and(query_param("job", "touchstone-attest"))
             .and(header("JOB-TOKEN", "token of the job"))
             .respond_with(answer),
     )

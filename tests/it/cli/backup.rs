@@ -96,8 +96,30 @@ fn keys_that_are_not_in_the_file_are_named_and_asked_for() {
     assert_eq!(restored.code, 0, "{}", restored.stderr);
     let id = made["manifest"]["hostKeyId"].as_str().unwrap();
     assert!(restored.stderr.contains(id), "{}", restored.stderr);
+    // No command creates another key, which would hide that the right one is missing.
+    for command in [
+        &["run", "list"][..],
+        &["key", "list"],
+        &["key", "rotate-host"],
+    ] {
+        let refused = at(&home, "copy", &[&["--json"], command].concat());
+        assert_eq!(refused.code, 2, "{command:?}: {}", refused.stdout);
+        let error = refused.document()["error"].clone();
+        assert_eq!(error["code"], "host_key", "{error}");
+        for member in ["message", "remedy"] {
+            let text = error[member].as_str().unwrap();
+            assert!(text.contains("copy/secrets.pem"), "{text}");
+        }
+    }
+    assert_eq!(at(&home, "copy", &["restore", "--take-over"]).code, 0);
+    assert!(!home.path("copy/secrets.pem").exists());
     let examined = at(&home, "copy", &["doctor"]);
     assert_eq!(examined.code, 1, "{}", examined.stdout);
+    assert!(
+        examined.stdout.contains("secrets.pem is missing"),
+        "{}",
+        examined.stdout
+    );
     std::fs::copy(
         home.path(".touchstone/secrets.pem"),
         home.path("copy/secrets.pem"),
@@ -120,6 +142,9 @@ fn a_backup_replaces_no_file_and_a_restore_no_data() {
     );
     let refused = home.run(&["--json", "backup", "missing/b.tar"]);
     assert_eq!(refused.document()["error"]["code"], "no_such_folder");
+    let refused = home.run(&["--json", "backup", "-"]);
+    assert_eq!(refused.document()["error"]["code"], "usage");
+    assert!(!home.path("-").exists());
 }
 
 /// A fault of the database, made in the home.

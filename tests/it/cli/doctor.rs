@@ -75,7 +75,12 @@ fn a_host_without_data_has_no_failure_and_gets_none() {
     let (code, document) = examined(&home);
     assert_eq!(code, 0, "{document:#}");
     check(&document, "configuration", "touchstone.toml is valid");
-    check(&document, "database", "does not exist yet");
+    check(&document, "database", "the first start creates it");
+    check(
+        &document,
+        "clock",
+        "compared with the database once that exists",
+    );
     check(&document, "disk", "free");
     check(&document, "limits", "open files");
     assert!(!home.data().exists());
@@ -102,6 +107,28 @@ fn a_host_without_data_has_no_failure_and_gets_none() {
         "{}",
         table.stdout
     );
+}
+
+#[test]
+fn a_folder_that_cannot_be_created_is_found() {
+    let home = Home::empty();
+    std::fs::write(home.path("file"), "").unwrap();
+    for folder in ["file/data", "/proc/touchstone"] {
+        let done = home.run(&["--json", "doctor", "--data", folder]);
+        assert_eq!(done.code, 1, "{folder}: {}", done.stdout);
+        let document = done.document();
+        let found = check(&document, "database", "this user cannot create it");
+        assert!(
+            found["remedy"].as_str().unwrap().contains("--data"),
+            "{found}"
+        );
+        let checks = document["checks"].as_array().unwrap();
+        let of_disk = checks.iter().filter(|it| it["area"] == "disk");
+        assert!(
+            of_disk.clone().all(|it| it["status"] == "ok"),
+            "{document:#}"
+        );
+    }
 }
 
 #[test]

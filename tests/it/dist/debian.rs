@@ -72,7 +72,7 @@ fn the_package_installs_a_service_of_its_own_user_that_serves() {
         [
             "root:touchstone 640 /etc/touchstone/touchstone.toml",
             "root:touchstone 640 /etc/default/touchstone",
-            "touchstone:touchstone 750 /var/lib/touchstone",
+            "touchstone:touchstone 700 /var/lib/touchstone",
             "/var/lib/touchstone:/usr/sbin/nologin",
             "/lib/systemd/system/touchstone.service",
             "touchstone",

@@ -170,6 +170,12 @@ fn a_container_serves_as_its_own_user_on_a_read_only_file_system() {
                 .arg(&rootfs),
         );
     }
+    for file in [
+        "bash-completion/completions/touchstone",
+        "man/man1/touchstone.1",
+    ] {
+        assert!(rootfs.join("usr/share").join(file).is_file(), "{file}");
+    }
     let config = &config(layout.path())["config"];
     assert_eq!(config["User"], "10001:10001");
     let words = |member: &Value| -> Vec<String> {
@@ -216,7 +222,7 @@ stat -c '%u:%g %a %n' volume/touchstone.db
     assert_eq!(
         output.lines().collect::<Vec<_>>(),
         [
-            "10001:10001 750",
+            "10001:10001 700",
             "listening on http://0.0.0.0:7800",
             "ready",
             "10001:10001 600 volume/touchstone.db",

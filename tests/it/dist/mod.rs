@@ -318,6 +318,14 @@ fn the_npm_package_starts_the_program_of_its_platform_or_says_what_is_missing() 
         .current_dir(place.path())
         .env("npm_config_cache", place.path().join("cache"));
     let seconds = processor_seconds("npm install to scorecard", &script, &mut command);
+    let shared = place.path().join("node_modules/touchstone-evals");
+    for file in [
+        "man/touchstone.1",
+        "share/bash-completion/completions/touchstone",
+        "share/zsh/site-functions/_touchstone",
+    ] {
+        assert!(shared.join(file).is_file(), "{file}");
+    }
     assert!(seconds < FIRST_SCORECARD_SECONDS, "{seconds}");
     let start = |arguments: &[&str]| {
         let mut command = Command::new("npx");

@@ -132,6 +132,10 @@ fn a_build_without_a_key_says_that_it_is_not_signed_and_does_not_verify() {
     .unwrap();
     let refused = verify(place.path(), "key", &[CHART]);
     assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
+    let document = refused.document();
+    assert_eq!(document["reason"], "it is not signed");
+    let remedy = document["remedy"].as_str().unwrap();
+    assert!(remedy.contains("dist/build --key"), "{remedy}");
 }
 
 #[test]

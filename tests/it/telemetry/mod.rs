@@ -7,6 +7,8 @@ mod propagation;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use reqwest::Method;
@@ -137,7 +139,7 @@ fn is_complete(received: &Received) -> bool {
         && received
             .metrics
             .iter()
-            .any(|metric| metric.name == "touchstone_http_requests_total")
+            .any(|metric| metric.name == "gen_ai.client.token.usage")
 }
 
 #[derive(Clone, Copy)]
@@ -216,6 +218,7 @@ async fn a_run_is_a_trace_of_tasks_agents_calls_and_tools(
     }
     check_trace_context(&received, &endpoint);
     check_results(&received);
+    check_client_metrics(&received);
 
     let resource = attributes(&received.resources[0].attributes);
     assert_eq!(resource["service.name"], "evals");
@@ -320,6 +323,44 @@ fn check_trace_context(received: &Received, endpoint: &Endpoint) {
         .iter()
         .map(|span| format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id)));
     assert_eq!(sent, of_spans.collect());
+}
+
+/// The client metrics of the conventions.
+fn check_client_metrics(received: &Received) {
+    let common = [
+        ("gen_ai.operation.name", "chat"),
+        ("gen_ai.provider.name", "openai"),
+        ("gen_ai.request.model", "m"),
+        ("gen_ai.response.model", "probe"),
+        ("server.address", "127.0.0.1"),
+    ];
+    for (name, unit, own) in [
+        ("gen_ai.client.operation.duration", "s", None),
+        (
+            "gen_ai.client.token.usage",
+            "{token}",
+            Some(("gen_ai.token.type", "input")),
+        ),
+    ] {
+        let metric = received.metrics.iter().find(|it| it.name == name);
+        let metric = metric.unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!(metric.unit, unit);
+        let Some(Data::Histogram(histogram)) = &metric.data else {
+            panic!("{metric:?}");
+        };
+        let is_expected = |point: &&HistogramDataPoint| {
+            let found = attributes(&point.attributes);
+            let mut expected = common.iter().chain(&own);
+            found.contains_key("server.port")
+                && expected.all(|(name, value)| found.get(*name).is_some_and(|it| it == value))
+        };
+        let point = histogram.data_points.iter().find(is_expected);
+        let point = point.unwrap_or_else(|| panic!("{metric:?}"));
+        assert!(
+            point.count > 0 && point.explicit_bounds.len() == 14,
+            "{point:?}"
+        );
+    }
 }
 
 /// The results of tasks are events about the invocations.
@@ -547,13 +588,22 @@ async fn a_dead_collector_neither_slows_nor_fails_runs_and_losses_are_counted(
 }
 
 #[test]
-fn an_invalid_setting_is_refused_with_its_name() {
+fn an_invalid_setting_is_refused_with_its_name_by_commands_that_export() {
     let site = Site::embedded();
     site.write("touchstone.toml", "");
-    let mut command = site.touchstone("touchstone.toml", &["run", "list"]);
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{text}");
+    let output = |arguments: &[&str]| {
+        let mut command = site.touchstone("touchstone.toml", arguments);
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
+        command.output().unwrap()
+    };
+    let refused = output(&["serve"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    for part in ["OTEL_EXPORTER_OTLP_ENDPOINT", "docs/telemetry.md"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // It exports nothing.
+    let done = output(&["run", "list"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && !said.contains("OTEL_"), "{done:?}");
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import re
@@ -91,6 +92,21 @@ def _write(file: Path, document: Mapping[str, Any]) -> None:
         file.write_text(_json.dumps(document), encoding="utf-8")
     except (TypeError, ValueError) as cause:
         raise InvalidCases(f"a case is not JSON: {cause}", remedy="use only str, numbers, bool, None, dict and list") from cause
+
+
+def contents(suite: Path) -> dict[str, dict[str, Any]]:
+    """``input`` and ``expected`` of each task of a suite, by its id; empty for another kind of file."""
+    found = {}
+    try:
+        for task in json.loads(suite.read_text(encoding="utf-8"))["tasks"]:
+            match = task["expected"].get("match", {})
+            # This matches every answer: only assertions decide.
+            nothing = match.get("strategy") == "contains" and match.get("value") == ""
+            expected = task["expected"].get("rubric") if not match or nothing else match.get("value")
+            found[task["taskId"]] = {"input": task["input"], "expected": expected}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return found
 
 
 def _read(cases: Cases) -> list[Case]:

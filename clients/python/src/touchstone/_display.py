@@ -53,6 +53,8 @@ def summary(result: Result) -> str:
         for word, ids in (("broke", compared.broke), ("fixed", compared.fixed)):
             if ids:
                 lines.append(f"  {word}: {', '.join(ids)}")
+    else:
+        lines += [f"  {note}" for note in result.notes if note.startswith("no comparison")]
     if result.count("unjudged"):
         # The program repeats a note for each attempt, such as that of a shell about a missing command.
         lines += [f"  note: {note}" for note in list(dict.fromkeys(result.notes))[:SHOWN_NOTES]]

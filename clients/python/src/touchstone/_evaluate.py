@@ -23,6 +23,7 @@ from ._results import Failure, Result, Task, Verdict
 from ._types import Agent, Cases, Endpoint, Judge, Match, Provider, StrPath
 
 _VERDICTS = {0: Verdict.PASS, 1: Verdict.FAIL, 4: Verdict.INCONCLUSIVE}
+_LATEST = ("latest", "latest-passed")
 _A2A = re.compile(r"a2a\+(https?://.+)\Z")
 _URL = re.compile(r"https?://")
 NO_PROMPT = "Answer the request."
@@ -30,6 +31,12 @@ NO_PROMPT = "Answer the request."
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _paths(given: StrPath | Sequence[StrPath] | None) -> Sequence[StrPath]:
+    if given is None:
+        return ()
+    return given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
 
 
 @dataclass
@@ -40,6 +47,7 @@ class _Request:
     agent: Agent | Endpoint | str
     judge: Judge | Endpoint | Sequence[Endpoint] | str | None = None
     baseline: Result | StrPath | None = None
+    baseline_key: StrPath | Sequence[StrPath] | None = None
     name: str | None = None
     version: str | None = None
     match: Match = "exact"
@@ -101,6 +109,13 @@ class _Request:
                 f"baseline must be a Result or the id of a run, got {type(self.baseline).__qualname__}",
                 remedy="pass the result of an earlier evaluate",
             )
+        for key in _paths(self.baseline_key):
+            if not isinstance(key, (str, os.PathLike)):
+                raise InvalidArguments(
+                    f"baseline_key must be a file, got {type(key).__qualname__}", remedy="pass the path of a public key"
+                )
+        if self.baseline_key is not None and self.baseline is None:
+            raise InvalidArguments("baseline_key has no effect without baseline", remedy="add baseline=, or omit it")
         if isinstance(self.tags, str):
             raise InvalidArguments(f"tags must be a list, got the text {self.tags!r}", remedy=f"write [{self.tags!r}]")
         if os.environ.get("TOUCHSTONE_SERVER") and (callable(self.agent) or callable(self.judge)):
@@ -118,6 +133,7 @@ def evaluate(
     *,
     judge: Judge | Endpoint | Sequence[Endpoint] | str | None = None,
     baseline: Result | StrPath | None = None,
+    baseline_key: StrPath | Sequence[StrPath] | None = None,
     name: str | None = None,
     version: str | None = None,
     match: Match = "exact",
@@ -150,8 +166,12 @@ def evaluate(
         A function of a :class:`Judged` that returns a bool, a score or a :class:`Judgement`; or one
         or several endpoints of models.
     ``baseline``
-        An earlier :class:`Result`, the id of a run, ``"latest"``, ``"latest-passed"``, or a log of
-        Inspect.
+        An earlier :class:`Result`, the id of a run, ``"latest"``, ``"latest-passed"``, an
+        attestation (``.jsonl``), or a log of Inspect. The first run has no latest one and is not
+        compared.
+    ``baseline_key``
+        Public key file, or several, one of which must have signed the attestation [default:
+        ``attest.trusted_keys`` of the configuration].
     ``name``, ``version``
         Name of the agent [default: that of the function or file]. Runs of the same name are
         comparable. ``version`` distinguishes versions of a function.
@@ -194,6 +214,9 @@ class _Evaluation:
         self._environment = dict(os.environ)
         self._process: Process | None = None
         self._interrupted = threading.Event()
+        self._folder = ""
+        self._suite: Path | None = None
+        """The cases as a file, unless they are a pack folder."""
 
     def interrupt(self) -> None:
         self._interrupted.set()
@@ -205,6 +228,7 @@ class _Evaluation:
         binary = _binary.find()
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="touchstone-")))
+            self._folder = str(folder)
             stack.callback(self._loop.close)
             stack.callback(self._close_bridges)
             options = [*self._options(folder)]
@@ -251,6 +275,9 @@ class _Evaluation:
             yield f"--baseline={request.baseline.run_id}"
         elif request.baseline is not None:
             yield f"--baseline={os.fspath(request.baseline)}"
+            if request.baseline in _LATEST:
+                yield "--baseline-optional"
+        yield from (f"--baseline-key={os.fspath(key)}" for key in _paths(request.baseline_key))
         if request.trials > 1:
             yield f"--trials={request.trials}"
         if request.concurrency is not None:
@@ -293,6 +320,7 @@ class _Evaluation:
             file = _cases.write_suite(
                 request.cases, folder, name=name, match=request.match, pass_score=request.pass_score, judged=judged
             )
+        self._suite = file
         yield f"--cases={file}"
         if _cases.is_path(request.cases) and request.pass_score is None:
             yield f"--match={request.match}"
@@ -408,10 +436,11 @@ class _Evaluation:
         first = reports[0]
         if first["status"] == "cancelled":
             raise TouchstoneError("the evaluation was interrupted", remedy="evaluate again", code="cancelled")
+        contents = self._contents(program)
         tasks: list[Task] = []
         failures: list[Failure] = []
         for trial, (run, report) in enumerate(zip(runs, reports), 1):
-            tasks += _results.tasks_of(report, trial)
+            tasks += _results.tasks_of(report, trial, contents)
             failures += self._failures(program, run, trial, tasks)
         gate = statistics["gate"]
         costs = [report["summary"].get("totalCostUsd") for report in reports]
@@ -438,6 +467,17 @@ class _Evaluation:
             statistics=statistics,
         )
 
+    def _contents(self, program: Program) -> _results.Contents:
+        if self._suite is None:
+            return {}
+        if found := _cases.contents(self._suite):
+            return found
+        # Tasks of a table have their ids only once it is imported.
+        file = Path(self._folder, "contents.json")
+        with contextlib.suppress(TouchstoneError):
+            program.run("suite", "import", str(self._suite), f"--match={self._request.match}", f"--out={file}")
+        return _cases.contents(file)
+
     def _failures(self, program: Program, run: str, trial: int, tasks: list[Task]) -> list[Failure]:
         ended = [task for task in tasks if task.trial == trial and task.outcome != "passed"]
         if not ended:
@@ -452,6 +492,9 @@ class _Evaluation:
         ]
 
     def _comparison(self, program: Program, report: dict[str, Any]) -> _results.Comparison | None:
+        # A file is compared by the command, a run by the host.
+        if (compared := report.get("comparison")) is not None:
+            return _results.comparison_of(compared, compared["baseline"].get("runId", str(self._request.baseline)))
         regression = report["summary"].get("regression")
         if regression is None:
             return None

@@ -13,6 +13,8 @@ from ._errors import TouchstoneError, VerdictNotReached
 if TYPE_CHECKING:
     import pandas
 
+Contents: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""``input`` and ``expected`` of tasks, by their ids."""
 Outcome: TypeAlias = Literal["passed", "failed", "unjudged"]
 
 
@@ -65,6 +67,9 @@ class Task:
     latency_ms: int | None = None
     cost_usd: float | None = None
     trial: int = 1
+    input: Any = field(default=None, compare=False, repr=False)
+    """Of the case; ``None`` for tasks of a pack folder."""
+    expected: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class Comparison:
     """The paired comparison with the baseline."""
 
     baseline_run_id: str
+    """The file, if the baseline is a log of Inspect."""
     difference: Difference
     """Score of this run minus that of the baseline, over the same tasks."""
     verdict: str
@@ -149,6 +155,7 @@ class Result:
     tasks: tuple[Task, ...]
     failures: tuple[Failure, ...]
     comparison: Comparison | None = None
+    """``None`` without a baseline, or if it could not be compared; ``notes`` say why."""
     cost_usd: float | None = None
     """``None`` if the cost is unknown."""
     duration_ms: int | None = None
@@ -204,8 +211,8 @@ class Result:
                     "reason": task.reason,
                     "latency_ms": task.latency_ms,
                     "cost_usd": task.cost_usd,
-                    "input": failure.input if failure else None,
-                    "expected": failure.expected if failure else None,
+                    "input": failure.input if failure else task.input,
+                    "expected": failure.expected if failure else task.expected,
                     "actual": failure.actual if failure else None,
                 }
             )
@@ -230,7 +237,7 @@ def estimate(found: Mapping[str, Any] | None) -> Estimate | None:
     return Estimate(found["value"], found.get("low"), found.get("high"), found.get("method"))
 
 
-def tasks_of(report: Mapping[str, Any], trial: int) -> list[Task]:
+def tasks_of(report: Mapping[str, Any], trial: int, contents: Contents) -> list[Task]:
     numbers = {task["taskId"]: task for task in report["summary"]["tasks"]}
     tasks = []
     for task in report["tasks"]:
@@ -245,6 +252,7 @@ def tasks_of(report: Mapping[str, Any], trial: int) -> list[Task]:
                 latency_ms=found.get("latencyMs"),
                 cost_usd=found.get("costUsd"),
                 trial=trial,
+                **contents.get(task["taskId"], {}),
             )
         )
     return tasks
@@ -271,8 +279,10 @@ def failure_of(document: Mapping[str, Any], trial: int, exception: BaseException
     )
 
 
-def comparison_of(document: Mapping[str, Any], baseline: str) -> Comparison:
-    score = document["score"]
+def comparison_of(document: Mapping[str, Any], baseline: str) -> Comparison | None:
+    score = document.get("score")
+    if score is None:  # No task was judged in both.
+        return None
     regression = document.get("regression") or {}
     changes = []
     for change in document.get("changes", ()):

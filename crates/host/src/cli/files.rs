@@ -31,14 +31,16 @@ fn within<R: Read>(
     most: u64,
     open: impl FnOnce() -> std::io::Result<R>,
 ) -> Result<Vec<u8>, Failure> {
-    let unreadable =
-        |cause: String| Failure::bad_input("unreadable", format!("could not read {name}: {cause}"));
+    let unreadable = |cause: String| {
+        Failure::bad_input("unreadable", format!("could not read {name}: {cause}"))
+            .or_try("name a file that exists and that this user can read")
+    };
     let mut bytes = Vec::new();
     open()
         .and_then(|from| from.take(most + 1).read_to_end(&mut bytes))
         .map_err(|cause| unreadable(cause.to_string()))?;
     if bytes.len() as u64 > most {
-        return Err(unreadable(format!("larger than {most} bytes")));
+        return Err(unreadable(format!("larger than {most} bytes")).or_try("name a smaller file"));
     }
     Ok(bytes)
 }

@@ -25,10 +25,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Spawned, spawn};
-use crate::otlp::queue::{Outage, Queue, queue};
+use crate::otlp::queue::{Outage, Queue, counted, queue};
 use crate::otlp::sender::Sender;
 use crate::ports::clock::Clock as _;
 use crate::rules::telemetry::attributes::attribute;
+use crate::rules::telemetry::conventions::by_conventions;
 use crate::rules::telemetry::prometheus::{Period, metrics_of};
 use crate::rules::telemetry::sampling::Sampler;
 use crate::rules::telemetry::settings::{Exports, SignalExport};
@@ -47,6 +48,11 @@ fn active() -> Option<&'static Telemetry> {
     ACTIVE.get()
 }
 
+/// Whether this process exports metrics.
+pub fn exports_metrics() -> bool {
+    active().is_some_and(|telemetry| telemetry.metrics)
+}
+
 /// Nanoseconds since 1970.
 fn now() -> u64 {
     nanoseconds(SystemClock.now())
@@ -60,6 +66,7 @@ pub fn nanoseconds(time: jiff::Timestamp) -> u64 {
 pub struct Telemetry {
     spans: Option<Queue<SpanRecord>>,
     log_records: Option<Queue<LogRecord>>,
+    metrics: bool,
     sampler: Sampler,
     capture_content: bool,
     stop: CancellationToken,
@@ -73,6 +80,10 @@ pub struct Telemetry {
 pub fn start(exports: Exports) -> Result<(), String> {
     if active().is_some() {
         return Ok(());
+    }
+    let all = [&exports.traces, &exports.metrics, &exports.logs];
+    for export in all.into_iter().flatten() {
+        counted(export.signal);
     }
     let stop = CancellationToken::new();
     let resource = resource_of(&exports);
@@ -91,6 +102,7 @@ pub fn start(exports: Exports) -> Result<(), String> {
         let encode = move |records| encoded_logs(resource.clone(), records);
         running.push(spawn("logs", exporter.run(stop.clone(), encode)));
     }
+    let metrics = exports.metrics.is_some();
     if let Some(export) = exports.metrics {
         let sender = Sender::new(&export)?;
         let work = export_metrics(export, sender, resource, stop.clone());
@@ -99,6 +111,7 @@ pub fn start(exports: Exports) -> Result<(), String> {
     let telemetry = Telemetry {
         spans,
         log_records,
+        metrics,
         sampler: exports.sampler,
         capture_content: exports.capture_content,
         stop,
@@ -198,7 +211,7 @@ fn encoded_logs(resource: Resource, log_records: Vec<LogRecord>) -> Vec<u8> {
     request.encode_to_vec()
 }
 
-/// Exports the metrics that `/metrics` shows, periodically and at the end.
+/// Exports the metrics that `/metrics` shows and those of model calls, periodically and at the end.
 async fn export_metrics(
     export: SignalExport,
     sender: Sender,
@@ -218,7 +231,8 @@ async fn export_metrics(
             () = stop.cancelled() => {}
         }
         let period = Period { start, now: now() };
-        let metrics = metrics_of(&recorder.render(), period);
+        let metrics = metrics_of(&recorder.render_all(), period);
+        let metrics: Vec<_> = metrics.into_iter().map(by_conventions).collect();
         let count = metrics.len();
         let request = ExportMetricsServiceRequest {
             resource_metrics: vec![ResourceMetrics {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::otlp::sender::Sender;
 use crate::rules::telemetry::settings::{Signal, SignalExport};
-use crate::telemetry::names;
+use crate::telemetry::{Metrics, names};
 
 /// Maximum bytes of the items that wait.
 const MAX_BYTES: usize = 16 << 20;
@@ -37,6 +37,15 @@ impl<T: Message> Queue<T> {
             dropped(self.signal, "queue_full", 1);
         }
     }
+}
+
+/// Exports the counters of a signal before they count, so that their first increase is visible.
+pub fn counted(signal: Signal) {
+    Metrics::install();
+    for reason in ["queue_full", "refused", "export_failed"] {
+        dropped(signal, reason, 0);
+    }
+    metrics::counter!(names::TELEMETRY_FAILURES, "signal" => signal.lower()).increment(0);
 }
 
 pub fn dropped(signal: Signal, reason: &'static str, items: u64) {

@@ -1,6 +1,6 @@
 //! Checks whether the database accepts writes, by writing to it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -28,6 +28,8 @@ pub(super) struct WriteHealth {
     /// The number of failed writes, and how many of them precede the last successful check.
     reported: AtomicU64,
     settled: AtomicU64,
+    /// Whether a write has failed since the last successful check. At a start, none has.
+    failed: AtomicBool,
     last: Mutex<Option<Checked>>,
 }
 
@@ -42,6 +44,11 @@ struct StillOut(String);
 
 impl WriteHealth {
     fn report(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.require_check();
+    }
+
+    fn require_check(&self) {
         self.reported.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -80,7 +87,7 @@ impl WriteHealth {
             }
             None => {
                 self.settled.store(reported, Ordering::Release);
-                if outage {
+                if self.failed.swap(false, Ordering::AcqRel) {
                     info!("the database accepts writes again");
                 }
             }
@@ -133,6 +140,11 @@ impl Database {
     /// Reports that a write failed with [`StoreError::Unavailable`].
     pub fn report_outage(&self) {
         self.health().report();
+    }
+
+    /// Lets no work start before a write succeeds, because a host may start on a full disk.
+    pub fn require_check(&self) {
+        self.health().require_check();
     }
 
     /// Whether a write has failed since the last successful

@@ -51,6 +51,11 @@ impl HostKeyFile {
         Self::at(path, true)
     }
 
+    /// A file that is never created: a database whose key may be missing is not given a new one.
+    pub fn existing(path: PathBuf) -> Self {
+        Self::at(path, false)
+    }
+
     fn at(path: PathBuf, creates: bool) -> Self {
         Self {
             path,

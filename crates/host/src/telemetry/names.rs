@@ -11,6 +11,9 @@ macro_rules! metrics {
     };
 }
 
+/// The start of the names that only OTLP exports.
+pub(super) const GEN_AI: &str = "gen_ai_";
+
 metrics! {
     describe_gauge BUILD_INFO(Count) = "touchstone_build_info",
         "The running version, as a label; the value is always 1";
@@ -65,6 +68,11 @@ metrics! {
         "Tokens of answered model calls, reported or estimated";
     describe_histogram MODEL_COST(Count) = "touchstone_model_call_cost_usd",
         "Cost of answered model calls whose price is known, in US dollars";
+
+    describe_histogram GEN_AI_TOKENS(Count) = "gen_ai_client_token_usage",
+        "Tokens of a call to a model or an agent, if the endpoint reports them";
+    describe_histogram GEN_AI_SECONDS(Seconds) = "gen_ai_client_operation_duration_seconds",
+        "Time of one attempt to call a model or an agent";
 
     describe_counter EVENTS(Count) = "touchstone_events_appended_total",
         "Events written to the logs of runs";

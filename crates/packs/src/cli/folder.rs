@@ -174,6 +174,7 @@ pub fn unreadable(path: &Path, cause: impl std::fmt::Display) -> Failure {
         "unreadable",
         format!("could not read {}: {cause}", path.display()),
     )
+    .or_try("name a file or folder that exists and that this user can read")
 }
 
 fn unwritable(path: &Path, cause: &io::Error) -> Failure {

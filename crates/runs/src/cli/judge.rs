@@ -243,6 +243,7 @@ fn read(file: &Path) -> Result<Vec<Sample>, Failure> {
     let name = file.display();
     let bytes = std::fs::read(file).map_err(|cause| {
         Failure::bad_input("unreadable", format!("could not read {name}: {cause}"))
+            .or_try("name a file that exists and that this user can read")
     })?;
     let is_table = file
         .extension()

@@ -42,9 +42,9 @@ const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 const MAX_SUMMARY_BYTES: usize = 1_000_000;
 
 /// What to check if a command's answer cannot be read.
-const MALFORMED_LINE: &str = "the agent's command wrote a line that is not an answer: print one JSON object per \
-    line, such as {\"id\": 0, \"output\": \"…\"}, and everything else on standard error \
-    (docs/agent-commands.md)";
+const MALFORMED_LINE: &str = "the agent's command wrote a line that is not an answer to a question: print one \
+    JSON object per line with the `id` of the question, a number, such as {\"id\": 0, \"output\": \"…\"}, and \
+    everything else on standard error (docs/agent-commands.md)";
 /// How often progress is reported where it cannot be drawn.
 const REPORT_PERIOD: Duration = Duration::from_secs(30);
 

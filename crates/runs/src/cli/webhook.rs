@@ -357,6 +357,7 @@ fn read_secret(file: &std::path::Path) -> Result<String, Failure> {
             "unreadable",
             format!("could not read {}: {cause}", file.display()),
         )
+        .or_try("name a file that exists and that this user can read")
     })?;
     Ok(text.trim().to_owned())
 }

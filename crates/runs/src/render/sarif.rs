@@ -38,6 +38,11 @@ impl TaskFile {
             values.any(|value| value == Some(id))
         })
         .or_else(|| position(&|line| line.replace(' ', "").contains(&key)))
+        // A row of JSON.
+        .or_else(|| {
+            let row = format!("\"id\":\"{id}\"");
+            position(&|line| line.replace(' ', "").contains(&row))
+        })
         // The first column of a table.
         .or_else(|| position(&|line| line.split(',').next().map(unquoted) == Some(id)))?;
         Some(line + 1)
@@ -367,6 +372,10 @@ mod tests {
     #[case::yaml("tasks:\n  - taskId: b\n", Some(2))]
     #[case::scoring("{\n\"tasks\": {\n\"a\": {},\n\"b\" : {}}}", Some(4))]
     #[case::table("id,input\na,b\n\"b\",x\n", Some(3))]
+    #[case::rows(
+        "{\"id\": \"a\", \"input\": 1}\n{\"input\": 2, \"id\": \"b\"}\n",
+        Some(2)
+    )]
     #[case::absent("{\"taskId\": \"a\", \"input\": \"b\"}", None)]
     fn a_task_is_found_by_its_id(#[case] text: &str, #[case] line: Option<usize>) {
         assert_eq!(file("x", text).line_of(&"b".into()), line);

@@ -213,8 +213,7 @@ impl Worker {
     pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         let stop = CancellationToken::new();
         let heartbeat = spawn("heartbeat", self.clone().beat(stop.clone()));
-        // A host may start on a full disk: nothing is claimed before a write succeeds.
-        self.store.report_outage();
+        self.store.require_check();
         jobs::perform(self, shutdown).await;
         stop.cancel();
         // It logs its own failures.

@@ -119,6 +119,30 @@ fn a_run_is_named_by_latest_by_latest_passed_or_by_a_unique_prefix() {
 }
 
 #[test]
+fn an_optional_baseline_may_lack_only_the_latest_run() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let refused = home.eval(&["--json", "--baseline", "latest"]);
+    assert_eq!(refused.code, 2);
+    assert_eq!(refused.document()["error"]["code"], "not_found");
+    let optional = ["--json", "--baseline-optional", "--baseline"];
+    let unknown = home.eval(&[&optional[..], &["run_0199c0de"]].concat());
+    assert_eq!(unknown.code, 2, "{}", unknown.stdout);
+    let first = home.eval(&[&optional[..], &["latest-passed"]].concat());
+    assert_eq!(first.code, 0, "{}{}", first.stdout, first.stderr);
+    assert!(
+        first
+            .stderr
+            .contains("no comparison: there is no passed eval run"),
+        "{}",
+        first.stderr
+    );
+    assert!(first.document()["summary"].get("regression").is_none());
+    let second = home.eval(&[&optional[..], &["latest-passed"]].concat());
+    assert!(second.document()["summary"]["regression"]["baselineRunId"].is_string());
+}
+
+#[test]
 fn an_unknown_run_task_agent_or_suite_comes_with_similar_names() {
     let (home, [passed, _]) = with_runs();
     let mut misspelled = passed.clone();

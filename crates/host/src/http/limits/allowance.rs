@@ -10,7 +10,7 @@ use std::time::Duration;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use crate::telemetry::names;
+use crate::telemetry::{counter, names};
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// Number of requests after which the state of idle keys is dropped.
@@ -27,6 +27,8 @@ pub struct Allowance<K: Clone + Eq + Hash> {
 impl<K: Clone + Eq + Hash> Allowance<K> {
     /// Full allowances. `scope` and `limit` appear in the refusal.
     pub fn new(scope: &'static str, limit: u32, quota: Quota) -> Self {
+        // Exported before it counts, so that its first increase is visible.
+        counter(names::RATE_LIMITED, &[("scope", scope)]).increment(0);
         Self {
             scope,
             limit,

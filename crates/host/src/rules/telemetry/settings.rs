@@ -130,6 +130,8 @@ pub struct Exports {
     pub resource: BTreeMap<String, String>,
     pub sampler: Sampler,
     pub capture_content: bool,
+    /// Variables that are ignored, for the operator.
+    pub warnings: Vec<String>,
 }
 
 /// Reads the environment over the settings. `None` if nothing is exported.
@@ -150,7 +152,13 @@ pub fn exports(
     if traces.is_none() && metrics.is_none() && logs.is_none() {
         return Ok(None);
     }
+    let exported = [&traces, &metrics, &logs].into_iter().flatten();
+    let mut warnings: Vec<String> = exported
+        .filter_map(|export| env.unknown_protocol(export.signal))
+        .collect();
+    warnings.dedup();
     Ok(Some(Exports {
+        warnings,
         traces,
         metrics,
         logs,
@@ -261,14 +269,28 @@ impl Environment<'_> {
     }
 
     fn protocol(&self, settings: &TelemetrySettings, signal: Signal) -> Result<Protocol, String> {
-        let (name, value) = self
-            .of_exporter(signal, "PROTOCOL")
-            .unwrap_or_else(|| ("telemetry.protocol".to_owned(), settings.protocol.clone()));
+        let of_environment = self.of_exporter(signal, "PROTOCOL");
+        let value = match &of_environment {
+            Some((_, value)) => value,
+            None => &settings.protocol,
+        };
         match value.as_str() {
             HTTP => Ok(Protocol::Http),
             GRPC => Ok(Protocol::Grpc),
-            _ => Err(format!("`{name}` must be {HTTP} or {GRPC}, got `{value}`")),
+            // OpenTelemetry specification, enum values of environment variables: an unknown value
+            // is reported and ignored.
+            _ if of_environment.is_some() => Ok(Protocol::Http),
+            _ => Err(format!(
+                "`telemetry.protocol` must be {HTTP} or {GRPC}, got `{value}`"
+            )),
         }
+    }
+
+    /// The warning about a protocol of the environment that is not supported.
+    fn unknown_protocol(&self, signal: Signal) -> Option<String> {
+        let (name, value) = self.of_exporter(signal, "PROTOCOL")?;
+        (value != HTTP && value != GRPC)
+            .then(|| format!("`{name}` must be {HTTP} or {GRPC}, got `{value}`; {HTTP} is used"))
     }
 
     /// Where a signal is sent. `is_chosen`: the environment asks for its export, so that the
@@ -467,7 +489,6 @@ mod tests {
     #[rstest]
     #[case("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]
     #[case("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:s3cret@collector:4317")]
-    #[case("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]
     #[case("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")]
     #[case("OTEL_EXPORTER_OTLP_HEADERS", "s3cret")]
     #[case("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd")]
@@ -486,6 +507,26 @@ mod tests {
         let fault = fault.unwrap_err();
         assert!(fault.starts_with(&format!("`{name}`")), "{fault}");
         assert!(!fault.contains("s3cret"), "{fault}");
+    }
+
+    /// OpenTelemetry specification: an unknown value of an enumeration is ignored with a warning.
+    #[test]
+    fn an_unknown_protocol_is_reported_once_and_http_is_used() {
+        let variable = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+        let exports = read(&[ENDPOINT, variable]).unwrap().unwrap();
+        assert_eq!(exports.traces.unwrap().protocol, Protocol::Http);
+        let [warning] = exports.warnings.as_slice() else {
+            panic!("{:?}", exports.warnings);
+        };
+        for part in [variable.0, "got `http/json`", "http/protobuf is used"] {
+            assert!(warning.contains(part), "{warning}");
+        }
+        assert!(read(&[variable]).unwrap().is_none());
+        let settings = TelemetrySettings {
+            protocol: "http/json".to_owned(),
+            ..TelemetrySettings::default()
+        };
+        assert!(read_over(&settings, &[ENDPOINT]).is_err());
     }
 
     #[test]

@@ -313,6 +313,19 @@ impl Database {
 }
 
 impl Database {
+    /// Whether the database has secrets that a key outside it encrypted. Every host stores one when
+    /// it first starts.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`].
+    pub async fn has_encrypted_secrets(&self) -> Result<bool, StoreError> {
+        let rows: Vec<(String, Vec<u8>)> = query(HOST_SECRETS).fetch_all(self.readers()).await?;
+        let is_encrypted = |(name, stored): &(String, Vec<u8>)| {
+            name != KEY_IN_DATABASE && stored.len() != PLAIN_BYTES
+        };
+        Ok(rows.iter().any(is_encrypted))
+    }
+
     /// Decrypts every stored secret and returns their number. Values that an earlier version stored
     /// in plaintext count too.
     ///

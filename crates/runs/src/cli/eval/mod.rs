@@ -24,7 +24,7 @@ use crate::cli::eval::described::DescribedAgent;
 use crate::cli::eval::selection::SelectionOptions;
 use crate::cli::eval::target::{Selected, Subject, Target, subject};
 use crate::cli::progress_file::ProgressOptions;
-use crate::cli::run::reference::resolve;
+use crate::cli::run::reference::{LATEST, LATEST_PASSED, resolve};
 use crate::cli::run::tag::tag;
 use crate::cli::watch::{Outputs, Started, watch_beside};
 use crate::rules::eval::matching::is_member_pointer;
@@ -39,6 +39,7 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::shell::quoted;
+use touchstone_kit::error::ErrorCode;
 use touchstone_openwop::suite::EvalMode;
 use touchstone_packs::rules::format::PackFormat;
 
@@ -108,6 +109,11 @@ pub struct Arguments {
 
     #[command(flatten)]
     baseline_options: BaselineOptions,
+
+    /// Evaluate without a comparison if --baseline is `latest` or `latest-passed` and there is no
+    /// such run yet
+    #[arg(long, requires = "baseline")]
+    baseline_optional: bool,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -243,6 +249,12 @@ impl Arguments {
         Ok(file)
     }
 
+    /// Whether the run can start although its baseline was not found.
+    fn may_lack(&self, failure: &Failure) -> bool {
+        let is_latest = matches!(self.baseline.as_deref(), Some(LATEST | LATEST_PASSED));
+        self.baseline_optional && is_latest && failure.code == ErrorCode::NotFound.as_str()
+    }
+
     /// Opens the embedded or remote host with the models that the options select.
     async fn open(
         &self,
@@ -368,6 +380,8 @@ async fn post(
     }
 }
 
+const BASELINE: &str = "/configurable/baselineRunId";
+
 /// As [`request`], with the ids of the runs that the options name. `latest` is one of the same
 /// agent and suite.
 async fn resolved_request(
@@ -383,12 +397,19 @@ async fn resolved_request(
         among.push(("suiteId", suite.to_owned()));
         among.push(("suiteVersion", version.to_owned()));
     }
-    for named in [
-        "/configurable/baselineRunId",
-        "/configurable/evalTasks/failedOf",
-    ] {
+    for named in [BASELINE, "/configurable/evalTasks/failedOf"] {
         if let Some(Value::String(name)) = body.pointer_mut(named) {
-            *name = resolve(context, client, name, &among).await?;
+            match resolve(context, client, name, &among).await {
+                Ok(run) => *name = run,
+                Err(failure) if named == BASELINE && arguments.may_lack(&failure) => {
+                    let note = format!("no comparison: {}", failure.message);
+                    context.terminal().note(&note);
+                    if let Some(Value::Object(members)) = body.get_mut("configurable") {
+                        members.remove("baselineRunId");
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
         }
     }
     Ok(body)

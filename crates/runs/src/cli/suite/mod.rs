@@ -121,13 +121,14 @@ pub(crate) fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     let unreadable = |cause: String| {
         let file = file.display();
         Failure::bad_input("unreadable", format!("could not read {file}: {cause}"))
+            .or_try("name a file that exists and that this user can read")
     };
     std::fs::File::open(file)
         .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut bytes))
         .map_err(|cause| unreadable(cause.to_string()))?;
     // A CSV file cut off at the limit would still parse.
     if bytes.len() as u64 > MAX_OCTETS {
-        return Err(unreadable(format!("larger than {MAX_OCTETS} bytes")));
+        return Err(unreadable(format!("larger than {MAX_OCTETS} bytes")).or_try("split the file"));
     }
     Ok(bytes)
 }

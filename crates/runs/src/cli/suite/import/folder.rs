@@ -37,6 +37,7 @@ impl Folder {
             folder.canonicalize().map_err(|cause| {
                 let folder = folder.display();
                 Failure::bad_input("unreadable", format!("could not read {folder}: {cause}"))
+                    .or_try("name a folder that exists and that this user can read")
             })
         };
         let base = real(base)?;
