@@ -94,8 +94,14 @@ impl Runs {
                 .map(|run| &run.run_id)
                 .collect();
             if !changed.is_empty() {
-                let stored = verdicts::decide(&self.store, &changed, verdict).await;
-                stored.map_err(|cause| internal(&cause))?;
+                // The list is readable while the database is not writable.
+                if let Err(cause) = verdicts::decide(&self.store, &changed, verdict).await {
+                    let cause = anyhow::Error::new(cause);
+                    warn!(
+                        cause = format!("{cause:#}"),
+                        "could not store verdicts for the list of runs"
+                    );
+                }
             }
         }
         Ok(())
