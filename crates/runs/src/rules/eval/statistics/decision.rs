@@ -45,6 +45,7 @@ mod tests {
     fn decided(scores: &[Option<f64>], verdict: Verdict) -> EvalReport {
         let mut report = sample::report("run_1", &["golden"], scores);
         report.suite.pass_score = 0.8;
+        report.summary.aggregate_score = 1.0;
         report.verdict = verdict;
         let found = statistics(Evidence::of(&report), None, None);
         account_for_chance(Kinds::NONE, &mut report, &found);
