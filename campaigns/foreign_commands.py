@@ -269,7 +269,7 @@ class Campaign:
                 self.wait(serving, tenant, run)
             for run, tenant in runs.items():
                 report = self.report(serving, tenant, run)
-                judged = report["verdict"] in ("pass", "fail")
+                judged = report["lenientVerdict"] in ("pass", "fail")
                 own = report["evaluated"]["endpoint"]["url"] == f"{self.honest.url}/v1"
                 self.count("API runs judged by their own endpoint", int(judged and own))
                 events = harness.Api(serving.base_url, self.keys[tenant]).events(run)

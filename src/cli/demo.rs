@@ -129,7 +129,10 @@ impl Story {
 
     /// The simulated model must give the expected result; a real model may give any.
     fn exit(&self, real: bool) -> Result<Exit, Failure> {
-        let verdicts = (self.present.verdict, self.candidate.verdict);
+        let verdicts = (
+            self.present.lenient_verdict(),
+            self.candidate.lenient_verdict(),
+        );
         if real {
             let conclusive = |verdict| matches!(verdict, Verdict::Pass | Verdict::Fail);
             return Ok(if conclusive(verdicts.0) && conclusive(verdicts.1) {
@@ -197,7 +200,7 @@ async fn tell(
     say.summary(&before, None);
 
     // An inconclusive run is not a usable baseline: its unjudged tasks would hide a regression.
-    let baseline = matches!(before.verdict, Verdict::Pass | Verdict::Fail).then_some(&before);
+    let baseline = before.is_judged().then_some(&before);
     say.step(match baseline {
         Some(_) => "5  Evaluate 1.1.0 against it",
         None => "5  Evaluate 1.1.0 (with nothing to compare it with)",

@@ -45,6 +45,14 @@ def test_a_pass_has_an_interval_above_the_pass_score(evaluate: Evaluate) -> None
         bool(result)
 
 
+def test_too_few_tasks_are_inconclusive_in_the_result_and_in_its_report(evaluate: Evaluate) -> None:
+    result = evaluate(doubles(3), lambda n: str(n * 2), pass_score=0.8)
+    assert result.verdict is Verdict.INCONCLUSIVE and result.report["verdict"] == "inconclusive"
+    assert "the score 1.000 reaches the pass score 0.800, but not with significance" in result.reasons[0]
+    lenient = evaluate(doubles(3), lambda n: str(n * 2), pass_score=0.8, lenient=True)
+    assert lenient.passed and lenient.report["verdict"] == "pass" and lenient.reasons == ()
+
+
 def test_a_failure_has_its_content_and_its_transcript(evaluate: Evaluate) -> None:
     result = evaluate(CASES, lambda question: "Rome", pass_score=0.9)
     assert result.verdict is Verdict.FAIL and not result.passed and result.exit_code == 1

@@ -381,8 +381,7 @@ class Evaluation<Input> {
       failures.push(...(await this.#failures(program, run, tasks.filter((task) => task.trial === index + 1))));
     }
     const gate = statistics["gate"] as Document;
-    const reasonsOfGate: string[] = gate["reasons"] ?? [];
-    const reasons: string[] = runIds.length === 1 && first["reasons"]?.length > 0 ? first["reasons"] : reasonsOfGate;
+    const reasons: string[] = (isExperiment ? gate["reasons"] : first["reasons"]) ?? [];
     const costs = all.map((report) => report["summary"].totalCostUsd as number | null | undefined);
     return new Result({
       runIds,

@@ -30,6 +30,16 @@ test("a pass has an interval above the pass score", async (t) => {
   result.assertPassed();
 });
 
+test("too few tasks are inconclusive in the result and in its report", async (t) => {
+  const few = { cases: doubles(3), agent: (n: unknown) => String(Number(n) * 2), passScore: 0.8 };
+  const result = await evaluating(t)(few);
+  assert.equal(result.verdict, "inconclusive");
+  assert.equal(result.report["verdict"], "inconclusive");
+  assert.match(result.reasons[0] ?? "", /the score 1.000 reaches the pass score 0.800, but not with significance/);
+  const lenient = await evaluating(t)({ ...few, lenient: true });
+  assert.deepEqual([lenient.verdict, lenient.report["verdict"], lenient.reasons], ["pass", "pass", []]);
+});
+
 test("a failure has its content and its transcript", async (t) => {
   const result = await evaluating(t)({ cases: CASES, agent: () => "Rome", passScore: 0.9 });
   assert.equal(result.verdict, "fail");

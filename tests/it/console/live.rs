@@ -110,10 +110,12 @@ async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
         listed.push_str(seen["latest"].as_str().unwrap());
     }
     assert!(events.next().await.is_none(), "the stream ends");
-    assert!(
-        seen["verdict"].as_str().unwrap().contains("Passed"),
-        "{seen}"
-    );
+    for part in ["Inconclusive", "reaches the pass score 1.000, but not with"] {
+        assert!(
+            seen["verdict"].as_str().unwrap().contains(part),
+            "{part}: {seen}"
+        );
+    }
     assert!(seen["progress"].as_str().unwrap().contains("4 of 4 tasks"));
     // The last frame has none: the page of an ended run shows its tasks.
     assert!(listed.contains("task-0"), "{listed}");

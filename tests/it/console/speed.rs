@@ -89,7 +89,8 @@ async fn copy(database: &TestStore, run: &RunId, copies: usize) {
         ),
         format!(
             "INSERT INTO run_summary SELECT r.number, r.tenant, r.run_id, r.created_at, c.kind, c.suite_id,
-                c.suite_version, c.agent_id, r.eval_version, c.model, c.status, c.verdict, c.subject, c.result
+                c.suite_version, c.agent_id, r.eval_version, c.model, c.status, c.verdict, c.subject, c.result,
+                COALESCE(c.decided, c.verdict)
             {copied}'{run}' JOIN run_summary c ON c.run_number = o.number WHERE r.number > o.number"
         ),
         format!(

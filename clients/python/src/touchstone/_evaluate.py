@@ -447,7 +447,7 @@ class _Evaluation:
         return Result(
             run_ids=tuple(runs),
             verdict=_VERDICTS[done.code],
-            reasons=tuple(first["reasons"] or gate.get("reasons", ())) if len(runs) == 1 else tuple(gate.get("reasons", ())),
+            reasons=tuple(first["reasons"] if len(runs) == 1 else gate.get("reasons", ())),
             score=_results.Estimate(
                 gate["score"] if gate.get("score") is not None else first["summary"]["aggregateScore"],
                 gate.get("low"),

@@ -22,7 +22,7 @@ use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::ErrorCode;
 use touchstone_runs::http::extract::RunPath;
-use touchstone_runs::rules::eval::report::{EvalReport, Verdict};
+use touchstone_runs::rules::eval::report::EvalReport;
 
 #[derive(Template)]
 #[template(path = "runs/run.html")]
@@ -67,7 +67,7 @@ impl Actions {
     fn of(visit: &Visit, live: &LiveView, report: &EvalReport) -> Self {
         let controls = live.is_open && visit.may(Scope::RunsCancel);
         let creates = visit.may(Scope::RunsCreate);
-        let is_unjudged = !live.is_open && !matches!(report.verdict, Verdict::Pass | Verdict::Fail);
+        let is_unjudged = !live.is_open && !report.is_judged();
         let is_void = report.notes.iter().any(|it| it.starts_with("voided by "));
         Self {
             cancel: controls && !live.status.is_cancelling(),

@@ -1,11 +1,17 @@
 //! The commands that a result names as next steps.
 
+use crate::cli::eval::described::CASES_SUITE;
 use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::statistics::perfect_run_shows;
 use touchstone_agents::cli::ConfiguredModels;
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::shell::quoted;
 
+/// A pass score that a small suite can show.
+const REACHABLE: f64 = 0.8;
+/// Above any number of tasks that shows it.
+const MOST_TASKS: usize = 100;
 /// What the command for a run without a verdict does.
 const CONTINUE: &str = "continue the run, if its process has ended";
 
@@ -57,6 +63,38 @@ fn installed(report: &EvalReport) -> String {
     )
 }
 
+/// How to require a score that a finite number of tasks can show. `again` has the arguments of the
+/// `eval` command that made the run, without models.
+pub(crate) fn lower_score(
+    context: &Context<'_>,
+    session: &Session,
+    report: &EvalReport,
+    again: Option<&str>,
+) -> String {
+    let shown = tasks_that_show(REACHABLE).map_or_else(String::new, |tasks| {
+        format!(", which {tasks} passed tasks show")
+    });
+    if report.suite.suite_id != CASES_SUITE {
+        return format!(
+            "set `thresholds.passScore` of suite {} below 1, such as {REACHABLE}{shown}",
+            report.suite.suite_id
+        );
+    }
+    let (program, flags) = (context.program(), model_flags(context, session, report));
+    match again {
+        Some(again) => format!(
+            "require a score below 1 with `{program} eval {again}{flags} --pass-score \
+             {REACHABLE}`{shown}"
+        ),
+        None => format!("evaluate again with --pass-score {REACHABLE}{shown}"),
+    }
+}
+
+/// The least number of tasks that show a score if all of them pass.
+fn tasks_that_show(score: f64) -> Option<usize> {
+    (1..MOST_TASKS).find(|tasks| perfect_run_shows(*tasks, score))
+}
+
 /// The step that a reader of a log needs, on one line; `None` if there is none. `is_plain` says that
 /// tasks of the run can be retried.
 pub(crate) fn main_step(
@@ -65,7 +103,7 @@ pub(crate) fn main_step(
     report: &EvalReport,
     is_plain: bool,
 ) -> Option<String> {
-    match report.verdict {
+    match report.lenient_verdict() {
         Verdict::Inconclusive if is_plain => Some(format!(
             "retry the unjudged tasks: {}",
             retry(context, session, report)
@@ -94,7 +132,7 @@ pub(crate) fn next_steps(
         "show every recorded event",
         format!("{program} run events {run}"),
     )];
-    match report.verdict {
+    match report.lenient_verdict() {
         Verdict::Inconclusive if !is_plain => {}
         Verdict::Inconclusive => steps.insert(
             0,
@@ -124,4 +162,15 @@ pub(crate) fn next_steps(
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suggested_pass_score_is_shown_by_as_many_tasks_as_the_help_says() {
+        assert_eq!(tasks_that_show(REACHABLE), Some(16));
+        assert_eq!(tasks_that_show(1.0), None);
+    }
 }

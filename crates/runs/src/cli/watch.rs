@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::compare::baseline_file::{BaselineFile, FileComparison};
-use crate::cli::next_steps::{main_step, next_steps};
+use crate::cli::next_steps::{lower_score, main_step, next_steps};
 use crate::cli::output::{check_output, not_written, write_file};
 use crate::cli::progress::Progress;
-use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
 use crate::cli::sarif::{local_files, named_files};
 use crate::render::github::annotations;
@@ -25,14 +24,14 @@ use crate::render::sarif::sarif;
 use crate::render::scorecard::scorecard;
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::Statistics;
-use crate::rules::eval::statistics::unshown::unshown;
+use crate::rules::eval::statistics::decision::{account_for_chance, disregard_chance};
+use crate::rules::eval::statistics::unshown::remedy;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{ConfiguredModels, EndpointFault, Role};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::terminal::Terminal;
-use touchstone_kit::statistics::GateVerdict;
 
 /// How long the host may batch events into one frame.
 const BUFFER: Duration = Duration::from_millis(100);
@@ -423,8 +422,8 @@ async fn show_all(
     compared: Option<&FileComparison>,
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
-    // The verdict of a kind is not an estimate, so it has no confidence interval, and its tasks
-    // cannot be retried separately.
+    let report = &with_verdict(session.client(), kinds, report, outputs).await?;
+    // The tasks of a kind cannot be retried separately.
     let is_plain = !kinds.are_in(report);
     let baseline = match &report.summary.regression {
         // The delta is recorded; only the list of changed tasks needs the baseline, which may be
@@ -461,19 +460,38 @@ async fn show_all(
         }
     }
     outputs.write(terminal, report, baseline.as_ref(), compared)?;
-    if report.verdict != Verdict::Pass || !is_plain || outputs.lenient {
-        return Ok(report.verdict.into());
+    if report.verdict != report.lenient_verdict() {
+        let found = fetch_statistics(session.client(), report.run_id.as_str()).await?;
+        let lower = lower_score(context, session, report, outputs.again.as_deref());
+        if let Some(remedy) = remedy(&found.gate, &lower, "--lenient") {
+            terminal.note(&format!("to pass: {remedy}"));
+        }
     }
-    let path = format!("/v1/host/touchstone/runs/{}/statistics", report.run_id);
-    let found: Statistics = session.client().get(&path).await?;
-    if found.gate.verdict != GateVerdict::Pass {
-        terminal.note(&format!(
-            "the score reaches {:.2}, but not with significance: {}",
-            found.gate.threshold,
-            unshown(&found.gate, "--lenient")
-        ));
+    Ok(report.verdict.into())
+}
+
+/// The report with the verdict that the command exits with.
+async fn with_verdict(
+    client: &Client,
+    kinds: Kinds,
+    report: &EvalReport,
+    outputs: &Outputs,
+) -> Result<EvalReport, Failure> {
+    let mut report = report.clone();
+    if outputs.lenient {
+        disregard_chance(&mut report);
+    } else if report.lenient_verdict.is_none() && report.verdict == Verdict::Pass {
+        // A host of an earlier version.
+        let found = fetch_statistics(client, report.run_id.as_str()).await?;
+        account_for_chance(kinds, &mut report, &found);
     }
-    Ok(exit_of(found.gate.verdict))
+    Ok(report)
+}
+
+async fn fetch_statistics(client: &Client, run: &str) -> Result<Statistics, Failure> {
+    client
+        .get(&format!("/v1/host/touchstone/runs/{run}/statistics"))
+        .await
 }
 
 /// What to check about endpoints and commands that gave no answer. Only the embedded host has the

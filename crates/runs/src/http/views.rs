@@ -130,8 +130,8 @@ pub async fn report(
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
 ) -> Answer {
-    let report = state.runs.report(&caller.tenant, &run).await?;
-    json(StatusCode::OK, &report)
+    let assessed = state.runs.shared(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &assessed.report)
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/statistics`.

@@ -137,7 +137,7 @@ pub fn sarif(report: &EvalReport, files: &[TaskFile], content: &[TaskDetails]) -
                 "touchstone/{}/{}/", report.suite.suite_id, report.agent.agent_id
             )},
             "invocations": [{
-                "executionSuccessful": matches!(report.verdict, Verdict::Pass | Verdict::Fail),
+                "executionSuccessful": report.is_judged(),
             }],
             "results": results,
             "properties": {

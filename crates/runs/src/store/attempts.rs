@@ -39,6 +39,9 @@ const VERDICTS: &str = "SELECT sequence, kind, body FROM event
 const VOID: &str = "INSERT INTO run_void (run_number, document)
     SELECT number, $3 FROM run WHERE tenant = $1 AND run_id = $2
     ON CONFLICT DO NOTHING";
+/// The next list of runs decides the verdicts of the version again.
+const UNDECIDE: &str = "UPDATE run_summary SET decided = NULL
+    WHERE run_number = (SELECT number FROM run WHERE tenant = $1 AND run_id = $2)";
 const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3";
 /// The partial indexes of runs answer this without reading a run.
@@ -164,6 +167,11 @@ pub async fn void(
     if inserted == 0 {
         return Err(StoreError::Exists("a record that this run was voided"));
     }
+    query(UNDECIDE)
+        .bind(tenant.as_str())
+        .bind(run.as_str())
+        .execute(&mut transaction)
+        .await?;
     record(&mut transaction, tenant, decision).await?;
     if let Some(completion) = completes {
         database

@@ -19,7 +19,7 @@ use touchstone_kit::sealing::owner;
 
 pub const SCHEMA: Schema = Schema {
     feature: "runs",
-    migrations: &[include_str!("schema.sql")],
+    migrations: &[include_str!("schema.sql"), include_str!("decided.sql")],
     leases: &[
         Leases {
             owners: "SELECT lease_owner FROM run WHERE NOT ended AND lease_owner IS NOT NULL",

@@ -245,12 +245,93 @@ fn a_pass_score_of_1_is_not_answered_with_more_tasks() {
     let done = home.run(&command);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stderr.contains("a score of 1 can never be shown")
+        done.stdout.contains("a score of 1 can never be shown")
             && done.stderr.contains("--lenient"),
-        "{}",
+        "{}{}",
+        done.stdout,
         done.stderr
     );
     assert!(!done.stderr.contains("more tasks"), "{}", done.stderr);
+    let scored = "eval --cases cases.csv --agent-command 'python3 agent.py' --pass-score 0.8";
+    assert!(done.stderr.contains(scored), "{}", done.stderr);
+}
+
+#[test]
+fn a_run_has_one_verdict_in_every_output() {
+    let cases = "input,expected\nI was charged twice,billing\nRefund me,billing\nPay,billing\n";
+    let home = home(&[("cases.csv", cases), ("agent.py", BILLING)]);
+    let eval = |more: &[&str]| {
+        let command = ["eval", "--agent-command", "python3 agent.py", "--cases"];
+        home.run(&[&command[..], &["cases.csv", "--pass-score", "0.7"], more].concat())
+    };
+    let files = [
+        "--junit",
+        "a.xml",
+        "--markdown",
+        "a.md",
+        "--sarif",
+        "a.sarif",
+    ];
+    let done = eval(&files);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    let reason = "the score 1.000 reaches the pass score 0.700, but not with significance: the interval of the \
+                  score 1.000 over 3 tasks is";
+    let last = done.stdout.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with(&format!("INCONCLUSIVE: {reason}")),
+        "{last}"
+    );
+    let files =
+        ["a.xml", "a.md", "a.sarif"].map(|file| std::fs::read_to_string(home.path(file)).unwrap());
+    for file in &files {
+        assert!(
+            file.contains("the score 1.000 reaches the pass score 0.700"),
+            "{file}"
+        );
+        assert!(
+            file.contains("INCONCLUSIVE") && !file.contains("PASS"),
+            "{file}"
+        );
+    }
+    assert!(files[1].starts_with("## INCONCLUSIVE: "), "{}", files[1]);
+
+    let shown = home.run(&["--json", "run", "show", "latest"]);
+    assert_eq!(shown.code, 4, "{}", shown.stderr);
+    let report = shown.document();
+    assert_eq!(
+        (&report["verdict"], &report["lenientVerdict"]),
+        (&json!("inconclusive"), &json!("pass"))
+    );
+    assert_eq!(report["summary"]["passed"], true);
+    assert!(
+        report["reasons"][0].as_str().unwrap().starts_with(reason),
+        "{report}"
+    );
+    for (verdict, count) in [("pass", 0), ("inconclusive", 1)] {
+        let listed = home
+            .run(&["--json", "run", "list", "--verdict", verdict])
+            .document();
+        assert_eq!(listed["runs"].as_array().unwrap().len(), count, "{listed}");
+    }
+
+    let lenient = home.run(&["--json", "run", "show", "latest-passed", "--lenient"]);
+    assert_eq!(lenient.code, 0, "{}", lenient.stderr);
+    let report = lenient.document();
+    assert_eq!(
+        (&report["verdict"], &report["reasons"]),
+        (&json!("pass"), &json!([]))
+    );
+    assert_eq!(eval(&["--lenient"]).stdout.lines().last(), Some("PASS"));
+}
+
+#[test]
+fn eval_without_a_subject_names_what_can_be_evaluated() {
+    let home = home(&[("agent.py", BILLING)]);
+    let done = home.run(&["eval", "--agent-command", "python3 agent.py"]);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    for part in ["--cases FILE", "FOLDER", "SUITE@VERSION"] {
+        assert!(done.stderr.contains(part), "{part}: {}", done.stderr);
+    }
 }
 
 fn written(home: &Home, name: &str) -> Value {

@@ -169,7 +169,7 @@ fn prompts_and_providers_of_a_configuration_are_compared_by_one_command() {
     assert_eq!(scores, [0.5, 1.0, 0.5, 1.0]);
     assert_eq!(
         texts(&found["variants"], "verdict"),
-        ["fail", "pass", "fail", "pass"]
+        ["fail", "inconclusive", "fail", "inconclusive"]
     );
     let shown = home.run(&command);
     for part in [

@@ -126,6 +126,35 @@ impl Lucky {
         self.host.get(&path).await.json()
     }
 
+    /// The verdict of a run and the lenient one, which report and list have in common. The filter
+    /// selects by the former.
+    async fn verdict(&self, run: &str) -> [String; 2] {
+        let path = "/v1/host/touchstone/runs";
+        let report = self.host.get(&format!("{path}/{run}/report")).await.json();
+        let text = |name: &str| report[name].as_str().unwrap().to_owned();
+        let [verdict, lenient] = ["verdict", "lenientVerdict"].map(text);
+        assert_eq!(
+            report["reasons"] == json!([]),
+            verdict == "pass",
+            "{report}"
+        );
+        for other in ["pass", "fail", "inconclusive"] {
+            let found = self
+                .host
+                .get(&format!("{path}?verdict={other}"))
+                .await
+                .json();
+            let mut rows = found["runs"].as_array().unwrap().iter();
+            let row = rows.find(|row| row["runId"] == run);
+            assert_eq!(row.is_some(), other == verdict, "{other}: {found}");
+            if let Some(row) = row {
+                assert_eq!(row["result"]["verdict"], verdict);
+                assert_eq!(row["result"]["lenientVerdict"], lenient);
+            }
+        }
+        [verdict, lenient]
+    }
+
     async fn attested(&self, run: &str) -> (EvalVerdict, Value) {
         let path = format!("/v1/host/touchstone/runs/{run}/attestation");
         let reply = self.host.get(&path).await.json();
@@ -191,6 +220,22 @@ async fn a_gate_counts_all_runs_and_not_only_the_named_one() {
     };
     let unmet = judge(&alone, &policy, &Expected::default(), Timestamp::now());
     assert!(unmet.is_empty(), "{unmet:?}");
+}
+
+#[tokio::test]
+async fn the_report_and_the_list_have_the_verdict_of_all_attempts() {
+    let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
+    let good = lucky.run(true).await;
+    // No number of tasks shows a score of 1.
+    assert_eq!(lucky.verdict(&good).await, ["inconclusive", "pass"]);
+    let bad = lucky.run(false).await;
+    assert_eq!(lucky.verdict(&bad).await, ["fail", "fail"]);
+    assert_eq!(lucky.verdict(&good).await, ["fail", "pass"]);
+    let void = format!("/v1/host/touchstone/runs/{bad}:void");
+    let reason = json!({"reason": "the endpoint was misconfigured"});
+    let voided = lucky.host.post(&void, &reason).await;
+    assert_eq!(voided.status, StatusCode::OK, "{voided:?}");
+    assert_eq!(lucky.verdict(&good).await, ["inconclusive", "pass"]);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::listing::{RunQuery, RunResult, TagRequest};
 use touchstone_runs::store as run_store;
 use touchstone_runs::store::run_list::TagChange;
+use touchstone_runs::store::run_list::verdicts::{decide, of_version, undecided};
 
 use crate::store::{Engine, Engine::*, at, claimed, events, open, record, tenant};
 
@@ -209,7 +210,8 @@ async fn the_result_of_a_run_is_stored_once_it_has_ended(
     assert_eq!(missing().await, std::slice::from_ref(&run));
     let result = RunResult {
         completed_at: Some(at(9)),
-        verdict: Some(Verdict::Fail),
+        verdict: Some(Verdict::Pass),
+        lenient_verdict: None,
         score: Some(0.5),
         score_low: None,
         score_high: None,
@@ -223,21 +225,42 @@ async fn the_result_of_a_run_is_stored_once_it_has_ended(
         .await
         .unwrap();
     assert_eq!(missing().await, Vec::<RunId>::new());
-    let failed = RunQuery {
-        verdict: Some(Verdict::Fail),
-        status: Some(RunStatus::Completed),
-        ..asked()
+    let row_of = async |verdict: Verdict| {
+        let asked = RunQuery {
+            verdict: Some(verdict),
+            status: Some(RunStatus::Completed),
+            ..asked()
+        };
+        let found = run_store::run_list::list(&store, &acme, &asked).await;
+        found.unwrap().pop().map(|row| (row.status, row.result))
     };
-    let found = run_store::run_list::list(&store, &acme, &failed)
+    let row = |verdict| {
+        Some((
+            "completed".to_owned(),
+            Some(result.clone().decided(verdict)),
+        ))
+    };
+    assert_eq!(row_of(Verdict::Pass).await, row(None));
+
+    // The verdict that accounts for chance is decided apart from the result.
+    let [version] = undecided(&store, &acme, 10)
+        .await
+        .unwrap()
+        .try_into()
+        .unwrap();
+    let runs = of_version(&store, &acme, &version).await.unwrap();
+    let found: Vec<_> = runs
+        .iter()
+        .map(|it| (&it.run_id, it.lenient, it.decided))
+        .collect();
+    assert_eq!(found, [(&run, Verdict::Pass, None)]);
+    decide(&store, &[&run], Verdict::Inconclusive)
         .await
         .unwrap();
-    let [row] = found.as_slice() else {
-        panic!("{found:?}");
-    };
-    assert_eq!(
-        (row.status.as_str(), row.result.as_ref()),
-        ("completed", Some(&result))
-    );
+    assert!(undecided(&store, &acme, 10).await.unwrap().is_empty());
+    assert_eq!(row_of(Verdict::Pass).await, None);
+    let decided = Some(Verdict::Inconclusive);
+    assert_eq!(row_of(Verdict::Inconclusive).await, row(decided));
 }
 
 #[rstest]

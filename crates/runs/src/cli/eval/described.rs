@@ -26,6 +26,8 @@ const MAX_PROMPT_BYTES: usize = 1 << 20;
 /// What helps if a file of cases is not understood.
 const NAME_THE_COLUMNS: &str = "name the columns with --input COLUMN and --expected COLUMN, or the \
     format with --format FORMAT; docs/importing.md lists the formats";
+/// The id of the suite that is made of a file of cases.
+pub(crate) const CASES_SUITE: &str = "private.local.evals.cases";
 /// The prompt of an agent that is a command and has no prompt.
 const NO_PROMPT: &str = "Answer the request.";
 
@@ -102,6 +104,10 @@ impl DescribedAgent {
     pub(super) fn cases_alone(&self) -> Option<(&Path, &CaseOptions)> {
         let cases = self.cases.as_deref().filter(|_| self.prompt.is_none())?;
         Some((cases, &self.options))
+    }
+
+    pub(super) const fn has_cases(&self) -> bool {
+        self.cases.is_some()
     }
 
     /// The files that the description consists of.
@@ -206,7 +212,7 @@ impl DescribedAgent {
             Some(format!("{flag} {}", quoted(&file)))
         });
         let options = self.options.given();
-        let options = options.map(|(flag, value)| format!("{flag} {}", quoted(value)));
+        let options = options.map(|(flag, value)| format!("{flag} {}", quoted(&value)));
         files.chain(options).collect::<Vec<_>>().join(" ")
     }
 }
@@ -248,10 +254,10 @@ pub(super) fn imported(
         return own_suite(context, file, &bytes, reports);
     };
     let identity = Identity {
-        suite_id: "private.local.evals.cases".to_owned(),
+        suite_id: CASES_SUITE.to_owned(),
         version: "0.1.0".to_owned(),
         target_agent_id: None,
-        pass_score: None,
+        pass_score: options.pass_score,
     };
     let files = Folder::of(file, None)?;
     let source = Source {

@@ -56,6 +56,7 @@ Examples:
   touchstone eval --prompt prompt.md --cases cases.csv \\
     --model-url http://127.0.0.1:11434/v1 --model llama3.2
   touchstone eval --agent-command ./agent.py --cases cases.csv --watch
+  touchstone eval --agent-command ./agent.py --cases cases.csv --pass-score 0.8
   touchstone eval --cases promptfooconfig.yaml
   touchstone eval my-agent --agent-command ./agent.py --failed-of run_0199c0de --timeout 30s
   touchstone eval my-agent --agent-command ./agent.py --filter refund --limit 5
@@ -83,7 +84,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Installed suite, by id and exact version; or a pack folder, which is evaluated as it is
-    #[arg(value_name = "SUITE@VERSION|FOLDER", value_parser = subject, required_unless_present = "cases")]
+    #[arg(value_name = "SUITE@VERSION|FOLDER", value_parser = subject)]
     subject: Option<Subject>,
 
     #[command(flatten)]
@@ -293,6 +294,7 @@ pub async fn run(
     read: ReadAttested,
     mut arguments: Arguments,
 ) -> Result<Exit, Failure> {
+    arguments.selected().check()?;
     arguments.outputs.check()?;
     arguments.progress.open()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {

@@ -56,6 +56,17 @@ impl From<LocalReferences> for Target {
 }
 
 impl Selected<'_> {
+    /// Checks that something is selected.
+    ///
+    /// # Errors
+    /// Neither a suite, a folder nor cases are named.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.subject.is_some() || self.described.has_cases() {
+            return Ok(());
+        }
+        Err(nothing_named(self.by_command))
+    }
+
     /// Whether it is local work, not installed by the user.
     pub const fn is_local(&self) -> bool {
         !matches!(self.subject, Some(Subject::Suite(_)))
@@ -102,10 +113,7 @@ impl Selected<'_> {
             }
             None => {
                 let described = self.described.read(context, self.by_command)?;
-                let described = described.ok_or_else(|| {
-                    Failure::usage("nothing to evaluate is named")
-                        .or_try("name a suite or a folder, or use --prompt FILE --cases FILE")
-                })?;
+                let described = described.ok_or_else(|| nothing_named(self.by_command))?;
                 self.described.save(context, &described.files)?;
                 let path = self.described.folder().unwrap_or(&described.cases);
                 let facts = install_files(context, format, path, &described.files).await?;
@@ -113,6 +121,19 @@ impl Selected<'_> {
             }
         }
     }
+}
+
+fn nothing_named(by_command: bool) -> Failure {
+    let remedy = match by_command {
+        true => {
+            "add --cases FILE with inputs and expected answers, or name a FOLDER or SUITE@VERSION"
+        }
+        false => {
+            "name a FOLDER or SUITE@VERSION, or use --cases FILE with --prompt FILE or \
+             --agent-command COMMAND"
+        }
+    };
+    Failure::usage("nothing to evaluate is named").or_try(remedy)
 }
 
 fn no_agent(context: &Context<'_>) -> Failure {

@@ -52,7 +52,9 @@ pub(super) async fn run(
     });
     if !terminal.json() {
         if terminal.interactive()
-            && let Some(report) = reports.iter().find(|it| it.verdict != Verdict::Pass)
+            && let Some(report) = reports
+                .iter()
+                .find(|it| it.lenient_verdict() != Verdict::Pass)
         {
             terminal.print("\n");
             show_main_failures(context, client, report).await;

@@ -140,13 +140,11 @@ async fn latest(
 ) -> Result<String, Failure> {
     let mut conditions = vec![("kind", RunKind::Eval.as_str().to_owned())];
     conditions.extend_from_slice(among);
-    if passed {
-        conditions.push(("verdict", Verdict::Pass.as_str().to_owned()));
-    }
-    let limit = if passed { RECENT } else { 1 };
-    let found = fetch(client, &conditions, limit, None).await?;
-    let mut counting = found.runs.iter().filter(|run| !passed || !run.voided);
-    if let Some(run) = counting.next() {
+    let found = match passed {
+        true => newest_passed(client, &conditions).await?,
+        false => fetch(client, &conditions, 1, None).await?.runs.pop(),
+    };
+    if let Some(run) = found {
         return Ok(run.run_id.to_string());
     }
     let what = if passed {
@@ -168,6 +166,27 @@ async fn latest(
     }
     Err(Failure::bad_input(ErrorCode::NotFound.as_str(), message)
         .or_try(format!("list runs with {} run list", context.program())))
+}
+
+/// The newest run whose score reaches the pass score and that is not void. Its verdict may be another
+/// one, because a baseline need not be significant by itself.
+async fn newest_passed(
+    client: &Client,
+    conditions: &[Condition],
+) -> Result<Option<RunListing>, Failure> {
+    let mut newest: Option<RunListing> = None;
+    for verdict in [Verdict::Pass, Verdict::Inconclusive, Verdict::Fail] {
+        let mut conditions = conditions.to_vec();
+        conditions.push(("verdict", verdict.as_str().to_owned()));
+        let found = fetch(client, &conditions, RECENT, None).await?;
+        let passed = |run: &RunListing| run.lenient_verdict() == Some(Verdict::Pass) && !run.voided;
+        let position = |run: &RunListing| (run.created_at, run.run_id.clone());
+        newest = newest
+            .into_iter()
+            .chain(found.runs.into_iter().find(passed))
+            .max_by_key(position);
+    }
+    Ok(newest)
 }
 
 fn ambiguous(name: &str, found: &[RunListing]) -> Failure {

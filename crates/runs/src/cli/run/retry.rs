@@ -130,7 +130,7 @@ async fn check_unfinished(
 async fn has_unjudged_tasks(kinds: Kinds, client: &Client, run: &str) -> bool {
     // A workflow run has no report.
     let report = fetch(client, run).await.ok();
-    report.is_some_and(|it| it.verdict == Verdict::Inconclusive && !kinds.are_in(&it))
+    report.is_some_and(|it| it.lenient_verdict() == Verdict::Inconclusive && !kinds.are_in(&it))
 }
 
 /// Requests a retry. If the run is still being cancelled, waits for it to end and requests it

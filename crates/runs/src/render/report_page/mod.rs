@@ -92,10 +92,10 @@ impl ReportView {
         let ReportPage {
             report, statistics, ..
         } = of;
-        let tone = match (report.verdict, rows::is_shown(report, statistics)) {
-            (Verdict::Pass, true) => "good",
-            (Verdict::Fail, _) => "bad",
-            _ => "doubtful",
+        let tone = match report.verdict {
+            Verdict::Pass => "good",
+            Verdict::Fail => "bad",
+            Verdict::Inconclusive | Verdict::Pending => "doubtful",
         };
         let conditions = conditions::conditions(report, statistics, of.made_at);
         let (failures, failures_left_out) = failures::not_passed(report);
@@ -106,7 +106,7 @@ impl ReportView {
                 report.agent.agent_id, report.agent.version
             )),
             tone,
-            verdict: rows::verdict(report, statistics),
+            verdict: rows::verdict(report),
             meaning: rows::meaning(report, statistics),
             has_content: of.content.is_some(),
             score: rows::score(report),

@@ -54,14 +54,8 @@ impl ScoreScale {
     }
 }
 
-/// Whether the score is shown to reach what is required.
-pub fn is_shown(report: &EvalReport, statistics: &Statistics) -> bool {
-    report.verdict == Verdict::Pass && statistics.gate.verdict == GateVerdict::Pass
-}
-
-pub fn verdict(report: &EvalReport, statistics: &Statistics) -> &'static str {
+pub const fn verdict(report: &EvalReport) -> &'static str {
     match report.verdict {
-        Verdict::Pass if !is_shown(report, statistics) => "Passed, but not with significance",
         Verdict::Pass => "Passed",
         Verdict::Fail => "Failed",
         Verdict::Inconclusive => "Inconclusive",
@@ -69,18 +63,21 @@ pub fn verdict(report: &EvalReport, statistics: &Statistics) -> &'static str {
     }
 }
 
-/// The meaning of the verdict, in a sentence.
+/// The meaning of the verdict, in a sentence. The reasons follow it.
 pub fn meaning(report: &EvalReport, statistics: &Statistics) -> String {
     let gate = &statistics.gate;
     let required = gate.threshold;
-    match (report.verdict, gate.verdict) {
-        (Verdict::Pass, GateVerdict::Pass) => {
+    match (report.verdict, report.lenient_verdict()) {
+        (Verdict::Pass, _) if gate.verdict == GateVerdict::Pass => {
             format!("The score is at least {required:.2}, and chance does not explain it.")
         }
-        (Verdict::Pass, _) => format!(
-            "The observed score reaches {required:.2}, but a lower one is also plausible: {}.",
-            plain(&gate.reasons.join("; "))
-        ),
+        (Verdict::Pass, _) => "The thresholds of the suite are met.".to_owned(),
+        (Verdict::Inconclusive, Verdict::Pass) => {
+            format!("The observed score reaches {required:.2}, but a lower one is also plausible.")
+        }
+        (Verdict::Fail, Verdict::Pass) => {
+            format!("The observed score reaches {required:.2}, but that of all attempts does not.")
+        }
         (Verdict::Fail, _) => "At least one threshold of the suite is not met.".to_owned(),
         (Verdict::Inconclusive, _) => {
             "Not every task could be judged, so there is no verdict about the agent.".to_owned()

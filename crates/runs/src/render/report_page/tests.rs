@@ -2,7 +2,9 @@ use serde_json::json;
 
 use super::*;
 use crate::render::sample;
+use crate::rules::eval::statistics::decision::account_for_chance;
 use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::kind::Kinds;
 
 fn page(report: &EvalReport, content: Option<&[TaskDetails]>) -> String {
     report_page(ReportPage {
@@ -52,8 +54,14 @@ fn a_page_with_content_is_marked_and_escapes_it() {
 fn a_run_that_passes_by_chance_is_not_called_passed() {
     let mut report = sample::baseline();
     report.suite.pass_score = 0.7;
+    let found = statistics(Evidence::of(&report), None, None);
+    account_for_chance(Kinds::NONE, &mut report, &found);
     let html = page(&report, None);
-    assert!(html.contains("Passed, but not with significance"), "{html}");
+    assert!(html.contains("? Inconclusive</p>"), "{html}");
+    assert!(
+        html.contains("but not with significance: the interval"),
+        "{html}"
+    );
     assert!(html.contains("class=\"verdict doubtful\""));
 }
 

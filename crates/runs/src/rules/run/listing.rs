@@ -136,9 +136,13 @@ impl RunSubject {
 pub struct RunResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// Absent for a run that is not an eval run.
+    /// Absent for a run that is not an eval run. In the list, it accounts for chance; stored is the
+    /// one of the run's own scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// The verdict of the run's own scores, in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lenient_verdict: Option<Verdict>,
     /// Aggregate score, 0.0..=1.0; absent if no task was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
@@ -168,6 +172,7 @@ impl RunResult {
         Self {
             completed_at: state.completed_at,
             verdict: None,
+            lenient_verdict: None,
             score: None,
             score_low: None,
             score_high: None,
@@ -176,6 +181,16 @@ impl RunResult {
             total_cost_usd: None,
             latency_p50_ms: None,
             judge_agreement: None,
+        }
+    }
+
+    /// The stored result with the verdict that accounts for chance, if it is decided.
+    #[must_use]
+    pub fn decided(self, verdict: Option<Verdict>) -> Self {
+        Self {
+            verdict: verdict.or(self.verdict),
+            lenient_verdict: self.verdict,
+            ..self
         }
     }
 
@@ -190,7 +205,8 @@ impl RunResult {
         let interval = own_interval(&report);
         Self {
             completed_at: state.completed_at,
-            verdict: Some(report.verdict).filter(|it| *it != Verdict::Pending),
+            verdict: Some(report.lenient_verdict()).filter(|it| *it != Verdict::Pending),
+            lenient_verdict: None,
             score: report.score(),
             score_low: interval.map(|(low, _)| low),
             score_high: interval.map(|(_, high)| high),
@@ -239,6 +255,12 @@ impl RunListing {
 
     pub fn verdict(&self) -> Option<Verdict> {
         self.result.as_ref()?.verdict
+    }
+
+    /// The verdict of the run's own scores.
+    pub fn lenient_verdict(&self) -> Option<Verdict> {
+        let result = self.result.as_ref()?;
+        result.lenient_verdict.or(result.verdict)
     }
 }
 

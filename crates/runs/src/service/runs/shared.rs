@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use crate::rules::eval::comparison::RunComparison;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::rubric::calibration::Calibration;
+use crate::rules::eval::statistics::decision::account_for_chance;
 use crate::rules::eval::statistics::{Evidence, Statistics, statistics};
 use crate::rules::run::record::EvalSpec;
 use crate::service::runs::Runs;
@@ -33,7 +34,7 @@ const HOLDS: Duration = Duration::from_secs(300);
 /// How long statistics are kept while another attempt is in progress.
 const UNSETTLED: Duration = Duration::from_secs(5);
 
-/// The report of a run and the statistics of its scores.
+/// The report of a run, whose verdict accounts for chance, and the statistics of its scores.
 pub struct Assessed {
     pub report: EvalReport,
     pub statistics: Statistics,
@@ -105,7 +106,8 @@ impl Default for Reports {
 }
 
 impl Runs {
-    /// As [`assessed`](Self::assessed), shared with other readers. If there are more attempts than
+    /// As [`assessed`](Self::assessed), shared with other readers, with the verdict that accounts for
+    /// chance. If there are more attempts than
     /// can be pooled, the statistics are those of the run alone, and a note says so.
     ///
     /// # Errors
@@ -121,11 +123,12 @@ impl Runs {
         if let Some(entry) = kept.filter(|entry| entry.0 == revision) {
             return Ok(entry.1.clone());
         }
-        let found = match self.assessed(tenant, run).await {
+        let mut found = match self.assessed(tenant, run).await {
             Ok((report, statistics)) => Assessed { report, statistics },
             Err(problem) if problem.code == ErrorCode::Conflict => self.alone(tenant, run).await?,
             Err(problem) => return Err(problem),
         };
+        account_for_chance(self.library.kinds, &mut found.report, &found.statistics);
         let found = Arc::new(found);
         let entry = Arc::new((revision, found.clone()));
         self.reports.kept.insert(run.clone(), entry).await;

@@ -1,6 +1,7 @@
 //! The list of runs.
 
 mod statements;
+pub mod verdicts;
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ const LOCK: &str = "UPDATE run SET tenant = tenant
     WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL RETURNING number";
 const SET_STATUS: &str = "UPDATE run_summary SET status = $2
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1)";
-const SET_RESULT: &str = "UPDATE run_summary SET status = $2, verdict = $3, result = $4
+const SET_RESULT: &str =
+    "UPDATE run_summary SET status = $2, verdict = $3, decided = NULL, result = $4
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1 AND ended)";
 const WITHOUT_RESULT: &str =
     "SELECT s.run_id FROM run_summary s JOIN run r ON r.number = s.run_number
@@ -43,8 +45,17 @@ const WITHOUT_RESULT: &str =
 const TAGS: &str = "SELECT r.run_id, t.tag FROM run r JOIN run_tag t ON t.run_number = r.number
     WHERE r.run_id IN ({each $1}) ORDER BY t.tag";
 
-/// A row: id, time of creation, status, subject, result, and whether the run is void.
-type Row = (String, i64, String, String, Option<String>, bool);
+/// A row: id, time of creation, status, subject, result, decided verdict, and whether the run is
+/// void.
+type Row = (
+    String,
+    i64,
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+    bool,
+);
 
 /// Follows every run id: they are ASCII, and without this character.
 const AFTER_ALL_IDS: &str = "~";
@@ -100,7 +111,7 @@ pub async fn set_status(
     Ok(())
 }
 
-/// Stores the result of a run that has ended.
+/// Stores the result of a run that has ended; its verdict is the one of its own scores.
 pub async fn set_result(
     database: &Database,
     run: &RunId,
@@ -248,17 +259,21 @@ async fn listings(database: &Database, rows: Vec<Row>) -> Result<Vec<RunListing>
     let ids: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
     let mut tags = tags(database, &ids).await?;
     rows.into_iter()
-        .map(|(run, created_at, status, subject, result, voided)| {
-            Ok(RunListing {
-                created_at: column("run_summary", "created_at").time(created_at)?,
-                status,
-                subject: SUBJECT.document(&subject)?,
-                result: result.map(|it| RESULT.document(&it)).transpose()?,
-                tags: tags.remove(&run).unwrap_or_default(),
-                voided,
-                run_id: run.into(),
-            })
-        })
+        .map(
+            |(run, created_at, status, subject, result, decided, voided)| {
+                let result = result.map(|it| RESULT.document(&it)).transpose()?;
+                let decided = decided.map(|it| verdicts::read(&it)).transpose()?;
+                Ok(RunListing {
+                    created_at: column("run_summary", "created_at").time(created_at)?,
+                    status,
+                    subject: SUBJECT.document(&subject)?,
+                    result: result.map(|it: RunResult| it.decided(decided)),
+                    tags: tags.remove(&run).unwrap_or_default(),
+                    voided,
+                    run_id: run.into(),
+                })
+            },
+        )
         .collect()
 }
 

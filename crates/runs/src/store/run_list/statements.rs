@@ -39,7 +39,7 @@ macro_rules! list {
             "SELECT s.run_id, s.created_at,
         CASE WHEN r.cancel IS NOT NULL AND NOT r.ended THEN 'cancelling'
             WHEN s.status = 'pending' AND r.head > 0 THEN 'running' ELSE s.status END,
-        s.subject, s.result, EXISTS (SELECT 1 FROM run_void v WHERE v.run_number = s.run_number)
+        s.subject, s.result, s.decided, EXISTS (SELECT 1 FROM run_void v WHERE v.run_number = s.run_number)
     FROM ",
             $source,
             " WHERE r.number = s.run_number AND s.tenant = $1 AND ",
@@ -49,7 +49,7 @@ macro_rules! list {
         AND ($8 IS NULL OR s.kind = $8)
         AND ($9 IS NULL OR s.suite_id = $9) AND ($10 IS NULL OR s.suite_version = $10)
         AND ($11 IS NULL OR s.agent_id = $11) AND ($12 IS NULL OR s.agent_version = $12)
-        AND ($13 IS NULL OR s.model = $13) AND ($14 IS NULL OR s.verdict = $14)
+        AND ($13 IS NULL OR s.model = $13) AND ($14 IS NULL OR COALESCE(s.decided, s.verdict) = $14)
         AND ($15 IS NULL OR $15 = CASE WHEN r.cancel IS NOT NULL AND NOT r.ended THEN 'cancelling'
             WHEN s.status = 'pending' AND r.head > 0 THEN 'running' ELSE s.status END)
         AND ($16 IS NULL OR EXISTS (SELECT 1 FROM run_tag t WHERE t.run_number = s.run_number AND t.tag = $16))",
@@ -77,7 +77,10 @@ const LIST_UNFINISHED: &str = list!(
     "+s.created_at",
     "s.run_id"
 );
-const LIST_OF_VERDICT: &str = list!("run_summary s CROSS JOIN run r", "s.verdict = $14");
+const LIST_OF_VERDICT: &str = list!(
+    "run_summary s CROSS JOIN run r",
+    "s.verdict IS NOT NULL AND COALESCE(s.decided, s.verdict) = $14"
+);
 /// The runs with a name, in the order of the name's index.
 pub const LIST_OF_NAME: &str = list!(
     "run_named f CROSS JOIN run_summary s CROSS JOIN run r",
@@ -106,7 +109,7 @@ const LIST_OF_PREFIX: &str = list!(
 );
 
 pub const ROWS: &str = concat!(
-    "SELECT s.run_id, s.created_at, s.status, s.subject, s.result, FALSE
+    "SELECT s.run_id, s.created_at, s.status, s.subject, s.result, s.decided, FALSE
     FROM run_summary s WHERE s.run_number IN (",
     numbers!("$1"),
     ") ORDER BY s.run_number DESC"

@@ -55,7 +55,10 @@ impl<'a> Checks<'a> {
 
     fn candidate(&mut self, candidate: Candidate<'_>) {
         let run = self.evidence.run;
-        if matches!(run.verdict, Verdict::Inconclusive | Verdict::Pending) {
+        if matches!(
+            run.lenient_verdict(),
+            Verdict::Inconclusive | Verdict::Pending
+        ) {
             self.refuse(
                 Condition::Conclusive,
                 format!("the eval run is {}: not every task was judged", run.status),
@@ -129,7 +132,7 @@ impl<'a> Checks<'a> {
                 )
             }
             Some(_) => {}
-            None if run.verdict == Verdict::Pass && run.summary.passed => {}
+            None if run.lenient_verdict() == Verdict::Pass && run.summary.passed => {}
             None if run.reasons.is_empty() => self.refuse(
                 Condition::Passed,
                 format!("the eval run has not passed: it is {}", run.status),
@@ -189,7 +192,11 @@ impl<'a> Checks<'a> {
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
                 self.refuse(
                     Condition::Confidence,
-                    unshown(&found.gate, "gate set --lenient"),
+                    unshown(
+                        &found.gate,
+                        "require a score below 1 (`gate set --pass-score`)",
+                        "gate set --lenient",
+                    ),
                 );
             }
             // A single run may have been lucky, so all runs count.

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
 use super::report::{EvalReport, TaskOutcome, Verdict};
 use super::statistics::{
-    CONFIDENCE, Trials, TrialsByTask, by_task, difference_interval, mean_interval,
+    CONFIDENCE, Evidence, Trials, TrialsByTask, by_task, difference_interval, mean_interval,
+    statistics,
 };
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
@@ -69,7 +70,8 @@ pub struct MatrixRow {
     pub agent_version: String,
     /// The model that answered; absent if none did.
     pub model: Option<String>,
-    /// The verdict of the run; with several trials, the worst one.
+    /// The verdict of the run; with several trials, the worst one, or the one of all trials if each
+    /// of them passes.
     pub verdict: Verdict,
     /// Mean score of the judged tasks, 0.0..=1.0; `null` if none was judged.
     pub score: Option<f64>,
@@ -205,13 +207,29 @@ fn cost(report: &EvalReport) -> Option<f64> {
     paid.map(|(paid, saved)| paid.usd() + saved.usd())
 }
 
-/// The worst verdict of all trials: one that could not be judged, else one that failed.
+/// The worst verdict of all trials: one that could not be judged, else one that failed. If all of
+/// them pass, the verdict that accounts for chance.
 fn verdict(variant: &Variant<'_>) -> Verdict {
-    let has = |verdict: Verdict| variant.reports().any(|report| report.verdict == verdict);
-    [Verdict::Pending, Verdict::Inconclusive, Verdict::Fail]
+    let has = |verdict: Verdict| {
+        variant
+            .reports()
+            .any(|report| report.lenient_verdict() == verdict)
+    };
+    let worst = [Verdict::Pending, Verdict::Inconclusive, Verdict::Fail]
         .into_iter()
-        .find(|verdict| has(*verdict))
-        .unwrap_or(Verdict::Pass)
+        .find(|verdict| has(*verdict));
+    match worst {
+        Some(verdict) => verdict,
+        None if variant.further.is_empty() => variant.report.verdict,
+        // The report of a trial was made before the others had ended.
+        None => {
+            let evidence = Evidence {
+                further: variant.further,
+                ..Evidence::of(variant.report)
+            };
+            statistics(evidence, None, None).gate.verdict.into()
+        }
+    }
 }
 
 #[expect(

@@ -46,8 +46,12 @@ use touchstone_openwop::summary::EvalSummary;
 pub struct EvalReport {
     pub run_id: RunId,
     pub status: String,
-    /// The verdict about the agent.
+    /// The verdict about the agent. A host's responses account for chance in it
+    /// ([`account_for_chance`](super::statistics::decision::account_for_chance)).
     pub verdict: Verdict,
+    /// The verdict on the scores as they are; absent until `verdict` accounts for chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lenient_verdict: Option<Verdict>,
     /// Why it does not pass, as messages; empty for a pass.
     pub reasons: Vec<String>,
     pub suite: SuiteProvenance,
@@ -140,7 +144,13 @@ pub struct EvalReport {
 impl EvalReport {
     /// Whether every task was judged.
     pub fn is_judged(&self) -> bool {
-        matches!(self.verdict, Verdict::Pass | Verdict::Fail)
+        matches!(self.lenient_verdict(), Verdict::Pass | Verdict::Fail)
+    }
+
+    /// The verdict on the scores as they are, without regard to chance. Gates start from it and have
+    /// a condition of their own for significance.
+    pub fn lenient_verdict(&self) -> Verdict {
+        self.lenient_verdict.unwrap_or(self.verdict)
     }
 
     /// Number of tasks that were judged.
@@ -236,6 +246,7 @@ pub fn report(
         run_id: record.run_id.clone(),
         status: state.status.as_str().to_owned(),
         verdict: verdict(state, outcome, spec.tasks.len(), reasons.is_empty()),
+        lenient_verdict: None,
         reasons,
         suite: suite_provenance(spec, thresholds),
         agent: AgentProvenance {
@@ -278,7 +289,7 @@ pub fn report(
         modes: spec.modes.clone(),
         tags: Vec::new(),
         annotations: Vec::new(),
-        notes: notes(&record.spec, spec, kind.is_some(), state),
+        notes: notes(record, spec, kind.is_some(), state),
         ignore: spec.ignore.clone(),
         summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
         tasks: spec

@@ -3,12 +3,13 @@
 use super::provenance::CachedAnswers;
 use crate::rules::eval::scoring::tasks;
 use crate::rules::run::fold::RunState;
-use crate::rules::run::record::{EvalSpec, RunSpec};
+use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_openwop::suite::EvalMode;
 
-pub fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Vec<String> {
+pub fn notes(record: &RunRecord, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Vec<String> {
     let mut notes = Vec::new();
+    let run = &record.spec;
     let asked = run
         .configurable
         .get("evalConcurrency")
@@ -22,10 +23,11 @@ pub fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool, state: &RunState) -
         ));
     }
     if spec.modes_left_out.contains(&EvalMode::Regression) {
-        notes.push(
-            "no comparison was made: mode regression needs a baseline run (--baseline RUN)"
-                .to_owned(),
-        );
+        notes.push(format!(
+            "mode regression had no baseline; to compare a later run with this one, add \
+             --baseline {}",
+            record.run_id
+        ));
     }
     if spec.modes_left_out.contains(&EvalMode::LiveShadow) {
         notes.push(

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules::eval::scoring::unreadable;
 use crate::rules::kind::KindOutcome;
 use crate::rules::run::fold::{RunState, RunStatus};
+use touchstone_kit::statistics::GateVerdict;
 
 /// The run's verdict about the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub enum Verdict {
     Pass,
     /// Every task was judged, and a threshold missed.
     Fail,
-    /// Not every task was judged, so there is no verdict.
+    /// Not every task was judged, or too few to show that the pass score is reached.
     Inconclusive,
     Pending,
 }
@@ -30,6 +31,17 @@ impl Verdict {
     }
 }
 
+impl From<GateVerdict> for Verdict {
+    fn from(verdict: GateVerdict) -> Self {
+        match verdict {
+            GateVerdict::Pass => Self::Pass,
+            GateVerdict::Fail => Self::Fail,
+            GateVerdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
+/// The verdict on the scores as they are.
 pub fn verdict(
     state: &RunState,
     outcome: Option<&KindOutcome>,

@@ -5,6 +5,7 @@
 //! the same facts adds intervals, a paired comparison, reliability over trials, and a verdict that
 //! accounts for chance.
 
+pub mod decision;
 mod trials;
 pub mod unshown;
 

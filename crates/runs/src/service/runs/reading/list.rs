@@ -62,6 +62,7 @@ impl Runs {
     /// The store failed.
     pub async fn list(&self, tenant: &TenantId, asked: &RunQuery) -> Result<RunPage, Problem> {
         self.store_missing_results(tenant).await?;
+        self.decide_missing_verdicts(tenant).await?;
         let one_more = RunQuery {
             limit: asked.limit.saturating_add(1),
             ..asked.clone()
@@ -84,6 +85,7 @@ impl Runs {
         agent: Option<&str>,
     ) -> Result<Vec<RunListing>, Problem> {
         self.store_missing_results(tenant).await?;
+        self.decide_missing_verdicts(tenant).await?;
         let found = store::run_list::newest_of_versions(&self.store, tenant, agent, MAX_CELLS);
         found.await.map_err(|cause| internal(&cause))
     }

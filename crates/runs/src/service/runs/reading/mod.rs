@@ -5,4 +5,5 @@ pub mod experiments;
 pub mod flaky;
 pub mod list;
 pub mod task_details;
+mod verdicts;
 pub mod views;
