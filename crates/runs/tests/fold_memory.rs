@@ -16,39 +16,41 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const TASKS: u64 = 100_000;
 
-fn event(kind: &str, payload: &Value) -> Event {
+fn event(kind: &str, payload: &Value) -> Option<Event> {
     let document = json!({"eventId": "evt_1", "runId": "run_1", "type": kind, "sequence": 1,
         "timestamp": "2026-01-01T00:00:00Z", "payload": payload});
     let document = document.to_string();
-    let document = EventDocument::read(document.as_bytes()).unwrap();
-    document.event().unwrap().unwrap()
+    EventDocument::read(document.as_bytes())
+        .ok()?
+        .event()
+        .ok()?
 }
 
 /// The events of a task with one model call, and of the end of the run.
-fn plain_run() -> (Vec<Event>, Event) {
+fn plain_run() -> Option<(Vec<Event>, Event)> {
     let task = [
         event(
             "agent.invocation.started",
             &json!({"invocationId": "inv-1", "agentId": "a", "source": "run-api",
                     "toolSurfaceCount": 0, "memoryBound": false}),
-        ),
+        )?,
         event(
             "provider.usage",
             &json!({"provider": "openai", "model": "m", "inputTokens": 30, "outputTokens": 5,
                     "totalTokens": 35, "costEstimateUsd": 0.000_004_65, "currency": "USD"}),
-        ),
+        )?,
         event(
             "agent.invocation.completed",
             &json!({"invocationId": "inv-1", "agentId": "a", "outcome": "completed"}),
-        ),
+        )?,
     ];
     let error = json!({"code": "internal_error", "message": "the run failed"});
-    (task.into(), event("run.failed", &json!({"error": error})))
+    Some((task.into(), event("run.failed", &json!({"error": error}))?))
 }
 
 #[test]
 fn a_plain_task_takes_at_most_100_bytes_of_the_state() {
-    let (events, end) = plain_run();
+    let (events, end) = plain_run().unwrap();
     let mut state = RunState::default();
     let region = Region::new(ALLOCATOR);
     let live = || region.change().bytes_allocated - region.change().bytes_deallocated;
@@ -61,7 +63,7 @@ fn a_plain_task_takes_at_most_100_bytes_of_the_state() {
         events.iter().for_each(&mut fold);
         let scored = json!({"taskId": id, "score": n % 10 / 9, "passed": n % 10 == 9,
             "latencyMs": 80 + n % 1000, "schemaValid": true});
-        fold(&event("eval.scored", &scored));
+        fold(&event("eval.scored", &scored).unwrap());
         most = most.max(live());
     }
     assert_eq!(state.eval.scored_count as u64, TASKS);
