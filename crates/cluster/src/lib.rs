@@ -5,8 +5,10 @@
 //! of this version and reports its facts. The message bus between them may lose, repeat and reorder
 //! messages.
 
+pub mod config;
 #[cfg(test)]
 mod memory;
+pub mod nats;
 pub mod ports;
 pub mod rules;
 pub mod service;

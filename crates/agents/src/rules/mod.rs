@@ -9,6 +9,7 @@ pub mod activity;
 pub mod attachment;
 mod conversation;
 pub mod dialogue;
+pub mod distribution;
 mod effects;
 mod endpoint;
 mod failure;

@@ -105,6 +105,10 @@ impl Worker {
         }
     }
 
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
     /// The models that this worker serves.
     pub fn models(&self) -> impl Iterator<Item = ModelIdentity> {
         self.models.iter().map(ModelBinding::identity)
