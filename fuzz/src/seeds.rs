@@ -122,9 +122,9 @@ fn cluster_messages() -> Vec<Value> {
     };
     let used = json!({"tokens": 3, "nano_usd": 4});
     let frames = json!([
-        {"event": {"kind": "agent.reasoned", "payload": {"agentId": "a", "reasoning": "b"}, "cause": 0}},
+        {"event": {"kind": "agent.reasoned", "payload": r#"{"agentId": "a", "reasoning": "b"}"#, "cause": 0}},
         {"settled": {"call": 1, "used": used}},
-        {"ended": {"end": {"decided": {"output": "yes"}}, "schema_valid": true, "latency_ms": 5}},
+        {"ended": {"end": {"decided": {"output": r#""yes""#}}, "schema_valid": true, "latency_ms": 5}},
     ]);
     vec![
         json!({"v": 1, "replica": "host_1", "offer": "inv_1"}),

@@ -73,6 +73,27 @@ struct Envelope<'a, M> {
     message: &'a M,
 }
 
+/// Values as JSON text in a string. So they may be as deep as a document of their own, and count as
+/// one value of the message.
+mod text {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<T: Serialize, S: Serializer>(value: &T, into: S) -> Result<S::Ok, S::Error> {
+        let text = serde_json::to_string(value).map_err(S::Error::custom)?;
+        into.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        // The error may quote the text.
+        serde_json::from_str(&text).map_err(|_| D::Error::custom("the text has another form"))
+    }
+}
+
 /// Writes a message.
 ///
 /// # Errors
@@ -245,6 +266,7 @@ pub struct Grant {
     pub token: Token,
     /// How long the attempt is held, from when the claim was sent.
     pub hold_ms: u64,
+    #[serde(with = "text")]
     pub task: Assignment,
 }
 
@@ -391,6 +413,7 @@ impl Proof {
 pub enum Frame {
     Event {
         kind: String,
+        #[serde(with = "text")]
         payload: Value,
         /// Index of the event of this attempt that caused it, from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -421,9 +444,16 @@ pub struct Ending {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    Decided { output: Value },
-    Failed { reason: String },
-    Unjudged { reason: String },
+    Decided {
+        #[serde(with = "text")]
+        output: Value,
+    },
+    Failed {
+        reason: String,
+    },
+    Unjudged {
+        reason: String,
+    },
 }
 
 /// What a worker waits for when it sends facts.

@@ -30,8 +30,6 @@ use crate::service::worker::ANSWERED_WITHIN;
 
 /// Pause between two requests to an owner that does not answer.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
-/// A worker gives up an attempt whose owner has been silent for this time.
-const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 /// The label of a task with a fact that does not fit into a message.
 const TOO_LARGE: &str = "too_large_for_worker";
 
@@ -54,6 +52,9 @@ pub(super) struct Attempt {
     lost: CancellationToken,
     /// When the owner last answered.
     contact: Mutex<Duration>,
+    /// The attempt is given up if the owner is silent for this time: it has superseded the attempt
+    /// or has gone.
+    abandoned_after: Duration,
     /// One message with facts is under way at a time.
     sending: tokio::sync::Mutex<()>,
     /// Number of the last question; one is under way at a time.
@@ -87,6 +88,7 @@ impl Attempt {
             hold: held,
             lost: CancellationToken::new(),
             contact: Mutex::new(claimed_at),
+            abandoned_after: hold.saturating_add(hold / 2),
             sending: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             reserved: Mutex::default(),
@@ -114,7 +116,7 @@ impl Attempt {
     /// Gives the attempt up if its owner has been silent for too long.
     pub fn check_contact(&self) {
         let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.clock.uptime() >= contact.saturating_add(ABANDONED_AFTER) {
+        if self.clock.uptime() >= contact.saturating_add(self.abandoned_after) {
             self.lost.cancel();
         }
     }

@@ -38,6 +38,8 @@ use crate::service::server::{self, Command};
 
 /// The label of a task whose workers were lost too often.
 pub const WORKER_LOST: &str = "worker_lost";
+/// The label of a task whose log takes no further events.
+const LOG_CLOSED: &str = "log_closed";
 /// How often the holds are checked.
 const TICK: Duration = Duration::from_millis(500);
 /// Requests to one task that may wait.
@@ -132,8 +134,9 @@ impl AgentRuntime for ClusterRuntime {
 
 /// Whether a task fits into a message.
 fn fits(assignment: &Assignment) -> bool {
-    let bytes = serde_json::to_vec(assignment);
-    bytes.is_ok_and(|bytes| bytes.len() <= wire::MAX_BYTES - GRANT_BYTES)
+    // A task is sent as text in a string.
+    let text = serde_json::to_string(assignment).and_then(|text| serde_json::to_vec(&text));
+    text.is_ok_and(|text| text.len() <= wire::MAX_BYTES - GRANT_BYTES)
 }
 
 /// Withdraws a task when its invocation has ended or is dropped.
@@ -447,6 +450,9 @@ impl<'a> OwnedTask<'a> {
 
     fn tick(&mut self) -> Option<InvocationResult> {
         let now = self.owner.clock.uptime();
+        if self.may_call().is_none() {
+            return Some(unjudged(LOG_CLOSED));
+        }
         if self.offer.is_overdue(now) {
             return self.lose();
         }
@@ -478,17 +484,35 @@ impl<'a> OwnedTask<'a> {
         self.events.clear();
         self.asking = None;
         if self.offer.is_given_up() {
-            return Some(InvocationResult {
-                end: InvocationEnd::Unjudged {
-                    reason: WORKER_LOST.to_owned(),
-                },
-                schema_valid: None,
-                latency_ms: 0,
-                span_id: None,
-            });
+            return Some(unjudged(WORKER_LOST));
         }
         self.publish(true);
         None
+    }
+}
+
+/// Gives back what the attempt has reserved, cancellation included.
+impl Drop for OwnedTask<'_> {
+    fn drop(&mut self) {
+        let lost = self.offer.lose(self.owner.clock.uptime());
+        for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
+            self.meter.settle(estimate(reserved), Estimate::default());
+        }
+        // Answers of the budget that have not been looked at.
+        while let Some(Some(waited)) = self.waiting.next().now_or_never() {
+            self.waited(waited);
+        }
+    }
+}
+
+fn unjudged(reason: &str) -> InvocationResult {
+    InvocationResult {
+        end: InvocationEnd::Unjudged {
+            reason: reason.to_owned(),
+        },
+        schema_valid: None,
+        latency_ms: 0,
+        span_id: None,
     }
 }
 

@@ -195,6 +195,28 @@ async fn a_worker_drops_a_task_that_was_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancelled_task_gives_its_reservation_back() {
+    let cluster = Cluster::start(0).await;
+    let _worker = cluster.worker("w1", 1);
+    let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());
+    let task = task(&cluster, "t0");
+    let running = task.run(&runtime, &meter, &recorder);
+    let cancelled = tokio::time::timeout(Duration::from_millis(50), async {
+        let mut running = std::pin::pin!(running);
+        loop {
+            tokio::select! {
+                _ = &mut running => unreachable!(),
+                () = tokio::time::sleep(Duration::from_millis(10)) => {}
+            }
+            assert!(meter.reserved.load(Ordering::Relaxed) <= 1);
+        }
+    });
+    assert!(cancelled.await.is_err());
+    assert_eq!(cluster.calls_of("t0"), 1, "a call was reserved and made");
+    assert_eq!(meter.reserved.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_that_only_its_host_can_execute_is_executed_there() {
     let cluster = Cluster::start(0).await;
     let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());

@@ -24,6 +24,8 @@ pub enum CommandTarget {
     Signing,
     /// A temporary host.
     Demo,
+    /// What the configuration names, without a store.
+    Configured,
 }
 
 /// The option ids, their flags and environment variables.
@@ -45,9 +47,14 @@ impl CommandTarget {
             ("data" | "database_url", Self::Host | Self::HostByRules) => !remote,
             ("data" | "database_url", Self::Store | Self::Serving) => true,
             ("config", Self::Host) => !remote,
-            ("config", Self::HostByRules | Self::Store | Self::Serving | Self::FilesByRules) => {
-                true
-            }
+            (
+                "config",
+                Self::HostByRules
+                | Self::Store
+                | Self::Serving
+                | Self::FilesByRules
+                | Self::Configured,
+            ) => true,
             _ => false,
         }
     }
@@ -55,7 +62,10 @@ impl CommandTarget {
     /// Whether a server from the environment is as wrong as one on the command line: the user might
     /// believe that the command acts on that server.
     const fn is_here_only(self) -> bool {
-        matches!(self, Self::Store | Self::Serving | Self::Demo)
+        matches!(
+            self,
+            Self::Store | Self::Serving | Self::Demo | Self::Configured
+        )
     }
 
     /// Why the option does not apply, and what to do.
@@ -89,6 +99,7 @@ impl CommandTarget {
                 "omit it; --keep keeps that folder",
             ),
             (Self::Demo, _) => ("the demo starts its own host", "omit it"),
+            (Self::Configured, _) => ("the command has no store and calls no host", "omit it"),
             (Self::FilesByRules | Self::Files | Self::Signing, _) => {
                 ("the command only reads files", "omit it")
             }

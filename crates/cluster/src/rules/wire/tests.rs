@@ -53,6 +53,18 @@ fn a_message_is_read_as_it_was_written() {
 }
 
 #[test]
+fn an_answer_may_be_as_deep_as_models_may_answer() {
+    let deep = (0..json::MAX_DEPTH).fold(json!("leaf"), |inner, _| json!([inner]));
+    let mut message = facts();
+    message.frames = vec![Frame::Ended(Ending {
+        end: End::Decided { output: deep },
+        schema_valid: None,
+        latency_ms: 0,
+    })];
+    assert_eq!(read::<Facts>(&write(&message).unwrap()), Ok(message));
+}
+
+#[test]
 fn unknown_members_are_ignored_and_later_versions_may_stay_readable() {
     let later = json!({"v": 9, "min": 1, "replica": "r1", "offer": "inv_1", "more": [1]});
     let read_back = read::<Offered>(later.to_string().as_bytes()).unwrap();

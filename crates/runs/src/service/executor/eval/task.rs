@@ -64,7 +64,9 @@ impl SuiteTask {
             task: id,
         };
         let sink = TranscriptSink::new(task_sink, context.conversation(id), keeps_results);
-        let runtime = &self.executor.runtime;
+        let workers = self.executor.cluster.as_ref();
+        let workers = workers.filter(|_| context.spec.execution.distributed);
+        let runtime = workers.unwrap_or(&self.executor.runtime);
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = invoking.await;
         if let InvocationEnd::Unjudged { reason } = &result.end
