@@ -16,9 +16,9 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::telemetry::init_logs;
 
 const EXAMPLES: &str = "\
-Takes tasks from the hosts that use the same NATS servers and executes them with the `[[models]]` and
-`[simulated_user]` of its own configuration. It takes only tasks whose pinned model it serves, so the
-entries of host and worker must be equal except for keys, prices, timeouts and limits. It needs no
+Takes tasks from the hosts that use the same NATS servers and executes them with the `[[models]]`
+and `[simulated_user]` of its own configuration. It takes only tasks whose pinned model it serves:
+the entries of host and worker may differ in keys, prices, timeouts and limits only. It needs no
 database. SIGTERM and SIGINT shut it down: tasks in flight get the time of --drain.
 
 Examples:
@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     concurrency: u16,
 
-    /// Name of this worker, for logs and rights: letters, digits, `-` and `_` [default: a new name]
+    /// Name of this worker in logs: letters, digits, `-` and `_` [default: a new name]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
 
