@@ -16,6 +16,7 @@ use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_agents::rules::prices::{self, PriceEntry};
 use touchstone_agents::tools::config::ToolSettings;
+use touchstone_cluster::config::ClusterSettings;
 use touchstone_console::config::ConsoleConfig;
 use touchstone_deployments::rules::{Channel, ChannelFault};
 use touchstone_host::access::Roles;
@@ -63,6 +64,8 @@ pub struct Config {
     /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
     pub worker: WorkerConfig,
+    /// Workers in other processes.
+    pub cluster: ClusterSettings,
     /// Named sets of scopes that keys may hold.
     pub roles: Vec<RoleConfig>,
     pub webhooks: WebhookSettings,
@@ -238,6 +241,7 @@ impl Default for Config {
             simulated_user: None,
             tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
+            cluster: ClusterSettings::default(),
             roles: Vec::new(),
             webhooks: WebhookSettings::default(),
             conformance: Conformance::default(),
@@ -306,6 +310,11 @@ impl Config {
             }
             if let Some(keys) = &mut config.agent_cards.trusted_keys {
                 *keys = folder.join(&*keys);
+            }
+            let cluster = &mut config.cluster;
+            let files = [&mut cluster.credentials_file, &mut cluster.ca_file];
+            for file in files.into_iter().flatten() {
+                *file = folder.join(&*file);
             }
             for stderr in config
                 .tools
@@ -406,6 +415,9 @@ impl Config {
             oidc.checked(&roles).map_err(Error::Unusable)?;
         }
         self.channels()?;
+        if let Err((field, problem)) = self.cluster.check() {
+            return bad(&format!("cluster.{field}"), &problem);
+        }
         if self.worker.lease_s < 3 {
             return bad("worker.lease_s", "must be at least 3");
         }
@@ -457,6 +469,11 @@ impl Config {
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,
+            distribution: self
+                .cluster
+                .nats
+                .as_ref()
+                .map(|_| self.cluster.distribution),
             // One run of a tenant never has more tasks in flight than all its runs together.
             max_concurrency: u32::try_from(self.limits.max_concurrency_per_tenant)
                 .map_or(self.limits.max_concurrency, |all| {
@@ -487,6 +504,7 @@ const NESTED: &[&str] = &[
     "ARCHIVE__",
     "RATINGS__",
     "ATTEST__",
+    "CLUSTER__",
     "CONFORMANCE__",
     "CONSOLE__",
     "LIMITS__",

@@ -15,9 +15,11 @@ use touchstone_agent_cards::http::CardsApi;
 use touchstone_agent_cards::service::Cards;
 use touchstone_agent_cards::service::gate::CardGate;
 use touchstone_agent_cards::service::history::CardScores;
+use touchstone_agents::ports::agent::AgentRuntime;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
 use touchstone_agents::runtime::Runtime;
+use touchstone_cluster::service::owner::{ClusterRuntime, Owner};
 use touchstone_console::api::ConsoleApi;
 use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_console::live::hub::LiveRuns;
@@ -101,6 +103,8 @@ pub struct Parts {
     pub models: Arc<dyn Models>,
     /// Tools for `live-shadow` runs.
     pub tools: Option<Arc<dyn LiveTools>>,
+    /// The tasks that this host offers to workers, if it has any.
+    pub cluster: Option<Arc<Owner>>,
     /// Providers of environments for OASIS evaluations.
     pub providers: Arc<dyn Providers>,
     /// The evaluator that OASIS reports name.
@@ -166,6 +170,10 @@ impl Parts {
             library: library.clone(),
             models: self.models.clone(),
             runtime: Arc::new(Runtime::default()),
+            cluster: self.cluster.clone().map(|owner| {
+                let local = Runtime::default();
+                Arc::new(ClusterRuntime { owner, local }) as Arc<dyn AgentRuntime>
+            }),
             tools: self.tools.clone(),
             kinds: vec![Arc::new(OasisExecutor {
                 providers: self.providers.clone(),

@@ -34,6 +34,7 @@ fn main() -> io::Result<()> {
         ("a2a_reply", texts(&replies())),
         ("embedding_reply", texts(&embeddings())),
         ("assert_answer", texts(&decisions())),
+        ("cluster_message", texts(&cluster_messages())),
         ("mcp_result", texts(&results())),
         ("cassette", cassettes()),
         ("agent_card", texts(&cards())),
@@ -139,6 +140,35 @@ fn decisions() -> Vec<Value> {
         json!({"id": 0, "pass": true, "score": 0.5, "reason": "the key is sk-canary1234567890"}),
         json!({"id": 1, "pass": false, "reason": {"text": "too long"}}),
         json!({"id": 2, "error": "no such check"}),
+    ]
+}
+
+/// One message of each kind between hosts and workers.
+fn cluster_messages() -> Vec<Value> {
+    let proof = json!({"v": 1, "worker": "w1", "epoch": "epoch_1", "offer": "inv_1", "invocation": "inv_2",
+        "token": "07070707070707070707070707070707"});
+    let with = |members: Value| {
+        let mut message = proof.clone();
+        if let (Some(message), Value::Object(members)) = (message.as_object_mut(), members) {
+            message.extend(members);
+        }
+        message
+    };
+    let used = json!({"tokens": 3, "nano_usd": 4});
+    let frames = json!([
+        {"event": {"kind": "agent.reasoned", "payload": r#"{"agentId": "a", "reasoning": "b"}"#, "cause": 0}},
+        {"settled": {"call": 1, "used": used}},
+        {"ended": {"end": {"decided": {"output": r#""yes""#}}, "schema_valid": true, "latency_ms": 5}},
+    ]);
+    vec![
+        json!({"v": 1, "replica": "host_1", "offer": "inv_1"}),
+        json!({"v": 1, "worker": "w1", "epoch": "epoch_1", "offer": "inv_1", "claim": "claim_1"}),
+        json!({"v": 1, "answer": "gone"}),
+        json!({"v": 1, "answer": "recorded", "next": 2}),
+        json!({"v": 1, "held": [{"keep": {"hold_ms": 8000}}, "pause", "drop"]}),
+        json!({"v": 1, "worker": "w1", "epoch": "epoch_1", "held": [proof]}),
+        with(json!({"from": 0, "frames": frames, "until": "may_call"})),
+        with(json!({"call": 1, "question": {"reserve": used}})),
     ]
 }
 

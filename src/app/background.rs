@@ -9,6 +9,7 @@ use crate::app::parts::worker_settings;
 use crate::config::Config;
 use crate::services::{Parts, Services};
 use touchstone_agent_cards::service::rescoring::Rescorer;
+use touchstone_cluster::service::owner::Owner;
 use touchstone_host::audit::checkpoint::INTERVAL_SECONDS;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
@@ -58,6 +59,7 @@ pub struct Background {
     retention: Retention,
     sessions: Arc<Sessions>,
     worker: Arc<Worker>,
+    cluster: Option<Arc<Owner>>,
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
     assessor: Arc<Assessor>,
@@ -99,6 +101,7 @@ impl Background {
                 worker_settings(config),
                 command.clone(),
             ),
+            cluster: services.parts().cluster.clone(),
             dispatcher: Dispatcher::new(
                 store.clone(),
                 clock.clone(),
@@ -150,7 +153,7 @@ impl Background {
         let metrics = Metrics::install();
         tokio::join!(
             shutdown.run_until_cancelled(metrics.upkeep()),
-            self.worker.clone().work(shutdown.clone()),
+            self.execute_runs(shutdown),
             jobs::perform(self.dispatcher.clone(), shutdown.clone()),
             jobs::perform(self.deliverer.clone(), shutdown.clone()),
             assessments,
@@ -164,6 +167,21 @@ impl Background {
         {
             tracing::warn!(%cause, "task content could not be deleted; the next run deletes it");
         }
+    }
+
+    /// Executes runs. Workers are answered until the runs are drained.
+    async fn execute_runs(&self, shutdown: &CancellationToken) {
+        let drained = CancellationToken::new();
+        let answering = async {
+            if let Some(owner) = &self.cluster {
+                owner.clone().serve(drained.clone()).await;
+            }
+        };
+        let executing = async {
+            self.worker.clone().work(shutdown.clone()).await;
+            drained.cancel();
+        };
+        tokio::join!(executing, answering);
     }
 
     async fn repeat_jobs(&self, shutdown: &CancellationToken) {

@@ -99,6 +99,22 @@ fn limits(rows: &mut Rows, config: &Config) {
     rows.add("worker.lease_s", config.worker.lease_s);
     rows.add("worker.max_runs", config.worker.max_runs);
     rows.add("worker.drain_s", config.worker.drain_s);
+    cluster(rows, config);
+}
+
+fn cluster(rows: &mut Rows, config: &Config) {
+    let cluster = &config.cluster;
+    rows.add_option("cluster.nats", cluster.nats.as_deref());
+    for (name, file) in [
+        ("cluster.credentials_file", &cluster.credentials_file),
+        ("cluster.ca_file", &cluster.ca_file),
+    ] {
+        rows.add_option(name, file.as_ref().map(|file| file.display()));
+    }
+    rows.add("cluster.insecure", cluster.insecure);
+    rows.add("cluster.replicas", cluster.replicas);
+    rows.add("cluster.hold_s", cluster.hold_s);
+    rows.add("cluster.distribution", cluster.distribution.as_str());
 }
 
 fn models(rows: &mut Rows, config: &Config) {

@@ -2,6 +2,7 @@
 //! module names adapters.
 
 mod background;
+pub mod cluster;
 mod error;
 mod in_force;
 mod parts;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::app::Error;
+use crate::app::cluster;
 use crate::app::in_force;
 use crate::app::store;
 use crate::config::Config;
@@ -73,7 +74,13 @@ pub async fn open(
     let models = models(config, own, elsewhere, &clock)?;
     let tools = live_tools(config, own)?;
     // A cassette has its own judge and its own tools.
+    // A command executes its runs itself.
+    let cluster = match command {
+        None => cluster::owner(&config.cluster, &clock, &ids),
+        Some(_) => None,
+    };
     let limits = HostLimits {
+        distribution: cluster.as_ref().map(|_| config.cluster.distribution),
         scored_modes: scored_modes(models.judge().is_some(), tools.is_some()),
         ..config.host_limits()
     };
@@ -109,6 +116,7 @@ pub async fn open(
         vault: Arc::new(Vault::new(host_keys, ids.clone())),
         models: Arc::new(models),
         tools,
+        cluster,
         providers: Arc::new(HttpProviders::new(config.oasis.accesses(&environment)?)?),
         evaluator: config.oasis.evaluator.clone(),
         notifier: Arc::new(WebhookClient::new(config.webhooks.targets()?)?),

@@ -16,6 +16,7 @@ pub mod key;
 pub mod restore;
 pub mod serve;
 pub mod shell;
+pub mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -105,6 +106,7 @@ enum Command {
     #[command(subcommand)]
     Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
+    Worker(worker::Arguments),
     Health(health::Arguments),
     Doctor(doctor::Arguments),
     Backup(backup::Arguments),
@@ -118,6 +120,7 @@ impl Command {
         match self {
             Self::Demo(_) => CommandTarget::Demo,
             Self::Serve(_) => CommandTarget::Serving,
+            Self::Worker(_) => CommandTarget::Configured,
             Self::Key(_) | Self::Doctor(_) | Self::Backup(_) | Self::Restore(_) => {
                 CommandTarget::Store
             }
@@ -170,7 +173,7 @@ pub fn main() -> ExitCode {
 /// The trace that the command belongs to, as the environment names it: its runs continue the trace.
 /// The requests that a host serves have traces of their own.
 fn caller(command: &Command) -> Option<span::Place> {
-    if matches!(command, Command::Serve(_)) {
+    if matches!(command, Command::Serve(_) | Command::Worker(_)) {
         return None;
     }
     let parent = std::env::var("TRACEPARENT").ok()?;
@@ -245,6 +248,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
+        Command::Worker(arguments) => worker::run(&context, arguments).await,
         Command::Health(arguments) => health::run(&context, arguments).await,
         Command::Doctor(arguments) => doctor::run(&context, arguments).await,
         Command::Backup(arguments) => backup::run(&context, arguments).await,

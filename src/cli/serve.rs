@@ -56,17 +56,22 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
+pub(super) enum Format {
     Text,
     Json,
 }
 
+impl From<Format> for LogFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+        }
+    }
+}
+
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
-    let format = match arguments.log_format {
-        Format::Text => LogFormat::Text,
-        Format::Json => LogFormat::Json,
-    };
-    init_logs(format, "info");
+    init_logs(arguments.log_format.into(), "info");
     let files = open_files::raise();
     let mut config = embedded::config(context.global())?;
     if let Some(listen) = arguments.listen {
@@ -172,7 +177,7 @@ fn usable(keys: &[KeyRecord]) -> usize {
     clippy::disallowed_methods,
     reason = "a second signal must not wait for anything"
 )]
-fn ended_by_signal(shutdown: CancellationToken) -> Result<Spawned<()>, Failure> {
+pub(super) fn ended_by_signal(shutdown: CancellationToken) -> Result<Spawned<()>, Failure> {
     let mut signals = Interrupts::listen()?;
     Ok(spawn("signals", async move {
         signals.next().await;

@@ -157,6 +157,7 @@ fn pure_modules_use_no_clock_files_or_environment(#[case] needle: &str) {
 #[case("oasis")]
 #[case("ratings")]
 #[case("agent_cards")]
+#[case("cluster")]
 fn the_core_depends_on_no_feature_above_it(#[case] feature: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for core in ["host", "packs", "agents", "runs", "deployments"] {

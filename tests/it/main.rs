@@ -21,6 +21,8 @@ mod ci;
 mod cli;
 mod client;
 mod clients;
+#[cfg(unix)]
+mod cluster;
 mod config;
 mod conformance;
 mod console;

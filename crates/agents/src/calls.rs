@@ -184,7 +184,7 @@ impl Calls<'_> {
             // Once the endpoint is corrected, the same command must ask again.
             self.binding.model.forget(&request, &reply).await;
             if times < most {
-                let retried = self.retry(times, &malformed, Duration::ZERO);
+                let retried = self.retry(times, &malformed, Duration::ZERO).await;
                 retried.map_err(|error| error.label(role))?;
             }
         }
@@ -253,7 +253,7 @@ impl Calls<'_> {
             let Some(wait) = info.retry.wait(attempt, self.seed, *retry_after) else {
                 return Err(CallError::Model(error));
             };
-            self.retry(attempt, reason, wait)?;
+            self.retry(attempt, reason, wait).await?;
             tokio::time::sleep(wait).await;
             idle_since = Instant::now();
             attempt += 1;
@@ -272,9 +272,10 @@ impl Calls<'_> {
     }
 
     /// Counts a retry and records it.
-    fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), CallError> {
+    async fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), CallError> {
         self.meter
             .retry()
+            .await
             .map_err(|Exhausted| CallError::Exhausted)?;
         self.emit(Event::ModelRetried(ModelRetried {
             attempt,

@@ -315,11 +315,11 @@ impl Meter for UserMeter<'_> {
         self.of_run.settle(estimate, used);
     }
 
-    fn call_tool(&self) -> Result<(), Exhausted> {
-        self.of_run.call_tool()
+    async fn call_tool(&self) -> Result<(), Exhausted> {
+        self.of_run.call_tool().await
     }
 
-    fn retry(&self) -> Result<(), Exhausted> {
-        self.of_run.retry()
+    async fn retry(&self) -> Result<(), Exhausted> {
+        self.of_run.retry().await
     }
 }

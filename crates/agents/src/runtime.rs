@@ -41,7 +41,7 @@ use crate::rules::workers;
 use crate::rules::workers::Role;
 use crate::rules::{
     BUDGET_EXHAUSTED, Conversation, ConversationInput, FailureReason, LOOP_LIMIT_EXCEEDED, Limits,
-    ModelReply, Next, Step, ToolCall, ToolOutcome, ToolSource,
+    ModelReply, Next, Step, TASK_TIMEOUT, ToolCall, ToolOutcome, ToolSource,
 };
 use crate::spans;
 use crate::tool_calls::{ToolCaller, ToolSurface};
@@ -69,9 +69,30 @@ impl AgentRuntime for Runtime {
     ) -> InvocationResult {
         let span = spans::invocation(&invocation);
         let span_id = span.id();
-        let result = span.within(self.run(invocation, meter, sink)).await;
+        let timeout = invocation.timeout;
+        let running = span.within(self.run(invocation, meter, sink));
+        let result = match timeout {
+            None => running.await,
+            Some(longest) => match tokio::time::timeout(longest, running).await {
+                Ok(result) => result,
+                // The span is dropped like the invocation, and recorded as cancelled.
+                Err(_) => return timed_out(),
+            },
+        };
         spans::invoked(span, &result.end);
         InvocationResult { span_id, ..result }
+    }
+}
+
+/// The result of an invocation that was dropped because it took too long.
+fn timed_out() -> InvocationResult {
+    InvocationResult {
+        end: InvocationEnd::Unjudged {
+            reason: TASK_TIMEOUT.to_owned(),
+        },
+        schema_valid: None,
+        latency_ms: 0,
+        span_id: None,
     }
 }
 
@@ -284,7 +305,7 @@ impl<'a> Running<'a> {
             if outcome == ToolOutcome::Live && step.next != Next::Call {
                 continue;
             }
-            if let Err(Exhausted) = self.meter.call_tool() {
+            if let Err(Exhausted) = self.meter.call_tool().await {
                 return Err(BUDGET_EXHAUSTED.to_owned());
             }
             if let ToolOutcome::Answered(answer) = &outcome

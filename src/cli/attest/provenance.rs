@@ -9,13 +9,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::verify::octets;
 use touchstone_deployments::attestation::Rejected;
-use touchstone_deployments::attestation::dsse::Unverified;
 use touchstone_deployments::attestation::envelopes;
 use touchstone_deployments::attestation::provenance::{ReleaseProvenance, read};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::hex::hex;
 use touchstone_kit::keys::PublicKey;
+use touchstone_openwop::dsse::Unverified;
 
 const EXAMPLES: &str = "\
 Reads files only and contacts no host. A file is recognized by its content, whatever its name.

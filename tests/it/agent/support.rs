@@ -161,11 +161,11 @@ impl Meter for Ledger {
         self.settled.lock().unwrap().push((estimate, used));
     }
 
-    fn call_tool(&self) -> Result<(), Exhausted> {
+    async fn call_tool(&self) -> Result<(), Exhausted> {
         Ok(())
     }
 
-    fn retry(&self) -> Result<(), Exhausted> {
+    async fn retry(&self) -> Result<(), Exhausted> {
         Ok(())
     }
 }
@@ -236,6 +236,7 @@ impl Trial {
             temperature: Some(0.0),
             max_tokens: self.max_tokens,
             max_loop_iterations: None,
+            timeout: None,
             node_id: &task,
         };
         self.runtime

@@ -249,6 +249,7 @@ impl Bench {
             ids: Arc::new(SystemIds),
             library: Arc::new(Library::new(store.clone(), KINDS)),
             models: Arc::new(One(model.clone(), judge)),
+            cluster: None,
             runtime: Arc::new(Runtime::default()),
             tools,
             kinds: Vec::new(),

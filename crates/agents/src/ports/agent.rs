@@ -1,6 +1,7 @@
 //! The agent runtime (RFC 0077).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -52,6 +53,9 @@ pub struct Invocation<'a> {
     pub max_tokens: Option<u64>,
     /// Maximum number of model turns the run's caller allows.
     pub max_loop_iterations: Option<u32>,
+    /// Maximum duration of the invocation. The end of one that takes longer is unjudged with
+    /// [`TASK_TIMEOUT`](crate::rules::TASK_TIMEOUT), and its `agent.invocation.completed` is missing.
+    pub timeout: Option<Duration>,
     /// The task's id, for `provider.usage`.
     pub node_id: &'a TaskId,
 }
@@ -126,9 +130,9 @@ pub trait Meter: Send + Sync {
     /// Replaces the estimate with the actual usage (zero for a failed call).
     fn settle(&self, estimate: Estimate, used: Estimate);
     /// Allows and counts a tool call, or refuses it.
-    fn call_tool(&self) -> Result<(), Exhausted>;
+    async fn call_tool(&self) -> Result<(), Exhausted>;
     /// Allows and counts a retry, or refuses it.
-    fn retry(&self) -> Result<(), Exhausted>;
+    async fn retry(&self) -> Result<(), Exhausted>;
 }
 
 /// Recorded events will not become durable: another process owns the run now, or the store failed.

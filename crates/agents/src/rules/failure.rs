@@ -8,6 +8,9 @@ pub const LOOP_LIMIT_EXCEEDED: &str = "loop_limit_exceeded";
 /// tool calls or retries (RFC 0058).
 pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 
+/// The label of an invocation that took longer than the run allows.
+pub const TASK_TIMEOUT: &str = "task_timeout";
+
 /// Why an agent produced no valid decision. The task scores 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {

@@ -9,6 +9,7 @@ pub mod activity;
 pub mod attachment;
 mod conversation;
 pub mod dialogue;
+pub mod distribution;
 mod effects;
 mod endpoint;
 mod failure;
@@ -32,7 +33,7 @@ pub use endpoint::concurrency::Concurrency;
 pub use endpoint::outcome::CallOutcome;
 pub use endpoint::retry::RetryPolicy;
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
-pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
+pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection, TASK_TIMEOUT};
 pub use fixtures::FixtureCursor;
 pub use message::{
     Message, ModelReply, ModelRequest, RemoteThread, ResponseFacts, ResponseSchema, TaskHint,

@@ -26,6 +26,8 @@ pub enum CommandTarget {
     SigningByRules,
     /// A temporary host.
     Demo,
+    /// What the configuration names, without a store.
+    Configured,
 }
 
 /// The option ids, their flags and environment variables.
@@ -53,7 +55,8 @@ impl CommandTarget {
                 | Self::Store
                 | Self::Serving
                 | Self::FilesByRules
-                | Self::SigningByRules,
+                | Self::SigningByRules
+                | Self::Configured,
             ) => true,
             _ => false,
         }
@@ -62,7 +65,10 @@ impl CommandTarget {
     /// Whether a server from the environment is as wrong as one on the command line: the user might
     /// believe that the command acts on that server.
     const fn is_here_only(self) -> bool {
-        matches!(self, Self::Store | Self::Serving | Self::Demo)
+        matches!(
+            self,
+            Self::Store | Self::Serving | Self::Demo | Self::Configured
+        )
     }
 
     /// Why the option does not apply, and what to do.
@@ -96,6 +102,7 @@ impl CommandTarget {
                 "omit it; --keep keeps that folder",
             ),
             (Self::Demo, _) => ("the demo starts its own host", "omit it"),
+            (Self::Configured, _) => ("the command has no store and calls no host", "omit it"),
             (Self::FilesByRules | Self::Files | Self::Signing | Self::SigningByRules, _) => {
                 ("the command only reads files", "omit it")
             }

@@ -172,6 +172,8 @@ impl EnvironmentSession<'_> {
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
             max_loop_iterations: spec.max_loop_iterations,
+            // The scenario has a limit of its own, which includes its provider.
+            timeout: None,
             node_id: script.task,
         };
         let result = executor.runtime.invoke(invocation, &context.meter, &sink);

@@ -423,6 +423,7 @@ impl TestHost {
             elsewhere: ExternalAgents::new(lab.elsewhere, clock.clone()),
         });
         let limits = HostLimits {
+            distribution: None,
             max_tasks_per_suite: 10_000,
             max_cost_per_suite: NanoUsd::from_usd(25.0),
             is_max_cost_set: false,
@@ -469,6 +470,7 @@ impl TestHost {
             vault: vault.clone(),
             models,
             tools: None,
+            cluster: None,
             providers: lab.providers,
             evaluator: None,
             notifier: notifier.clone(),

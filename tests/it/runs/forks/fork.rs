@@ -66,6 +66,7 @@ pub fn asking_nobody(bench: &mut Bench) {
         ids: ids.clone(),
         library,
         models: Arc::new(Nobody),
+        cluster: None,
         runtime: Arc::new(Nobody),
         tools: None,
         kinds: Vec::new(),

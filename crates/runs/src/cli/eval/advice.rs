@@ -11,10 +11,11 @@ use touchstone_kit::error::ErrorCode;
 use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 20] = [
     ("configurable.baselineRunId", "--baseline"),
     ("configurable.evalTargetOverride", "--any-target"),
     ("configurable.evalConcurrency", "--concurrency"),
+    ("configurable.evalDistribution", "--distribution"),
     ("configurable.evalModes", "--mode"),
     ("configurable.evalMatch.ignore", "--ignore"),
     ("configurable.evalMatch", "--ignore"),

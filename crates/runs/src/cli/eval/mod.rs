@@ -123,6 +123,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
+    /// Where tasks are executed: by the host, or by its workers [default: the host's setting]
+    #[arg(long, value_name = "local|cluster", value_parser = ["local", "cluster"])]
+    distribution: Option<String>,
+
     /// Scoring mode; repeat for several [default: every mode the suite declares; live-shadow only
     /// if it is the only one]. Regression needs --baseline, which adds it
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
@@ -441,6 +445,9 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
     }
     if let Some(concurrency) = arguments.concurrency {
         set("evalConcurrency", json!(concurrency));
+    }
+    if let Some(distribution) = &arguments.distribution {
+        set("evalDistribution", json!(distribution));
     }
     if !arguments.ignore.is_empty() {
         set("evalMatch", json!({"ignore": arguments.ignore}));

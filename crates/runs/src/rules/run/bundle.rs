@@ -27,6 +27,7 @@ const SETTINGS: &[&str] = &[
     "budget",
     "escalationThreshold",
     "evalConcurrency",
+    "evalDistribution",
     "evalMatch",
     "evalModes",
     "evalTaskTimeoutMs",

@@ -386,6 +386,9 @@ pub struct ExecutionPin {
     /// The endpoint of the model that plays the users, if any is simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_endpoint: Option<EndpointPin>,
+    /// Whether workers execute its tasks, if the host that executes the run has any.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub distributed: bool,
     /// How the agent is reached, if it is remote; no configured model is then called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,

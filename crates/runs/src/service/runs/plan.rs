@@ -186,6 +186,8 @@ impl Runs {
         };
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
             eval.execution.reached_by = Some(remote.reached_by.clone());
+            // Its credential is in the configuration of this host.
+            eval.execution.distributed = false;
         }
         self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())
             .await?;

@@ -12,6 +12,7 @@ use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{ChannelPin, Trial};
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::distribution::Distribution;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{AgentId, RunId};
@@ -55,6 +56,8 @@ pub struct CreateRun {
     pub max_tokens: Option<u64>,
     /// `configurable.maxLoopIterations`.
     pub max_loop_iterations: Option<u32>,
+    /// Where its tasks are executed; the host's default if absent.
+    pub distribution: Option<Distribution>,
     /// `configurable.budget`.
     pub budget: BudgetSpec,
     /// `configurable.trial`.
@@ -169,6 +172,7 @@ fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
             .map(|tasks| u32::try_from(tasks).unwrap_or(u32::MAX)),
         temperature: fields.number("temperature", 0.0, 2.0)?,
         max_tokens: fields.whole("maxTokens", 1)?,
+        distribution: distribution(&fields)?,
         max_loop_iterations: fields
             .whole("maxLoopIterations", 1)?
             .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
@@ -191,6 +195,16 @@ fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
 fn required<'a>(body: &Fields<'a>, name: &str) -> Result<&'a str, Problem> {
     body.text(name)?
         .ok_or_else(|| body.invalid(name, "is required with `mode: \"eval\"`"))
+}
+
+fn distribution(fields: &Fields<'_>) -> Result<Option<Distribution>, Problem> {
+    let name = "evalDistribution";
+    let Some(text) = fields.text(name)? else {
+        return Ok(None);
+    };
+    let known = Distribution::parse(text);
+    let wrong = || fields.invalid(name, "must be \"local\" or \"cluster\"");
+    known.ok_or_else(wrong).map(Some)
 }
 
 fn trial(members: &Value) -> Result<Trial, Problem> {

@@ -13,6 +13,7 @@ use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, PinnedJudge, RunSpec, Work,
 };
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::distribution::Distribution;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -59,6 +60,8 @@ pub struct HostLimits {
     /// Whether callers' budgets are only reported, not enforced.
     pub advisory_budgets: bool,
     pub scored_modes: &'static [EvalMode],
+    /// Where runs are executed that do not say it; absent if the host has no workers.
+    pub distribution: Option<Distribution>,
 }
 
 /// The agent of a planned run.
@@ -148,6 +151,7 @@ pub fn plan(
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
+    let distributed = distributed(&request, limits, &modes, kind.is_some())?;
     let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
     let default_concurrency = kind
         .as_ref()
@@ -203,7 +207,10 @@ pub fn plan(
         partial_rerun: None,
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
         deciders: Deciders::default(),
-        execution: ExecutionPin::default(),
+        execution: ExecutionPin {
+            distributed,
+            ..ExecutionPin::default()
+        },
     };
     Ok(request
         .options
@@ -219,6 +226,30 @@ fn no_model(agent: &AgentFacts<'_>) -> Problem {
         ),
     )
     .with("reason", "model_missing")
+}
+
+/// Whether workers execute the tasks. Live tools and the systems of evaluation kinds are connected
+/// to this host only: such runs stay here, and are refused if they request workers.
+fn distributed(
+    request: &CreateRun,
+    limits: &HostLimits,
+    modes: &[EvalMode],
+    is_kind: bool,
+) -> Result<bool, Problem> {
+    let is_live = modes.contains(&EvalMode::LiveShadow);
+    let field = "configurable.evalDistribution";
+    match (request.distribution, limits.distribution) {
+        (Some(Distribution::Cluster), None) => {
+            let message = "this host has no workers: send `local`, or set `nats` in the section `[cluster]` of its configuration";
+            Err(Problem::validation(field, message.to_owned()).with("reason", "no_cluster"))
+        }
+        (Some(Distribution::Cluster), Some(_)) if is_live || is_kind => {
+            let message = "cannot be `cluster` for live tools and for evaluations other than plain suites, which only this host executes; send `local`";
+            Err(Problem::validation(field, message.to_owned()).with("reason", "not_distributable"))
+        }
+        (Some(distribution), _) => Ok(distribution == Distribution::Cluster),
+        (None, default) => Ok(default == Some(Distribution::Cluster) && !is_live && !is_kind),
+    }
 }
 
 /// Options about the tasks of a suite, which an evaluation kind replaces by its own.

@@ -5,6 +5,7 @@ use super::*;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use touchstone_agents::rules::distribution::Distribution;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -159,6 +160,7 @@ fn limits() -> HostLimits {
         max_node_executions: 100,
         advisory_budgets: false,
         scored_modes: scored_modes(false, false),
+        distribution: None,
     }
 }
 
@@ -377,6 +379,53 @@ fn a_model_class_the_suite_does_not_allow_is_refused() {
             .get("field"),
         Some(&json!("agentId"))
     );
+}
+
+fn with_workers(default: Option<Distribution>) -> HostLimits {
+    HostLimits {
+        distribution: default,
+        scored_modes: scored_modes(false, true),
+        ..limits()
+    }
+}
+
+#[rstest]
+#[case::no_workers(None, Some("local"), false)]
+#[case::by_default(Some(Distribution::Cluster), None, true)]
+#[case::not_by_default(Some(Distribution::Local), None, false)]
+#[case::requested(Some(Distribution::Local), Some("cluster"), true)]
+#[case::not_wanted(Some(Distribution::Cluster), Some("local"), false)]
+fn a_run_is_executed_where_it_says_or_else_where_the_host_says(
+    #[case] default: Option<Distribution>,
+    #[case] requested: Option<&str>,
+    #[case] distributed: bool,
+) {
+    let mut body = golden();
+    body["configurable"]["evalDistribution"] = json!(requested);
+    let limits = with_workers(default);
+    let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
+    assert_eq!(eval(&spec).execution.distributed, distributed);
+}
+
+#[test]
+fn workers_are_refused_where_there_are_none_and_for_live_tools() {
+    let mut body = golden();
+    body["configurable"]["evalDistribution"] = json!("cluster");
+    let problem = planned(&body, &suite(|_| {})).unwrap_err();
+    assert_eq!(problem.details.get("reason"), Some(&json!("no_cluster")));
+    let live = suite(|s| s["modes"] = json!(["live-shadow"]));
+    body["configurable"]["evalModes"] = json!(["live-shadow"]);
+    let limits = with_workers(Some(Distribution::Cluster));
+    let problem = planned_with(&body, &live, &limits, &|_| true, None).unwrap_err();
+    let reason = problem.details.get("reason");
+    assert_eq!(reason, Some(&json!("not_distributable")), "{problem:?}");
+    body["configurable"]["evalDistribution"] = Value::Null;
+    let spec = planned_with(&body, &live, &limits, &|_| true, None).unwrap();
+    assert!(!eval(&spec).execution.distributed);
+    body["configurable"]["evalDistribution"] = json!("elsewhere");
+    let field = json!("configurable.evalDistribution");
+    let problem = parse(Kinds::NONE, &body).unwrap_err();
+    assert_eq!(problem.details.get("field"), Some(&field));
 }
 
 #[test]

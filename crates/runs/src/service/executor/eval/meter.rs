@@ -93,14 +93,14 @@ impl Meter for RunMeter {
         self.settled.notify_waiters();
     }
 
-    fn call_tool(&self) -> Result<(), Exhausted> {
+    async fn call_tool(&self) -> Result<(), Exhausted> {
         let mut watched = self.watched();
         watched.budget.call_tool().map_err(|_| Exhausted)?;
         self.emit_notices(&mut watched);
         Ok(())
     }
 
-    fn retry(&self) -> Result<(), Exhausted> {
+    async fn retry(&self) -> Result<(), Exhausted> {
         let mut watched = self.watched();
         watched.budget.retry().map_err(|_| Exhausted)?;
         self.emit_notices(&mut watched);

@@ -53,6 +53,8 @@ pub struct EvalExecutor {
     pub library: Arc<Library>,
     pub models: Arc<dyn Models>,
     pub runtime: Arc<dyn AgentRuntime>,
+    /// Executes invocations at workers, if this host has any.
+    pub cluster: Option<Arc<dyn AgentRuntime>>,
     /// The tools of `live-shadow` runs, if any are configured.
     pub tools: Option<Arc<dyn LiveTools>>,
     /// The executors of evaluation kinds.

@@ -17,14 +17,11 @@ use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::spans;
 use crate::service::executor::task_loop::{EarlyEnd, WorkUnit};
 use crate::service::run_writer::{Closed, RunWriter};
-use touchstone_agents::ports::agent::{EventSink, Invocation, Unrecorded};
-use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
+use touchstone_agents::ports::agent::{EventSink, Invocation, InvocationEnd, Unrecorded};
+use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED, TASK_TIMEOUT};
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_openwop::events::{Event, NewEvent};
 use touchstone_openwop::suite::Task;
-
-/// The label of a task whose agent took longer than the run allows.
-const TASK_TIMEOUT: &str = "task_timeout";
 
 /// A task to execute.
 pub(super) struct SuiteTask {
@@ -68,19 +65,17 @@ impl SuiteTask {
             task: id,
         };
         let sink = TranscriptSink::new(task_sink, context.conversation(id), keeps_results);
-        let runtime = &self.executor.runtime;
+        let workers = self.executor.cluster.as_ref();
+        let workers = workers.filter(|_| context.spec.execution.distributed);
+        let runtime = workers.unwrap_or(&self.executor.runtime);
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
-        let result = match context.spec.task_timeout_ms {
-            None => invoking.await,
-            Some(longest) => {
-                let limited = tokio::time::timeout(Duration::from_millis(longest), invoking);
-                let Ok(result) = limited.await else {
-                    self.record_unjudged(TASK_TIMEOUT);
-                    return Ok(());
-                };
-                result
-            }
-        };
+        let result = invoking.await;
+        if let InvocationEnd::Unjudged { reason } = &result.end
+            && reason == TASK_TIMEOUT
+        {
+            self.record_unjudged(TASK_TIMEOUT);
+            return Ok(());
+        }
         let outcome = judge_result(context, task, &result, &sink).await;
         if let TaskOutcome::Unjudged { reason } = &outcome {
             if reason == LOOP_LIMIT_EXCEEDED {
@@ -126,6 +121,7 @@ impl SuiteTask {
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
             max_loop_iterations: spec.max_loop_iterations,
+            timeout: spec.task_timeout_ms.map(Duration::from_millis),
             node_id: &self.id,
         }
     }

@@ -435,11 +435,11 @@ impl Meter for Account {
         self.settled.notify_waiters();
     }
 
-    fn call_tool(&self) -> Result<(), Exhausted> {
+    async fn call_tool(&self) -> Result<(), Exhausted> {
         self.budget().call_tool().map_err(|_| Exhausted)
     }
 
-    fn retry(&self) -> Result<(), Exhausted> {
+    async fn retry(&self) -> Result<(), Exhausted> {
         self.budget().retry().map_err(|_| Exhausted)
     }
 }

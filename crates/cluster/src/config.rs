@@ -1,0 +1,187 @@
+//! The section `[cluster]` of the configuration.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use touchstone_agents::rules::distribution::Distribution;
+use url::{Host, Url};
+
+/// Longest time in which a worker may work without an answer of its owner, in seconds.
+const MAX_HOLD_S: u64 = 600;
+/// Shortest one. Heartbeats are sent each second.
+const MIN_HOLD_S: u64 = 3;
+/// Most copies of a queue that a cluster of NATS servers keeps.
+const MAX_REPLICAS: usize = 5;
+
+/// How this host and its workers reach each other.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterSettings {
+    /// Addresses of NATS servers with JetStream, separated by commas: `tls://nats-1:4222`. If unset,
+    /// this host has no workers.
+    pub nats: Option<String>,
+    /// A file with the credentials of a NATS user (`.creds`).
+    pub credentials_file: Option<PathBuf>,
+    /// Certificates of authorities that are trusted beside those of the system (PEM).
+    pub ca_file: Option<PathBuf>,
+    /// Allows connections without TLS to other machines.
+    pub insecure: bool,
+    /// Copies of the queues in a cluster of NATS servers, 1 to 5.
+    pub replicas: usize,
+    /// Seconds that a worker may work without an answer of this host. Its tasks are given to others
+    /// after this.
+    pub hold_s: u64,
+    /// Where runs are executed that do not set `configurable.evalDistribution`.
+    pub distribution: Distribution,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self {
+            nats: None,
+            credentials_file: None,
+            ca_file: None,
+            insecure: false,
+            replicas: 1,
+            hold_s: 10,
+            distribution: Distribution::Local,
+        }
+    }
+}
+
+/// A field of the section, and its fault.
+pub type Fault = (&'static str, String);
+
+impl ClusterSettings {
+    /// Checks rules that the types do not express.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn check(&self) -> Result<(), Fault> {
+        if !(1..=MAX_REPLICAS).contains(&self.replicas) {
+            let problem = format!(
+                "must be between 1 and {MAX_REPLICAS}, got {}",
+                self.replicas
+            );
+            return Err(("replicas", problem));
+        }
+        if !(MIN_HOLD_S..=MAX_HOLD_S).contains(&self.hold_s) {
+            let problem = format!(
+                "must be between {MIN_HOLD_S} and {MAX_HOLD_S}, got {}",
+                self.hold_s
+            );
+            return Err(("hold_s", problem));
+        }
+        self.servers().map(drop)
+    }
+
+    /// The addresses of the servers; none if there is no cluster.
+    ///
+    /// # Errors
+    /// [`Fault`]. It does not quote an address, which may hold a password.
+    pub fn servers(&self) -> Result<Vec<Url>, Fault> {
+        let Some(list) = &self.nats else {
+            return Ok(Vec::new());
+        };
+        let servers = list.split(',').map(|text| self.server(text.trim()));
+        servers.collect()
+    }
+
+    fn server(&self, text: &str) -> Result<Url, Fault> {
+        let wrong = |problem: &str| ("nats", problem.to_owned());
+        let url: Url = text.parse().map_err(|_| {
+            wrong("must be addresses such as `tls://nats.example:4222`, separated by commas")
+        })?;
+        if !matches!(url.scheme(), "nats" | "tls") || url.host().is_none() {
+            return Err(wrong(
+                "must be addresses that begin with `tls://` or `nats://` and name a host",
+            ));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong(
+                "must not contain a user or a password; use `credentials_file`",
+            ));
+        }
+        if url.scheme() == "nats" && !self.insecure && !is_loopback(&url) {
+            return Err(wrong(
+                "names another machine without TLS; use `tls://`, or set `insecure = true` in a trusted network",
+            ));
+        }
+        Ok(url)
+    }
+
+    pub const fn hold(&self) -> Duration {
+        Duration::from_secs(self.hold_s)
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    // The host of a URL whose scheme is not one of the web is not parsed as an address.
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            name == "localhost"
+                || name
+                    .parse()
+                    .is_ok_and(|it: std::net::Ipv4Addr| it.is_loopback())
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn with(nats: &str, insecure: bool) -> ClusterSettings {
+        ClusterSettings {
+            nats: Some(nats.to_owned()),
+            insecure,
+            ..ClusterSettings::default()
+        }
+    }
+
+    #[rstest]
+    #[case("nats://127.0.0.1:4222", false)]
+    #[case("nats://localhost:4222", false)]
+    #[case("nats://[::1]:4222", false)]
+    #[case("tls://nats.example", false)]
+    #[case("tls://a.example:4222, tls://b.example:4222", false)]
+    #[case("nats://10.0.0.1:4222", true)]
+    fn a_usable_address_is_accepted(#[case] nats: &str, #[case] insecure: bool) {
+        assert_eq!(with(nats, insecure).check(), Ok(()));
+    }
+
+    #[rstest]
+    #[case("", "must be addresses")]
+    #[case("nats.example:4222", "must be addresses")]
+    #[case("http://127.0.0.1:4222", "must be addresses that begin")]
+    #[case("nats://10.0.0.1:4222", "without TLS")]
+    #[case("nats://localhost.example:4222", "without TLS")]
+    #[case("nats://127.0.0.1.example:4222", "without TLS")]
+    #[case("nats://127.0.0.1,nats://10.0.0.1", "without TLS")]
+    #[case("tls://user:secret@nats.example", "must not contain a user")]
+    #[case("tls://user@nats.example", "must not contain a user")]
+    fn an_unusable_address_is_refused_without_quoting_it(
+        #[case] nats: &str,
+        #[case] expected: &str,
+    ) {
+        let (field, problem) = with(nats, false).check().unwrap_err();
+        assert_eq!(field, "nats");
+        assert!(problem.contains(expected), "{problem}");
+        assert!(!problem.contains("secret"), "{problem}");
+    }
+
+    #[rstest]
+    #[case(ClusterSettings { replicas: 0, ..ClusterSettings::default() }, "replicas")]
+    #[case(ClusterSettings { replicas: 6, ..ClusterSettings::default() }, "replicas")]
+    #[case(ClusterSettings { hold_s: 2, ..ClusterSettings::default() }, "hold_s")]
+    #[case(ClusterSettings { hold_s: 601, ..ClusterSettings::default() }, "hold_s")]
+    fn numbers_are_within_their_ranges(#[case] settings: ClusterSettings, #[case] field: &str) {
+        assert_eq!(settings.check().unwrap_err().0, field);
+    }
+}

@@ -1,0 +1,346 @@
+//! The message bus on NATS: queues in JetStream, requests in core NATS.
+//!
+//! All queues are subjects of one stream, and a lane has one durable consumer. More streams and
+//! consumers would be expensive where they are replicated.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::client::RequestErrorKind;
+use async_nats::connection::State;
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::stream::{self, RetentionPolicy, StorageType};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions, Event};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::task::JoinSet;
+use touchstone_host::background;
+use tracing::{info, warn};
+
+use crate::config::ClusterSettings;
+use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::lane::Lane;
+use crate::rules::subjects::{self, Address};
+use crate::rules::wire;
+
+/// The stream of all queues.
+const STREAM: &str = "TS1_T";
+/// Largest message of a queue in bytes.
+const MAX_QUEUED_BYTES: i32 = 64 * 1024;
+/// How long a message waits in a queue. Owners publish tasks again that still wait then.
+const KEPT: Duration = Duration::from_secs(3600);
+/// Time from delivery to acknowledgement: a claim, not the work on a task.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(20);
+/// Most deliveries of a lane without acknowledgement.
+const MAX_UNACKNOWLEDGED: i64 = 20_000;
+/// A consumer that nobody uses is removed after this.
+const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// How long an answer of JetStream is awaited.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// Requests to one replica that may wait.
+const MAX_REQUESTS: usize = 1_024;
+
+/// NATS servers, connected on first use.
+pub struct NatsBus {
+    settings: ClusterSettings,
+    name: String,
+    connected: OnceCell<Connected>,
+}
+
+struct Connected {
+    client: Client,
+    context: Context,
+    consumers: Mutex<HashMap<Lane, PullConsumer>>,
+}
+
+impl NatsBus {
+    /// The servers of these settings. `name` is shown in the list of their connections.
+    pub fn new(settings: ClusterSettings, name: String) -> Self {
+        Self {
+            settings,
+            name,
+            connected: OnceCell::new(),
+        }
+    }
+
+    async fn connected(&self) -> Result<&Connected, BusError> {
+        self.connected.get_or_try_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Result<Connected, BusError> {
+        let servers = self.settings.servers();
+        let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
+        let addresses: Result<Vec<async_nats::ServerAddr>, _> =
+            servers.iter().map(|url| url.as_str().parse()).collect();
+        let addresses = addresses.map_err(|cause| fault(&cause))?;
+        let mut options = ConnectOptions::new()
+            .name(&self.name)
+            // The list of other servers comes from the server, and may name some without TLS.
+            .ignore_discovered_servers()
+            .retry_on_initial_connect()
+            .require_tls(servers.iter().all(|url| url.scheme() == "tls"))
+            .event_callback(|event| async move { log(&event) });
+        if let Some(file) = &self.settings.ca_file {
+            options = options.add_root_certificates(file.clone());
+        }
+        if let Some(file) = &self.settings.credentials_file {
+            let credentials = options.credentials_file(file).await;
+            options = credentials.map_err(|cause| {
+                fault(&format!("`credentials_file` could not be read: {cause}"))
+            })?;
+        }
+        let client = options.connect(addresses).await;
+        let client = client.map_err(|cause| fault(&cause))?;
+        let context = jetstream::context::ContextBuilder::new()
+            .timeout(ANSWERED_WITHIN)
+            .ack_timeout(ANSWERED_WITHIN)
+            .build(client.clone());
+        Ok(Connected {
+            client,
+            context,
+            consumers: Mutex::default(),
+        })
+    }
+
+    /// The consumer of a lane, created with its stream if it does not exist.
+    async fn consumer(&self, lane: &Lane) -> Result<PullConsumer, BusError> {
+        let connected = self.connected().await?;
+        let known = connected.known(lane);
+        if let Some(consumer) = known {
+            return Ok(consumer);
+        }
+        let stream = connected.context.get_or_create_stream(stream::Config {
+            name: STREAM.to_owned(),
+            subjects: vec![subjects::queues()],
+            retention: RetentionPolicy::WorkQueue,
+            storage: StorageType::File,
+            num_replicas: self.settings.replicas,
+            max_message_size: MAX_QUEUED_BYTES,
+            max_age: KEPT,
+            ..stream::Config::default()
+        });
+        let stream = stream.await.map_err(|cause| fault(&cause))?;
+        let created = stream.create_consumer(pull::Config {
+            durable_name: Some(lane.to_string()),
+            filter_subject: subjects::queue(lane),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: ACKNOWLEDGED_WITHIN,
+            max_deliver: -1,
+            max_ack_pending: MAX_UNACKNOWLEDGED,
+            inactive_threshold: CONSUMER_KEPT,
+            ..pull::Config::default()
+        });
+        let consumer = created.await.map_err(|cause| fault(&cause))?;
+        let mut consumers = connected.consumers();
+        consumers.insert(lane.clone(), consumer.clone());
+        Ok(consumer)
+    }
+
+    /// Forgets a consumer that does not answer: it may have been removed.
+    fn forget(&self, lane: &Lane) {
+        if let Some(connected) = self.connected.get() {
+            connected.consumers().remove(lane);
+        }
+    }
+
+    async fn take(
+        &self,
+        consumer: &PullConsumer,
+        most: usize,
+        longest: Duration,
+    ) -> Result<Vec<Delivery>, BusError> {
+        let mut taken = Vec::new();
+        let there = consumer.fetch().max_messages(most).messages().await;
+        let mut there = there.map_err(|cause| fault(&cause))?;
+        while let Some(message) = there.next().await {
+            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
+        }
+        if !taken.is_empty() {
+            return Ok(taken);
+        }
+        let next = consumer.batch().max_messages(1).expires(longest);
+        let mut next = next.messages().await.map_err(|cause| fault(&cause))?;
+        if let Some(message) = next.next().await {
+            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
+        }
+        Ok(taken)
+    }
+}
+
+impl Connected {
+    fn consumers(&self) -> std::sync::MutexGuard<'_, HashMap<Lane, PullConsumer>> {
+        self.consumers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, lane: &Lane) -> Option<PullConsumer> {
+        self.consumers().get(lane).cloned()
+    }
+}
+
+fn fault(cause: &dyn std::fmt::Display) -> BusError {
+    BusError::Failed(cause.to_string())
+}
+
+/// Events of the connection. A refused permission shows only here.
+fn log(event: &Event) {
+    match event {
+        Event::Connected => info!("connected to NATS"),
+        Event::Disconnected => warn!("disconnected from NATS; connecting again"),
+        Event::ServerError(cause) => warn!(%cause, "the NATS server reports an error"),
+        Event::ClientError(cause) => warn!(%cause, "the connection to NATS has an error"),
+        _ => {}
+    }
+}
+
+struct NatsReceipt(jetstream::Message);
+
+#[async_trait]
+impl Receipt for NatsReceipt {
+    async fn acknowledge(self: Box<Self>) {
+        if let Err(cause) = self.0.ack().await {
+            warn!(%cause, "a message could not be acknowledged; it is delivered again");
+        }
+    }
+}
+
+fn delivery(message: jetstream::Message) -> Delivery {
+    Delivery {
+        message: message.payload.clone(),
+        receipt: Box::new(NatsReceipt(message)),
+    }
+}
+
+#[async_trait]
+impl Bus for NatsBus {
+    async fn publish(&self, lane: &Lane, replica: &str, message: Bytes) -> Result<(), BusError> {
+        // The stream must exist; a message without a consumer waits.
+        self.consumer(lane).await?;
+        let context = &self.connected().await?.context;
+        let subject = subjects::queued(lane, replica);
+        let published = context.publish(subject, message).await;
+        let stored = match published {
+            Ok(stored) => stored.await,
+            Err(cause) => Err(cause),
+        };
+        stored.map(drop).map_err(|cause| {
+            self.forget(lane);
+            fault(&cause)
+        })
+    }
+
+    async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
+        let mut consumer = self.consumer(lane).await?;
+        match consumer.info().await {
+            Ok(info) => {
+                let delivered = u64::try_from(info.num_ack_pending).unwrap_or(0);
+                Ok(info.num_pending.saturating_add(delivered))
+            }
+            Err(cause) => {
+                self.forget(lane);
+                Err(fault(&cause))
+            }
+        }
+    }
+
+    async fn pull(
+        &self,
+        lane: &Lane,
+        most: usize,
+        longest: Duration,
+    ) -> Result<Vec<Delivery>, BusError> {
+        let consumer = self.consumer(lane).await?;
+        // A request for messages is lost with its server.
+        let limit = longest.saturating_add(ANSWERED_WITHIN);
+        let taken = tokio::time::timeout(limit, self.take(&consumer, most, longest)).await;
+        taken.unwrap_or(Err(BusError::NoAnswer)).inspect_err(|_| {
+            self.forget(lane);
+        })
+    }
+
+    async fn request(
+        &self,
+        address: &Address,
+        message: Bytes,
+        longest: Duration,
+    ) -> Result<Bytes, BusError> {
+        let client = &self.connected().await?.client;
+        let request = async_nats::Request::new()
+            .payload(message)
+            .timeout(Some(longest));
+        let answered = client.send_request(address.to_string(), request).await;
+        match answered {
+            Ok(answer) => Ok(answer.payload),
+            Err(cause) => Err(match cause.kind() {
+                RequestErrorKind::NoResponders => BusError::NoResponder,
+                RequestErrorKind::TimedOut => BusError::NoAnswer,
+                _ => fault(&cause),
+            }),
+        }
+    }
+
+    async fn serve(&self, replica: &str) -> Result<mpsc::Receiver<Request>, BusError> {
+        let client = self.connected().await?.client.clone();
+        let subscribed = client.subscribe(Address::pattern(replica)).await;
+        let subscriber = subscribed.map_err(|cause| fault(&cause))?;
+        let (sender, requests) = mpsc::channel(MAX_REQUESTS);
+        // Ends when the receiver is dropped.
+        drop(background::spawn(
+            "cluster requests",
+            receive(client, subscriber, sender),
+        ));
+        Ok(requests)
+    }
+}
+
+async fn receive(
+    client: Client,
+    mut subscriber: async_nats::Subscriber,
+    sender: mpsc::Sender<Request>,
+) {
+    if client.connection_state() == State::Connected {
+        let most = client.max_payload();
+        if most < wire::MAX_BYTES {
+            warn!(
+                max_payload = most,
+                needed = wire::MAX_BYTES,
+                "the NATS server refuses large messages; raise its max_payload"
+            );
+        }
+    }
+    let mut replies = JoinSet::new();
+    loop {
+        let message = tokio::select! {
+            () = sender.closed() => return,
+            Some(_) = replies.join_next(), if !replies.is_empty() => continue,
+            message = subscriber.next() => message,
+        };
+        let Some(message) = message else { return };
+        let address = Address::parse(&message.subject);
+        let (Some(address), Some(inbox)) = (address, message.reply) else {
+            continue;
+        };
+        let (reply, answer) = oneshot::channel();
+        let request = Request {
+            address,
+            message: message.payload,
+            reply,
+        };
+        if sender.send(request).await.is_err() {
+            return;
+        }
+        let client = client.clone();
+        replies.spawn(async move {
+            if let Ok(answer) = answer.await
+                && let Err(cause) = client.publish(inbox, answer).await
+            {
+                warn!(%cause, "an answer to a worker could not be sent");
+            }
+        });
+    }
+}

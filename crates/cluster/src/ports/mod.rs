@@ -1,0 +1,3 @@
+//! Interfaces to what is outside.
+
+pub mod bus;

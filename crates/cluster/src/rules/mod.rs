@@ -1,0 +1,8 @@
+//! The protocol between owners and workers as pure rules.
+
+pub mod facts;
+pub mod lane;
+pub mod offer;
+pub mod outbox;
+pub mod subjects;
+pub mod wire;

@@ -1,0 +1,128 @@
+//! Names of places on the message bus. They hold ids only, no content and no secrets.
+
+use std::fmt;
+
+use crate::rules::lane::Lane;
+
+/// The protocol. Hosts and workers of an incompatible protocol use another prefix.
+pub const PROTOCOL: &str = "ts1";
+/// Longest token that is used as it is.
+const MAX_TOKEN: usize = 48;
+
+/// A name without dots, wildcards and spaces: one token of a subject.
+pub fn is_token(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(plain)
+}
+
+/// What a worker asks of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Claim,
+    Facts,
+    Meter,
+    Beat,
+}
+
+impl Operation {
+    const ALL: [Self; 4] = [Self::Claim, Self::Facts, Self::Meter, Self::Beat];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Facts => "facts",
+            Self::Meter => "meter",
+            Self::Beat => "beat",
+        }
+    }
+}
+
+/// Where a worker's request goes: `ts1.<operation>.<replica>.<worker>`. The worker is part of the
+/// address, so that a server of the bus can check who sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub operation: Operation,
+    pub replica: String,
+    pub worker: String,
+}
+
+impl Address {
+    /// The addresses of all requests to a replica.
+    pub fn pattern(replica: &str) -> String {
+        format!("{PROTOCOL}.*.{replica}.*")
+    }
+
+    pub fn parse(subject: &str) -> Option<Self> {
+        let mut tokens = subject.split('.');
+        let protocol = tokens.next()?;
+        let operation = tokens.next()?;
+        let (replica, worker) = (tokens.next()?, tokens.next()?);
+        let known = Operation::ALL.into_iter();
+        let operation = known.into_iter().find(|it| it.as_str() == operation)?;
+        let valid = protocol == PROTOCOL && is_token(replica) && is_token(worker);
+        (valid && tokens.next().is_none()).then(|| Self {
+            operation,
+            replica: replica.to_owned(),
+            worker: worker.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            operation,
+            replica,
+            worker,
+        } = self;
+        write!(f, "{PROTOCOL}.{}.{replica}.{worker}", operation.as_str())
+    }
+}
+
+/// The subject of a replica's messages in the queue of a lane. More tokens may follow in later
+/// versions.
+pub fn queued(lane: &Lane, replica: &str) -> String {
+    format!("{PROTOCOL}.t.{lane}.{replica}")
+}
+
+/// The subjects of all messages in the queue of a lane.
+pub fn queue(lane: &Lane) -> String {
+    format!("{PROTOCOL}.t.{lane}.>")
+}
+
+/// The subjects of all queues.
+pub fn queues() -> String {
+    format!("{PROTOCOL}.t.>")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_is_written() {
+        for operation in Operation::ALL {
+            let address = Address {
+                operation,
+                replica: "host_1".to_owned(),
+                worker: "gpu-7".to_owned(),
+            };
+            assert_eq!(Address::parse(&address.to_string()), Some(address));
+        }
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("ts2.claim.a.b")]
+    #[case("ts1.run.a.b")]
+    #[case("ts1.claim.a")]
+    #[case("ts1.claim.a.b.c")]
+    #[case("ts1.claim..b")]
+    #[case("ts1.claim.a.*")]
+    #[case("ts1.claim.a.>")]
+    fn other_subjects_are_no_addresses(#[case] subject: &str) {
+        assert_eq!(Address::parse(subject), None);
+    }
+}

@@ -1,0 +1,615 @@
+//! Messages between owners and workers: JSON objects with a version.
+//!
+//! Members are only added, and unknown members are ignored. A message that an older version would
+//! misunderstand says so by `min`, the lowest version that can read it. Readers check every size
+//! and name; errors contain nothing of the message.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use subtle::ConstantTimeEq as _;
+use touchstone_agents::rules::attachment::Attachment;
+use touchstone_agents::rules::dialogue::{EarlierMessage, SimulatedUser};
+use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
+use touchstone_kit::headers::media_type::MediaType;
+use touchstone_kit::ids::{AgentId, RunId, TaskId, TenantId};
+use touchstone_kit::json;
+use touchstone_openwop::suite::{Fixtures, ModelClass};
+
+use crate::rules::subjects::is_token;
+
+/// The version of this program's messages.
+pub const VERSION: u64 = 1;
+/// Largest message in bytes. Message servers accept 1 MiB by default.
+pub const MAX_BYTES: usize = 960 * 1024;
+/// Most facts in one message.
+pub const MAX_FRAMES: usize = 1_000;
+/// Most attempts in one heartbeat.
+pub const MAX_HELD: usize = 4_096;
+/// Longest id in bytes.
+const MAX_ID: usize = 200;
+/// Bytes of a token.
+const TOKEN_BYTES: usize = 16;
+
+/// Why a message cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("the message has {0} bytes, more than {MAX_BYTES}")]
+    TooLarge(usize),
+    #[error("the message {0}")]
+    NotJson(json::Error),
+    #[error("the message needs version {0} of the protocol, and this program reads {VERSION}")]
+    Version(u64),
+    /// Members are missing or have other types.
+    #[error("the message does not have the members of {0}")]
+    Shape(&'static str),
+    #[error("`{field}` {problem}")]
+    Field {
+        field: &'static str,
+        problem: &'static str,
+    },
+}
+
+/// A kind of message.
+pub trait Message: Serialize + DeserializeOwned {
+    /// Its name in errors.
+    const NAME: &'static str;
+
+    /// Checks sizes and names.
+    ///
+    /// # Errors
+    /// The first member that is wrong.
+    fn check(&self) -> Result<(), Unreadable>;
+}
+
+#[derive(Serialize)]
+struct Envelope<'a, M> {
+    v: u64,
+    #[serde(flatten)]
+    message: &'a M,
+}
+
+/// Values as JSON text in a string. So they may be as deep as a document of their own, and count as
+/// one value of the message.
+mod text {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<T: Serialize, S: Serializer>(value: &T, into: S) -> Result<S::Ok, S::Error> {
+        let text = serde_json::to_string(value).map_err(S::Error::custom)?;
+        into.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        // The error may quote the text.
+        serde_json::from_str(&text).map_err(|_| D::Error::custom("the text has another form"))
+    }
+}
+
+/// Writes a message.
+///
+/// # Errors
+/// It is too large.
+pub fn write<M: Message>(message: &M) -> Result<Bytes, Unreadable> {
+    let envelope = Envelope {
+        v: VERSION,
+        message,
+    };
+    let bytes = serde_json::to_vec(&envelope).map_err(|_| Unreadable::Shape(M::NAME))?;
+    if bytes.len() > MAX_BYTES {
+        return Err(Unreadable::TooLarge(bytes.len()));
+    }
+    Ok(bytes.into())
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// It is of no use to this version.
+pub fn read<M: Message>(bytes: &[u8]) -> Result<M, Unreadable> {
+    if bytes.len() > MAX_BYTES {
+        return Err(Unreadable::TooLarge(bytes.len()));
+    }
+    let document = json::parse_foreign(bytes).map_err(Unreadable::NotJson)?;
+    let number = |name| document.get(name).and_then(Value::as_u64);
+    let version = number("v").ok_or(Unreadable::Field {
+        field: "v",
+        problem: "must be the version of the message",
+    })?;
+    let needed = number("min").unwrap_or(version);
+    if needed > VERSION || needed == 0 {
+        return Err(Unreadable::Version(needed));
+    }
+    let message: M = serde_json::from_value(document).map_err(|_| Unreadable::Shape(M::NAME))?;
+    message.check()?;
+    Ok(message)
+}
+
+fn check_id(field: &'static str, id: &str) -> Result<(), Unreadable> {
+    let plain = |byte: u8| byte.is_ascii_graphic();
+    if (1..=MAX_ID).contains(&id.len()) && id.bytes().all(plain) {
+        return Ok(());
+    }
+    let problem = "must have 1 to 200 printable ASCII characters";
+    Err(Unreadable::Field { field, problem })
+}
+
+fn check_name(field: &'static str, name: &str) -> Result<(), Unreadable> {
+    if is_token(name) {
+        return Ok(());
+    }
+    let problem = "must have 1 to 48 letters, digits, `-` and `_`";
+    Err(Unreadable::Field { field, problem })
+}
+
+fn check_most(field: &'static str, found: usize, most: usize) -> Result<(), Unreadable> {
+    if found <= most {
+        return Ok(());
+    }
+    let problem = "has too many items";
+    Err(Unreadable::Field { field, problem })
+}
+
+/// Proves that a worker was granted an attempt. Compared in constant time; not shown in logs.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(String);
+
+impl Token {
+    /// A token of random bytes.
+    pub fn new(random: &[u8; 32]) -> Self {
+        let used = random.get(..TOKEN_BYTES).unwrap_or(random);
+        Self(touchstone_kit::hex::hex(used))
+    }
+
+    fn check(&self) -> Result<(), Unreadable> {
+        check_name("token", &self.0)
+    }
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// A worker process: its configured name, and an id of this start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WorkerId {
+    pub worker: String,
+    pub epoch: String,
+}
+
+impl WorkerId {
+    fn check(&self) -> Result<(), Unreadable> {
+        check_name("worker", &self.worker)?;
+        check_id("epoch", &self.epoch)
+    }
+}
+
+/// A message in a queue: a task that waits for a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The owner.
+    pub replica: String,
+    pub offer: String,
+}
+
+impl Message for Offered {
+    const NAME: &'static str = "an offer";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        check_name("replica", &self.replica)?;
+        check_id("offer", &self.offer)
+    }
+}
+
+/// A worker asks for a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    #[serde(flatten)]
+    pub worker: WorkerId,
+    pub offer: String,
+    /// Id of this request. A repeated request gets the same answer.
+    pub claim: String,
+}
+
+impl Message for Claim {
+    const NAME: &'static str = "a claim";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        self.worker.check()?;
+        check_id("offer", &self.offer)?;
+        check_id("claim", &self.claim)
+    }
+}
+
+/// The answer to a [`Claim`].
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Claimed {
+    Granted(Box<Grant>),
+    /// The task has ended, another worker executes it, or the owner must not start it now. If it
+    /// still waits later, the owner offers it again.
+    Gone,
+}
+
+impl Message for Claimed {
+    const NAME: &'static str = "an answer to a claim";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        match self {
+            Self::Granted(grant) => grant.check(),
+            Self::Gone => Ok(()),
+        }
+    }
+}
+
+/// One attempt at a task, granted to one worker.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grant {
+    pub invocation: String,
+    pub token: Token,
+    /// How long the attempt is held, from when the claim was sent.
+    pub hold_ms: u64,
+    #[serde(with = "text")]
+    pub task: Assignment,
+}
+
+impl Grant {
+    fn check(&self) -> Result<(), Unreadable> {
+        check_id("invocation", &self.invocation)?;
+        self.token.check()?;
+        check_id("task.run", self.task.run.as_str())
+    }
+}
+
+/// What a worker needs to execute a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub node: TaskId,
+    pub agent: Agent,
+    pub agent_version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_channel: Option<String>,
+    pub model: Served,
+    pub input: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixtures: Option<Fixtures>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialogue: Option<Talk>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_loop_iterations: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// An agent of a pack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    pub agent: AgentId,
+    pub model_class: ModelClass,
+    pub prompt: String,
+    pub tool_allowlist: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_schema: Option<Value>,
+}
+
+/// A model, and the price that the owner counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    pub model: ModelPin,
+    pub endpoint: EndpointPin,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<ModelPrice>,
+}
+
+impl Served {
+    pub fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.model.clone(),
+            endpoint: Some(self.endpoint.clone()),
+        }
+    }
+}
+
+/// The user's messages and files beside the input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Talk {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<File>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<EarlierMessage>,
+    pub turns: Turns,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Turns {
+    None,
+    Scripted(Vec<String>),
+    Simulated {
+        user: SimulatedUser,
+        model: Box<Served>,
+    },
+}
+
+/// A file that is sent with the input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct File {
+    name: String,
+    media_type: MediaType,
+    sha256: String,
+    size: usize,
+    base64: String,
+}
+
+impl From<&Attachment> for File {
+    fn from(file: &Attachment) -> Self {
+        Self {
+            name: file.name.to_string(),
+            media_type: file.media_type,
+            sha256: file.sha256.to_string(),
+            size: file.size,
+            base64: file.base64.to_string(),
+        }
+    }
+}
+
+impl From<File> for Attachment {
+    fn from(file: File) -> Self {
+        Self {
+            name: file.name.into(),
+            media_type: file.media_type,
+            sha256: file.sha256.into(),
+            size: file.size,
+            base64: file.base64.into(),
+        }
+    }
+}
+
+/// Shows that a message is from the holder of an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    #[serde(flatten)]
+    pub worker: WorkerId,
+    pub offer: String,
+    pub invocation: String,
+    pub token: Token,
+}
+
+impl Proof {
+    fn check(&self) -> Result<(), Unreadable> {
+        self.worker.check()?;
+        check_id("offer", &self.offer)?;
+        check_id("invocation", &self.invocation)?;
+        self.token.check()
+    }
+}
+
+/// One fact of an attempt. Facts are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frame {
+    Event {
+        kind: String,
+        #[serde(with = "text")]
+        payload: Value,
+        /// Index of the event of this attempt that caused it, from 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<u64>,
+    },
+    /// The usage of a call whose estimate was reserved.
+    Settled { call: u64, used: Amount },
+    /// The attempt has ended. Always the last fact.
+    Ended(Ending),
+}
+
+/// Tokens, and a cost in 10⁻⁹ USD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    pub tokens: u64,
+    pub nano_usd: u64,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    pub end: End,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_valid: Option<bool>,
+    pub latency_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Decided {
+        #[serde(with = "text")]
+        output: Value,
+    },
+    Failed {
+        reason: String,
+    },
+    Unjudged {
+        reason: String,
+    },
+}
+
+/// What a worker waits for when it sends facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Await {
+    /// The owner has recorded them.
+    Recorded,
+    /// The owner has recorded them, and a call may be made.
+    MayCall,
+    /// They are durable.
+    Durable,
+}
+
+/// Facts of one attempt, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    #[serde(flatten)]
+    pub proof: Proof,
+    /// Number of the first fact.
+    pub from: u64,
+    pub frames: Vec<Frame>,
+    pub until: Await,
+}
+
+impl Message for Facts {
+    const NAME: &'static str = "facts";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        self.proof.check()?;
+        check_most("frames", self.frames.len(), MAX_FRAMES)
+    }
+}
+
+/// The answer to [`Facts`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Received {
+    /// All facts before this number are recorded.
+    Recorded { next: u64 },
+    /// The attempt does not count any more.
+    Superseded,
+}
+
+impl Message for Received {
+    const NAME: &'static str = "an answer to facts";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+/// A question to the run's budget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    #[serde(flatten)]
+    pub proof: Proof,
+    /// Number of the question in the attempt. A repeated question gets the same answer.
+    pub call: u64,
+    pub question: Question,
+}
+
+impl Message for Ask {
+    const NAME: &'static str = "a question to the budget";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        self.proof.check()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// May a call with this estimate be made?
+    Reserve(Amount),
+    /// May a tool be called?
+    Tool,
+    /// May a call be retried?
+    Retry,
+}
+
+/// The answer to [`Ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    Granted,
+    Exhausted,
+    /// Other calls must end first. The worker asks again.
+    Wait,
+    /// The attempt does not count any more.
+    Superseded,
+}
+
+impl Message for Answer {
+    const NAME: &'static str = "an answer of the budget";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+/// A worker is alive and executes these attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beat {
+    #[serde(flatten)]
+    pub worker: WorkerId,
+    pub held: Vec<Held>,
+}
+
+/// An attempt in a [`Beat`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    pub offer: String,
+    pub invocation: String,
+    pub token: Token,
+}
+
+impl Message for Beat {
+    const NAME: &'static str = "a heartbeat";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        self.worker.check()?;
+        check_most("held", self.held.len(), MAX_HELD)?;
+        for held in &self.held {
+            check_id("held.offer", &held.offer)?;
+            check_id("held.invocation", &held.invocation)?;
+            held.token.check()?;
+        }
+        Ok(())
+    }
+}
+
+/// The answer to a [`Beat`]: one verdict for each attempt, in the order of the heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beaten {
+    pub held: Vec<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The attempt is held for this time, from when the heartbeat was sent.
+    Keep { hold_ms: u64 },
+    /// The owner keeps the attempt, but no call may be made now.
+    Pause,
+    /// The attempt does not count any more.
+    Drop,
+}
+
+impl Message for Beaten {
+    const NAME: &'static str = "an answer to a heartbeat";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        check_most("held", self.held.len(), MAX_HELD)
+    }
+}
+
+#[cfg(test)]
+mod tests;

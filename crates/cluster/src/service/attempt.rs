@@ -1,0 +1,371 @@
+//! One attempt at a worker: facts go to the owner, and the budget is asked there.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use touchstone_agents::budget::Estimate;
+use touchstone_agents::ports::agent::{
+    AgentRuntime as _, EventSink, Exhausted, InvocationEnd, InvocationResult, Meter, Unrecorded,
+};
+use touchstone_agents::runtime::Runtime;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::service::lease::{Lease, LeaseTerm};
+use touchstone_kit::ids::EventId;
+use touchstone_openwop::events::Event;
+use tracing::warn;
+
+use crate::ports::bus::{Bus, BusError};
+use crate::rules::outbox::{Outbox, TooLarge};
+use crate::rules::subjects::{Address, Operation};
+use crate::rules::wire::{
+    self, Amount, Answer, Ask, Await, End, Ending, Facts, Frame, Message, Proof, Question,
+    Received, Verdict,
+};
+use crate::service::assignment::Job;
+use crate::service::worker::ANSWERED_WITHIN;
+
+/// Pause between two requests to an owner that does not answer.
+const ASKED_AGAIN: Duration = Duration::from_millis(250);
+/// The label of a task with a fact that does not fit into a message.
+const TOO_LARGE: &str = "too_large_for_worker";
+
+/// The attempt is lost: its owner has started another one, or has gone.
+struct Superseded;
+
+pub(super) struct Attempt {
+    bus: Arc<dyn Bus>,
+    clock: Arc<dyn Clock>,
+    replica: String,
+    proof: Proof,
+    outbox: Mutex<Outbox>,
+    /// Number of the facts after which the owner allowed a call.
+    allowed: AtomicU64,
+    /// Number of the facts that the owner has reported as durable.
+    durable: AtomicU64,
+    overflowed: AtomicBool,
+    term: LeaseTerm,
+    hold: Lease,
+    lost: CancellationToken,
+    /// When the owner last answered.
+    contact: Mutex<Duration>,
+    /// The attempt is given up if the owner is silent for this time: it has superseded the attempt
+    /// or has gone.
+    abandoned_after: Duration,
+    /// One message with facts is under way at a time.
+    sending: tokio::sync::Mutex<()>,
+    /// Number of the last question; one is under way at a time.
+    asking: tokio::sync::Mutex<u64>,
+    /// Reservations that are not settled, with the number of their question.
+    reserved: Mutex<Vec<(Estimate, u64)>>,
+}
+
+impl Attempt {
+    /// An attempt that was claimed at `claimed_at`.
+    pub fn new(
+        bus: Arc<dyn Bus>,
+        clock: Arc<dyn Clock>,
+        replica: String,
+        proof: Proof,
+        claimed_at: Duration,
+        hold: Duration,
+    ) -> Self {
+        let term = LeaseTerm::new(claimed_at, hold);
+        let held = term.lease(clock.clone());
+        Self {
+            bus,
+            clock,
+            replica,
+            proof,
+            outbox: Mutex::default(),
+            allowed: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            overflowed: AtomicBool::new(false),
+            term,
+            hold: held,
+            lost: CancellationToken::new(),
+            contact: Mutex::new(claimed_at),
+            abandoned_after: hold.saturating_add(hold / 2),
+            sending: tokio::sync::Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            reserved: Mutex::default(),
+        }
+    }
+
+    pub fn replica(&self) -> &str {
+        &self.replica
+    }
+
+    pub const fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// Applies the answer to a heartbeat that was sent at `sent_at`.
+    pub fn judged(&self, verdict: Verdict, sent_at: Duration) {
+        self.contacted();
+        match verdict {
+            Verdict::Keep { hold_ms } => self.term.renew(sent_at, Duration::from_millis(hold_ms)),
+            Verdict::Pause => {}
+            Verdict::Drop => self.lost.cancel(),
+        }
+    }
+
+    /// Gives the attempt up if its owner has been silent for too long.
+    pub fn check_contact(&self) {
+        let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.clock.uptime() >= contact.saturating_add(self.abandoned_after) {
+            self.lost.cancel();
+        }
+    }
+
+    fn contacted(&self) {
+        *self.contact.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.uptime();
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, frame: Frame) -> Option<u64> {
+        match self.outbox().push(frame) {
+            Ok(index) => Some(index),
+            Err(TooLarge) => {
+                self.overflowed.store(true, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Executes the attempt until its result is recorded, or until it is lost.
+    pub async fn execute(&self, job: &Job, runtime: &Runtime) {
+        let invocation = job.invocation(self.proof.invocation.clone());
+        let result = tokio::select! {
+            biased;
+            () = self.lost.cancelled() => return,
+            result = runtime.invoke(invocation, self, self) => result,
+        };
+        let ending = if self.overflowed.load(Ordering::Relaxed) {
+            unjudged(TOO_LARGE)
+        } else {
+            ending(result)
+        };
+        if self.push(Frame::Ended(ending)).is_none() {
+            self.push(Frame::Ended(unjudged(TOO_LARGE)));
+        }
+        if let Err(Superseded) = self.flush(Await::Recorded).await {
+            let invocation = &self.proof.invocation;
+            warn!(
+                invocation,
+                "the result of an attempt came too late, or its owner has gone"
+            );
+        }
+    }
+
+    /// Sends a request until it is answered. A message that cannot be written or read is of another
+    /// version, so the attempt is given up.
+    async fn request<M: Message, A: Message>(
+        &self,
+        operation: Operation,
+        message: &M,
+    ) -> Result<A, Superseded> {
+        let address = Address {
+            operation,
+            replica: self.replica.clone(),
+            worker: self.proof.worker.worker.clone(),
+        };
+        let bytes = wire::write(message).map_err(|cause| self.give_up(&cause))?;
+        loop {
+            let asked = self.bus.request(&address, bytes.clone(), ANSWERED_WITHIN);
+            let answered = tokio::select! {
+                biased;
+                () = self.lost.cancelled() => return Err(Superseded),
+                answered = asked => answered,
+            };
+            match answered {
+                Ok(answer) => {
+                    self.contacted();
+                    return wire::read(&answer).map_err(|cause| self.give_up(&cause));
+                }
+                Err(BusError::NoAnswer) => {}
+                Err(BusError::NoResponder | BusError::Failed(_)) => {
+                    tokio::time::sleep(ASKED_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    fn give_up(&self, cause: &wire::Unreadable) -> Superseded {
+        let invocation = &self.proof.invocation;
+        warn!(invocation, %cause, "an attempt was given up");
+        self.lost.cancel();
+        Superseded
+    }
+
+    /// The number of the facts for which the owner has confirmed more than that they are recorded.
+    const fn reached(&self, until: Await) -> Option<&AtomicU64> {
+        match until {
+            Await::Recorded => None,
+            Await::MayCall => Some(&self.allowed),
+            Await::Durable => Some(&self.durable),
+        }
+    }
+
+    /// Sends the facts that are not recorded yet, and waits as `until` says.
+    async fn flush(&self, until: Await) -> Result<(), Superseded> {
+        let _sending = self.sending.lock().await;
+        let end = self.outbox().end();
+        loop {
+            let (from, frames) = {
+                let outbox = self.outbox();
+                (outbox.first(), outbox.next())
+            };
+            let reached = self.reached(until);
+            if from >= end && reached.is_none_or(|it| it.load(Ordering::Relaxed) >= end) {
+                return Ok(());
+            }
+            let sent = from.saturating_add(frames.len() as u64);
+            let until = if sent >= end { until } else { Await::Recorded };
+            let facts = Facts {
+                proof: self.proof.clone(),
+                from,
+                frames,
+                until,
+            };
+            match self.request(Operation::Facts, &facts).await? {
+                Received::Recorded { next } if next >= from => {
+                    self.outbox().recorded(next);
+                    if let Some(reached) = self.reached(until) {
+                        reached.fetch_max(sent.min(next), Ordering::Relaxed);
+                    }
+                }
+                // The owner misses facts that it had recorded.
+                Received::Recorded { .. } | Received::Superseded => {
+                    self.lost.cancel();
+                    return Err(Superseded);
+                }
+            }
+        }
+    }
+
+    /// Asks the run's budget. Returns the number of the question if it is granted.
+    async fn ask(&self, question: Question) -> Result<u64, Exhausted> {
+        // The budget may wait for the usage of this attempt's last call.
+        let sent = self.flush(Await::Recorded).await;
+        sent.map_err(|Superseded| Exhausted)?;
+        let mut last = self.asking.lock().await;
+        *last += 1;
+        let ask = Ask {
+            proof: self.proof.clone(),
+            call: *last,
+            question,
+        };
+        loop {
+            let answer = self.request(Operation::Meter, &ask).await;
+            match answer.unwrap_or(Answer::Superseded) {
+                Answer::Granted => return Ok(*last),
+                Answer::Wait => {}
+                Answer::Exhausted => return Err(Exhausted),
+                Answer::Superseded => {
+                    self.lost.cancel();
+                    return Err(Exhausted);
+                }
+            }
+        }
+    }
+}
+
+fn unjudged(reason: &str) -> Ending {
+    Ending {
+        end: End::Unjudged {
+            reason: reason.to_owned(),
+        },
+        schema_valid: None,
+        latency_ms: 0,
+    }
+}
+
+fn ending(result: InvocationResult) -> Ending {
+    Ending {
+        end: match result.end {
+            InvocationEnd::Decided { output } => End::Decided { output },
+            InvocationEnd::Failed { reason } => End::Failed { reason },
+            InvocationEnd::Unjudged { reason } => End::Unjudged { reason },
+        },
+        schema_valid: result.schema_valid,
+        latency_ms: result.latency_ms,
+    }
+}
+
+impl From<Estimate> for Amount {
+    fn from(estimate: Estimate) -> Self {
+        Self {
+            tokens: estimate.tokens,
+            nano_usd: estimate.cost.0,
+        }
+    }
+}
+
+/// Events have an index until their owner gives them an id.
+#[async_trait]
+impl EventSink for Attempt {
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        let index = self.push(Frame::Event {
+            kind: event.kind().to_owned(),
+            payload: serde_json::to_value(&event).unwrap_or(Value::Null),
+            cause: cause.and_then(|it| it.as_str().parse().ok()),
+        });
+        EventId::from(index.map_or_else(String::new, |it| it.to_string()))
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        let sent = self.flush(Await::Durable).await;
+        sent.map_err(|Superseded| Unrecorded)
+    }
+
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        if self.overflowed.load(Ordering::Relaxed) {
+            return Err(Unrecorded);
+        }
+        let sent = self.flush(Await::MayCall).await;
+        sent.map_err(|Superseded| Unrecorded)?;
+        // The owner may have superseded the attempt unless the hold is valid.
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(Unrecorded),
+            () = self.hold.held() => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Meter for Attempt {
+    async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
+        let call = self.ask(Question::Reserve(estimate.into())).await?;
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.push((estimate, call));
+        Ok(())
+    }
+
+    fn settle(&self, estimate: Estimate, used: Estimate) {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = reserved.iter().rposition(|(it, _)| *it == estimate);
+        let Some(at) = found else { return };
+        let (_, call) = reserved.swap_remove(at);
+        drop(reserved);
+        self.push(Frame::Settled {
+            call,
+            used: used.into(),
+        });
+    }
+
+    async fn call_tool(&self) -> Result<(), Exhausted> {
+        self.ask(Question::Tool).await.map(drop)
+    }
+
+    async fn retry(&self) -> Result<(), Exhausted> {
+        self.ask(Question::Retry).await.map(drop)
+    }
+}

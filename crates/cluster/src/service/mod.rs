@@ -1,0 +1,10 @@
+//! Owners of runs, and workers.
+
+mod assignment;
+mod attempt;
+pub mod owner;
+mod server;
+pub mod worker;
+
+#[cfg(test)]
+mod tests;

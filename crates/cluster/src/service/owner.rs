@@ -1,0 +1,544 @@
+//! The owner's side: offers each invocation to workers and records what their attempts report.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use touchstone_agents::budget::Estimate;
+use touchstone_agents::ports::agent::{
+    AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
+    Unrecorded,
+};
+use touchstone_agents::runtime::Runtime;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_kit::ids::EventId;
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::{AgentInvocationCompleted, Event, InvocationOutcome};
+use tracing::{info, warn};
+
+use crate::ports::bus::{Bus, BusError};
+use crate::rules::facts::{self, Foreign};
+use crate::rules::lane::Lane;
+use crate::rules::offer::{Asked, Offer, Reception};
+use crate::rules::wire::{
+    self, Amount, Answer, Ask, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant,
+    Held, Offered, Question, Received, Token, Verdict, WorkerId,
+};
+use crate::service::assignment::assignment;
+use crate::service::server::{self, Command};
+
+/// The label of a task whose workers were lost too often.
+pub const WORKER_LOST: &str = "worker_lost";
+/// The label of a task whose log takes no further events.
+const LOG_CLOSED: &str = "log_closed";
+/// How often the holds are checked.
+const TICK: Duration = Duration::from_millis(500);
+/// Requests to one task that may wait.
+const MAX_COMMANDS: usize = 16;
+/// Room for the members around a task in the answer to a claim.
+const GRANT_BYTES: usize = 4 * 1024;
+
+/// The tasks that this replica offers to workers.
+pub struct Owner {
+    pub(super) bus: Arc<dyn Bus>,
+    pub(super) replica: String,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    hold: Duration,
+    tasks: Mutex<HashMap<String, mpsc::Sender<Command>>>,
+}
+
+impl Owner {
+    /// `hold`: how long a worker may work without an answer of this host.
+    pub fn new(
+        bus: Arc<dyn Bus>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        hold: Duration,
+    ) -> Self {
+        let replica = ids.mint("host");
+        Self {
+            bus,
+            replica,
+            clock,
+            ids,
+            hold,
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Answers workers until `stop` is cancelled.
+    pub async fn serve(self: Arc<Self>, stop: CancellationToken) {
+        server::serve(&self, &stop).await;
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<Command>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn task(&self, offer: &str) -> Option<mpsc::Sender<Command>> {
+        self.tasks().get(offer).cloned()
+    }
+}
+
+/// Executes invocations at workers; those that only this process can execute, here.
+pub struct ClusterRuntime {
+    pub owner: Arc<Owner>,
+    pub local: Runtime,
+}
+
+#[async_trait]
+impl AgentRuntime for ClusterRuntime {
+    async fn invoke(
+        &self,
+        invocation: Invocation<'_>,
+        meter: &dyn Meter,
+        sink: &dyn EventSink,
+    ) -> InvocationResult {
+        let Some((lane, assignment)) = assignment(&invocation).filter(|(_, it)| fits(it)) else {
+            return self.local.invoke(invocation, meter, sink).await;
+        };
+        let owner = &*self.owner;
+        let (sender, commands) = mpsc::channel(MAX_COMMANDS);
+        let offer_id = invocation.invocation_id;
+        owner.tasks().insert(offer_id.clone(), sender);
+        let _listed = Listed {
+            owner,
+            offer: &offer_id,
+        };
+        let task = OwnedTask {
+            owner,
+            meter,
+            sink,
+            lane: &lane,
+            offer_id: &offer_id,
+            offer: Offer::new(owner.hold, owner.clock.uptime()),
+            assignment,
+            events: Vec::new(),
+            open: None,
+            waiting: FuturesUnordered::new(),
+            asking: None,
+        };
+        task.own(commands).await
+    }
+}
+
+/// Whether a task fits into a message.
+fn fits(assignment: &Assignment) -> bool {
+    // A task is sent as text in a string.
+    let text = serde_json::to_string(assignment).and_then(|text| serde_json::to_vec(&text));
+    text.is_ok_and(|text| text.len() <= wire::MAX_BYTES - GRANT_BYTES)
+}
+
+/// Withdraws a task when its invocation has ended or is dropped.
+struct Listed<'a> {
+    owner: &'a Owner,
+    offer: &'a str,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.owner.tasks().remove(self.offer);
+    }
+}
+
+/// What a task waits for.
+enum Waited {
+    /// The budget has answered a question.
+    Budget {
+        invocation: String,
+        call: u64,
+        reserved: Option<Estimate>,
+        granted: bool,
+    },
+    /// The log has answered for facts that are recorded.
+    Log {
+        reply: oneshot::Sender<Received>,
+        next: u64,
+        answer: Result<(), Unrecorded>,
+    },
+    Published(Result<(), BusError>),
+}
+
+struct OwnedTask<'a> {
+    owner: &'a Owner,
+    meter: &'a dyn Meter,
+    sink: &'a dyn EventSink,
+    lane: &'a Lane,
+    offer_id: &'a str,
+    offer: Offer,
+    assignment: Assignment,
+    /// The events of the current attempt.
+    events: Vec<EventId>,
+    /// The invocation that has started and not completed.
+    open: Option<String>,
+    waiting: FuturesUnordered<BoxFuture<'a, Waited>>,
+    /// Who waits for the budget's answer to which question.
+    asking: Option<(u64, oneshot::Sender<Answer>)>,
+}
+
+impl<'a> OwnedTask<'a> {
+    async fn own(mut self, mut commands: mpsc::Receiver<Command>) -> InvocationResult {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.publish(true);
+        loop {
+            let ended = tokio::select! {
+                Some(command) = commands.recv() => self.receive(command),
+                Some(waited) = self.waiting.next(), if !self.waiting.is_empty() => {
+                    self.waited(waited);
+                    None
+                }
+                _ = ticks.tick() => self.tick(),
+            };
+            if let Some(ended) = ended {
+                return ended;
+            }
+        }
+    }
+
+    /// Puts the task into its queue; not the first time only if the queue is empty, because the
+    /// message may have been lost.
+    fn publish(&mut self, first: bool) {
+        self.offer.published(self.owner.clock.uptime());
+        let (owner, lane) = (self.owner, self.lane);
+        let offered = Offered {
+            replica: owner.replica.clone(),
+            offer: self.offer_id.to_owned(),
+        };
+        let Ok(message) = wire::write(&offered) else {
+            return;
+        };
+        let publish = async move { publish(owner, lane, message, first).await };
+        self.waiting.push(publish.map(Waited::Published).boxed());
+    }
+
+    /// Whether a call may be made now; `None` if none may ever be made again.
+    fn may_call(&self) -> Option<bool> {
+        let asked = tokio::task::unconstrained(self.sink.may_call());
+        match asked.now_or_never() {
+            None => Some(false),
+            Some(Ok(())) => Some(true),
+            Some(Err(Unrecorded)) => None,
+        }
+    }
+
+    fn receive(&mut self, command: Command) -> Option<InvocationResult> {
+        // A worker that has gone does not wait for its answer.
+        match command {
+            Command::Claim(claim, reply) => {
+                let _ = reply.send(self.claim(&claim));
+            }
+            Command::Ask(ask, reply) => self.ask(&ask, reply),
+            Command::Beat(worker, held, reply) => {
+                let _ = reply.send(self.beat(&worker, &held));
+            }
+            Command::Facts(facts, reply) => return self.facts(facts, reply),
+        }
+        None
+    }
+
+    fn claim(&mut self, claim: &Claim) -> Claimed {
+        if self.may_call() != Some(true) {
+            return Claimed::Gone;
+        }
+        let (ids, now) = (&self.owner.ids, self.owner.clock.uptime());
+        let mint = || (ids.mint("inv"), Token::new(&ids.secret()));
+        let Some(granted) = self.offer.claim(claim, now, mint) else {
+            return Claimed::Gone;
+        };
+        Claimed::Granted(Box::new(Grant {
+            invocation: granted.invocation,
+            token: granted.token,
+            hold_ms: u64::try_from(self.owner.hold.as_millis()).unwrap_or(u64::MAX),
+            task: self.assignment.clone(),
+        }))
+    }
+
+    fn beat(&mut self, worker: &WorkerId, held: &Held) -> Verdict {
+        let (now, may_call) = (self.owner.clock.uptime(), self.may_call());
+        self.offer.beat(worker, held, now, may_call)
+    }
+
+    fn ask(&mut self, ask: &Ask, reply: oneshot::Sender<Answer>) {
+        let known = match self.offer.ask(&ask.proof, ask.call, ask.question) {
+            Asked::New => {
+                self.ask_budget(ask);
+                None
+            }
+            Asked::Pending => None,
+            Asked::Known { granted: true } => Some(Answer::Granted),
+            Asked::Known { granted: false } => Some(Answer::Exhausted),
+            Asked::Superseded => Some(Answer::Superseded),
+        };
+        match known {
+            Some(answer) => {
+                let _ = reply.send(answer);
+            }
+            None => self.asking = Some((ask.call, reply)),
+        }
+    }
+
+    fn ask_budget(&mut self, ask: &Ask) {
+        let (meter, invocation, call) = (self.meter, ask.proof.invocation.clone(), ask.call);
+        let question = ask.question;
+        let asked = async move {
+            let (reserved, answer) = match question {
+                Question::Reserve(amount) => {
+                    let estimate = estimate(amount);
+                    (Some(estimate), meter.reserve(estimate).await)
+                }
+                Question::Tool => (None, meter.call_tool().await),
+                Question::Retry => (None, meter.retry().await),
+            };
+            Waited::Budget {
+                invocation,
+                call,
+                reserved,
+                granted: answer != Err(Exhausted),
+            }
+        };
+        self.waiting.push(asked.boxed());
+    }
+
+    fn facts(
+        &mut self,
+        facts: Facts,
+        reply: oneshot::Sender<Received>,
+    ) -> Option<InvocationResult> {
+        let Facts {
+            proof,
+            from,
+            frames,
+            until,
+        } = facts;
+        let mut ended = None;
+        match self.offer.receive(&proof, from, frames.len()) {
+            Reception::Superseded => {
+                let _ = reply.send(Received::Superseded);
+                return None;
+            }
+            Reception::Missing => {
+                let next = self.offer.next_fact();
+                let _ = reply.send(Received::Recorded { next });
+                return None;
+            }
+            Reception::Record { skip } => {
+                for frame in frames.into_iter().skip(skip) {
+                    match self.record(frame, &proof.invocation) {
+                        Ok(None) => {}
+                        Ok(result) => {
+                            ended = result;
+                            break;
+                        }
+                        Err(Foreign) => {
+                            let worker = &proof.worker.worker;
+                            warn!(worker, "a worker reported a fact that it cannot have");
+                            let _ = reply.send(Received::Superseded);
+                            return self.lose();
+                        }
+                    }
+                }
+            }
+        }
+        let next = self.offer.next_fact();
+        if ended.is_some() || until == Await::Recorded {
+            let _ = reply.send(Received::Recorded { next });
+            return ended;
+        }
+        let sink = self.sink;
+        let asked = async move {
+            let answer = match until {
+                Await::Durable => sink.kept().await,
+                Await::MayCall | Await::Recorded => sink.may_call().await,
+            };
+            Waited::Log {
+                reply,
+                next,
+                answer,
+            }
+        };
+        self.waiting.push(asked.boxed());
+        None
+    }
+
+    /// Records one fact. Returns the result if the attempt has ended.
+    fn record(
+        &mut self,
+        frame: Frame,
+        invocation: &str,
+    ) -> Result<Option<InvocationResult>, Foreign> {
+        match frame {
+            Frame::Event {
+                kind,
+                payload,
+                cause,
+            } => {
+                let event = facts::event(&kind, &payload, invocation, &self.assignment.node)?;
+                match &event {
+                    Event::AgentInvocationStarted(it) if it.invocation_id == invocation => {
+                        self.open = Some(invocation.to_owned());
+                    }
+                    Event::AgentInvocationCompleted(it) if it.invocation_id == invocation => {
+                        self.open = None;
+                    }
+                    _ => {}
+                }
+                let cause = cause.and_then(|index| usize::try_from(index).ok());
+                let cause = cause.and_then(|index| self.events.get(index));
+                let id = self.sink.emit(event, cause);
+                self.events.push(id);
+            }
+            Frame::Settled { call, used } => {
+                if let Some(reserved) = self.offer.settle(call) {
+                    self.meter.settle(estimate(reserved), estimate(used));
+                }
+            }
+            Frame::Ended(ending) => return Ok(Some(result(ending))),
+        }
+        Ok(None)
+    }
+
+    fn waited(&mut self, waited: Waited) {
+        match waited {
+            Waited::Budget {
+                invocation,
+                call,
+                reserved,
+                granted,
+            } => {
+                if !self.offer.answered(&invocation, call, granted) {
+                    if let Some(reserved) = reserved.filter(|_| granted) {
+                        self.meter.settle(reserved, Estimate::default());
+                    }
+                    return;
+                }
+                if let Some((_, reply)) = self.asking.take_if(|(asked, _)| *asked == call) {
+                    let answer = match granted {
+                        true => Answer::Granted,
+                        false => Answer::Exhausted,
+                    };
+                    let _ = reply.send(answer);
+                }
+            }
+            Waited::Log {
+                reply,
+                next,
+                answer,
+            } => {
+                let answer = match answer {
+                    Ok(()) => Received::Recorded { next },
+                    Err(Unrecorded) => Received::Superseded,
+                };
+                let _ = reply.send(answer);
+            }
+            Waited::Published(Ok(())) => {}
+            Waited::Published(Err(cause)) => {
+                warn!(lane = %self.lane, %cause, "a task could not be offered to workers; it is offered again");
+            }
+        }
+    }
+
+    fn tick(&mut self) -> Option<InvocationResult> {
+        let now = self.owner.clock.uptime();
+        if self.may_call().is_none() {
+            return Some(unjudged(LOG_CLOSED));
+        }
+        if self.offer.is_overdue(now) {
+            return self.lose();
+        }
+        if self.offer.is_unclaimed(now) {
+            self.publish(false);
+        }
+        None
+    }
+
+    /// Ends the current attempt without a result, and offers the task again.
+    fn lose(&mut self) -> Option<InvocationResult> {
+        let lost = self.offer.lose(self.owner.clock.uptime())?;
+        let (run, invocation, worker) =
+            (&self.assignment.run, &lost.invocation, &lost.worker.worker);
+        info!(run_id = %run, invocation, worker, "an attempt was lost");
+        for reserved in lost.reserved {
+            self.meter.settle(estimate(reserved), Estimate::default());
+        }
+        if let Some(invocation_id) = self.open.take() {
+            let completed = AgentInvocationCompleted {
+                invocation_id,
+                agent_id: self.assignment.agent.agent.clone(),
+                outcome: InvocationOutcome::Failed,
+                schema_validated: None,
+            };
+            let event = Event::AgentInvocationCompleted(completed);
+            self.sink.emit(event, self.events.first());
+        }
+        self.events.clear();
+        self.asking = None;
+        if self.offer.is_given_up() {
+            return Some(unjudged(WORKER_LOST));
+        }
+        self.publish(true);
+        None
+    }
+}
+
+/// Gives back what the attempt has reserved, cancellation included.
+impl Drop for OwnedTask<'_> {
+    fn drop(&mut self) {
+        let lost = self.offer.lose(self.owner.clock.uptime());
+        for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
+            self.meter.settle(estimate(reserved), Estimate::default());
+        }
+        // Answers of the budget that have not been looked at.
+        while let Some(Some(waited)) = self.waiting.next().now_or_never() {
+            self.waited(waited);
+        }
+    }
+}
+
+fn unjudged(reason: &str) -> InvocationResult {
+    InvocationResult {
+        end: InvocationEnd::Unjudged {
+            reason: reason.to_owned(),
+        },
+        schema_valid: None,
+        latency_ms: 0,
+        span_id: None,
+    }
+}
+
+async fn publish(owner: &Owner, lane: &Lane, message: Bytes, first: bool) -> Result<(), BusError> {
+    if !first && owner.bus.waiting(lane).await? > 0 {
+        return Ok(());
+    }
+    owner.bus.publish(lane, &owner.replica, message).await
+}
+
+const fn estimate(amount: Amount) -> Estimate {
+    Estimate {
+        tokens: amount.tokens,
+        cost: NanoUsd(amount.nano_usd),
+    }
+}
+
+fn result(ending: Ending) -> InvocationResult {
+    InvocationResult {
+        end: match ending.end {
+            End::Decided { output } => InvocationEnd::Decided { output },
+            End::Failed { reason } => InvocationEnd::Failed { reason },
+            End::Unjudged { reason } => InvocationEnd::Unjudged { reason },
+        },
+        schema_valid: ending.schema_valid,
+        latency_ms: ending.latency_ms,
+        span_id: None,
+    }
+}

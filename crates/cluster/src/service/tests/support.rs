@@ -1,0 +1,530 @@
+//! Owners, workers and a model in one process, with a clock that the tests advance.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use touchstone_agents::budget::{Budget, Estimate, Limits, Reserve, Spending};
+use touchstone_agents::model::{EndpointPermits, ModelCatalog};
+use touchstone_agents::ports::agent::{
+    AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationResult, Meter,
+    Unrecorded,
+};
+use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
+use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::{
+    EndpointPin, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
+};
+use touchstone_agents::runtime::Runtime;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
+use touchstone_openwop::events::Event;
+use touchstone_openwop::suite::{Fixtures, ModelClass};
+
+use crate::memory::MemoryBus;
+use crate::ports::bus::{Bus, BusError, Delivery, Request};
+use crate::rules::lane::Lane;
+use crate::rules::subjects::Address;
+use crate::service::owner::{ClusterRuntime, Owner};
+use crate::service::worker::{Worker, WorkerSettings};
+
+pub const HOLD: Duration = Duration::from_secs(8);
+
+struct TestClock(Instant);
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn uptime(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[derive(Default)]
+struct TestIds(AtomicU64);
+
+impl Ids for TestIds {
+    fn mint(&self, prefix: &str) -> String {
+        format!("{prefix}_{}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::nil()
+    }
+
+    fn secret(&self) -> [u8; 32] {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        [u8::try_from(number % 256).unwrap(); 32]
+    }
+}
+
+/// Answers "done" after a tool call, and counts the calls of each task.
+pub struct TestModel {
+    info: ModelInfo,
+    pub calls: Arc<Mutex<HashMap<String, usize>>>,
+    /// Calls do not end while it is true, as in a process that was stopped.
+    stopped: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Model for TestModel {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let task = request.task.as_ref().unwrap();
+        let id = task.id.as_str().to_owned();
+        *self.calls.lock().unwrap().entry(id).or_default() += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        self.stopped
+            .clone()
+            .wait_for(|stopped| !stopped)
+            .await
+            .unwrap();
+        let usage = Some(TokenUsage {
+            input: 10,
+            output: 5,
+            ..TokenUsage::default()
+        });
+        let uses_tool = task.input.get("tool").is_some();
+        if uses_tool && request.messages.len() < 3 {
+            let call = ToolCall {
+                id: "call_1".to_owned(),
+                tool: "docs:find".to_owned(),
+                arguments: Ok(json!({})),
+            };
+            return Ok(ModelReply {
+                tool_calls: vec![call],
+                usage,
+                ..ModelReply::default()
+            });
+        }
+        Ok(ModelReply {
+            text: Some(format!("done {}", task.id)),
+            usage,
+            ..ModelReply::default()
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+fn info() -> ModelInfo {
+    ModelInfo {
+        provider: "openai".to_owned(),
+        model: "test".to_owned(),
+        price: Some(ModelPrice::configured(1.0, 2.0)),
+        max_concurrency: 100,
+        timeout: Duration::from_secs(3600),
+        retry: RetryPolicy::default(),
+    }
+}
+
+pub fn endpoint(name: &str) -> EndpointPin {
+    EndpointPin {
+        url: None,
+        digest: format!("sha256-{name}"),
+    }
+}
+
+/// Passes messages on, and can lose, repeat and hold them back.
+pub struct TestBus {
+    bus: MemoryBus,
+    stopped: watch::Receiver<bool>,
+    /// One of how many requests is lost, one is answered in vain and one is repeated; 0 for none.
+    faults: usize,
+    requests: AtomicUsize,
+}
+
+impl TestBus {
+    /// The fault of the next message. Faults are spread, so that a message that is sent again at
+    /// regular times is not lost each time.
+    fn fault(&self) -> Option<usize> {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let spread = number.wrapping_add(1).wrapping_mul(2_654_435_761) >> 16;
+        spread.checked_rem(self.faults)
+    }
+}
+
+#[async_trait]
+impl Bus for TestBus {
+    async fn publish(&self, lane: &Lane, replica: &str, message: Bytes) -> Result<(), BusError> {
+        if self.fault() == Some(0) {
+            return Ok(());
+        }
+        self.bus.publish(lane, replica, message).await
+    }
+
+    async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
+        self.bus.waiting(lane).await
+    }
+
+    async fn pull(
+        &self,
+        lane: &Lane,
+        most: usize,
+        longest: Duration,
+    ) -> Result<Vec<Delivery>, BusError> {
+        let pulled = self.bus.pull(lane, most, longest).await;
+        self.stopped
+            .clone()
+            .wait_for(|stopped| !stopped)
+            .await
+            .unwrap();
+        pulled
+    }
+
+    async fn request(
+        &self,
+        address: &Address,
+        message: Bytes,
+        longest: Duration,
+    ) -> Result<Bytes, BusError> {
+        self.stopped
+            .clone()
+            .wait_for(|stopped| !stopped)
+            .await
+            .unwrap();
+        let fault = self.fault();
+        if fault == Some(0) {
+            tokio::time::sleep(longest).await;
+            return Err(BusError::NoAnswer);
+        }
+        let answer = self.bus.request(address, message.clone(), longest).await;
+        match fault {
+            // The answer is lost.
+            Some(1) => {
+                tokio::time::sleep(longest).await;
+                Err(BusError::NoAnswer)
+            }
+            // The message arrives again, after later ones.
+            Some(2) => {
+                let (bus, address) = (self.bus.clone(), address.clone());
+                #[expect(clippy::disallowed_methods, reason = "a late message")]
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(150)).await;
+                    let _ = bus.request(&address, message, longest).await;
+                });
+                answer
+            }
+            _ => answer,
+        }
+    }
+
+    async fn serve(&self, replica: &str) -> Result<mpsc::Receiver<Request>, BusError> {
+        self.bus.serve(replica).await
+    }
+}
+
+/// A worker process.
+pub struct Process {
+    running: JoinHandle<()>,
+    stopped: watch::Sender<bool>,
+    pub stop: CancellationToken,
+}
+
+impl Process {
+    /// As `SIGKILL` does.
+    pub fn kill(&self) {
+        self.running.abort();
+    }
+
+    /// As `SIGSTOP` and `SIGCONT` do.
+    pub fn set_stopped(&self, stopped: bool) {
+        self.stopped.send_replace(stopped);
+    }
+
+    pub async fn ended(self) {
+        self.running.await.unwrap();
+    }
+}
+
+pub struct Cluster {
+    pub bus: MemoryBus,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    pub owner: Arc<Owner>,
+    pub calls: Arc<Mutex<HashMap<String, usize>>>,
+    pub faults: usize,
+    _never_stopped: watch::Sender<bool>,
+    _serving: CancellationToken,
+}
+
+impl Cluster {
+    pub async fn start(faults: usize) -> Self {
+        let bus = MemoryBus::default();
+        let clock: Arc<dyn Clock> = Arc::new(TestClock(Instant::now()));
+        let ids: Arc<dyn Ids> = Arc::new(TestIds::default());
+        let (never_stopped, stopped) = watch::channel(false);
+        let owners_bus = Arc::new(TestBus {
+            bus: bus.clone(),
+            stopped,
+            faults,
+            requests: AtomicUsize::new(1),
+        });
+        let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD);
+        let (owner, serving) = (Arc::new(owner), CancellationToken::new());
+        #[expect(clippy::disallowed_methods, reason = "ends with the test")]
+        tokio::spawn(owner.clone().serve(serving.clone()));
+        tokio::task::yield_now().await;
+        Self {
+            bus,
+            clock,
+            ids,
+            owner,
+            calls: Arc::default(),
+            faults,
+            _never_stopped: never_stopped,
+            _serving: serving,
+        }
+    }
+
+    pub fn runtime(&self) -> ClusterRuntime {
+        ClusterRuntime {
+            owner: self.owner.clone(),
+            local: Runtime::default(),
+        }
+    }
+
+    pub fn model(&self, endpoint: Option<EndpointPin>) -> ModelBinding {
+        let (_, stopped) = watch::channel(false);
+        self.model_of(endpoint, stopped)
+    }
+
+    fn model_of(
+        &self,
+        endpoint: Option<EndpointPin>,
+        stopped: watch::Receiver<bool>,
+    ) -> ModelBinding {
+        ModelBinding {
+            model: Arc::new(TestModel {
+                info: info(),
+                calls: self.calls.clone(),
+                stopped,
+            }),
+            permits: Arc::new(EndpointPermits::new(100)),
+            endpoint,
+        }
+    }
+
+    pub fn worker(&self, name: &str, concurrency: usize) -> Process {
+        self.worker_for(name, concurrency, "test")
+    }
+
+    pub fn worker_for(&self, name: &str, concurrency: usize, model: &str) -> Process {
+        let (stop_process, stopped) = watch::channel(false);
+        let bus = Arc::new(TestBus {
+            bus: self.bus.clone(),
+            stopped: stopped.clone(),
+            faults: self.faults,
+            requests: AtomicUsize::new(0),
+        });
+        let binding = self.model_of(Some(endpoint(model)), stopped);
+        let models = ModelCatalog::default().answered_by(binding.model, endpoint(model));
+        let settings = WorkerSettings {
+            name: name.to_owned(),
+            concurrency,
+            drain: Duration::from_secs(60),
+        };
+        let worker = Worker::new(bus, self.clock.clone(), self.ids.clone(), &models, settings);
+        let stop = CancellationToken::new();
+        #[expect(clippy::disallowed_methods, reason = "killed by the test")]
+        let running = tokio::spawn(Arc::new(worker).run(stop.clone()));
+        Process {
+            running,
+            stopped: stop_process,
+            stop,
+        }
+    }
+
+    pub fn calls_of(&self, task: &str) -> usize {
+        self.calls.lock().unwrap().get(task).copied().unwrap_or(0)
+    }
+
+    pub fn all_calls(&self) -> usize {
+        self.calls.lock().unwrap().values().sum()
+    }
+}
+
+/// The log of one task.
+pub struct Recorder {
+    pub events: Mutex<Vec<(Event, Option<EventId>)>>,
+    pub may_call: watch::Sender<bool>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            events: Mutex::default(),
+            may_call: watch::Sender::new(true),
+        }
+    }
+}
+
+impl Recorder {
+    /// Kinds, payloads and causes without the ids of attempts.
+    pub fn described(&self) -> Vec<Value> {
+        let events = self.events.lock().unwrap();
+        let events = events.iter().map(|(event, cause)| {
+            let mut payload = serde_json::to_value(event).unwrap();
+            if let Some(id) = payload.get_mut("invocationId") {
+                *id = json!("inv");
+            }
+            json!([event.kind(), payload, cause.as_ref().map(EventId::as_str)])
+        });
+        events.collect()
+    }
+
+    pub fn kinds(&self) -> Vec<String> {
+        let events = self.events.lock().unwrap();
+        events
+            .iter()
+            .map(|(event, _)| event.kind().to_owned())
+            .collect()
+    }
+
+    pub fn count(&self, kind: &str) -> usize {
+        self.kinds().iter().filter(|it| *it == kind).count()
+    }
+}
+
+#[async_trait]
+impl EventSink for Recorder {
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        let mut events = self.events.lock().unwrap();
+        events.push((event, cause.cloned()));
+        EventId::from(format!("evt_{}", events.len() - 1))
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        Ok(())
+    }
+
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        let mut may_call = self.may_call.subscribe();
+        may_call.wait_for(|it| *it).await.map_err(|_| Unrecorded)?;
+        Ok(())
+    }
+}
+
+/// The budget of a run.
+pub struct Account {
+    budget: Mutex<Budget>,
+    settled: Notify,
+    pub reserved: AtomicUsize,
+    pub is_exhausted: AtomicBool,
+}
+
+impl Account {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            budget: Mutex::new(Budget::new(limits, Spending::default())),
+            settled: Notify::new(),
+            reserved: AtomicUsize::new(0),
+            is_exhausted: AtomicBool::new(false),
+        }
+    }
+
+    pub fn spent(&self) -> Spending {
+        self.budget.lock().unwrap().spent()
+    }
+}
+
+#[async_trait]
+impl Meter for Account {
+    async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
+        loop {
+            let settled = self.settled.notified();
+            let reserve = self.budget.lock().unwrap().reserve(estimate);
+            match reserve {
+                Reserve::Granted => {
+                    self.reserved.fetch_add(1, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Reserve::Exhausted(_) => {
+                    self.is_exhausted.store(true, Ordering::Relaxed);
+                    return Err(Exhausted);
+                }
+                Reserve::Wait => settled.await,
+            }
+        }
+    }
+
+    fn settle(&self, estimate: Estimate, used: Estimate) {
+        self.reserved.fetch_sub(1, Ordering::Relaxed);
+        self.budget.lock().unwrap().settle(estimate, used);
+        self.settled.notify_waiters();
+    }
+
+    async fn call_tool(&self) -> Result<(), Exhausted> {
+        self.budget
+            .lock()
+            .unwrap()
+            .call_tool()
+            .map_err(|_| Exhausted)
+    }
+
+    async fn retry(&self) -> Result<(), Exhausted> {
+        self.budget.lock().unwrap().retry().map_err(|_| Exhausted)
+    }
+}
+
+/// A task of a run.
+pub struct Task {
+    pub id: String,
+    pub input: Value,
+    pub model: ModelBinding,
+}
+
+impl Task {
+    pub async fn run(
+        &self,
+        runtime: &dyn AgentRuntime,
+        meter: &dyn Meter,
+        recorder: &Recorder,
+    ) -> InvocationResult {
+        let agent = AgentDefinition {
+            agent_id: AgentId::from("pack.agent"),
+            model_class: ModelClass::General,
+            prompt: "Answer.".into(),
+            tool_allowlist: vec!["docs:find".to_owned()],
+            return_schema: None,
+        };
+        let fixtures: Fixtures = serde_json::from_value(json!({
+            "toolResponses": [{"tool": "docs:find", "response": {"found": 1}}],
+        }))
+        .unwrap();
+        let (tenant, run) = (TenantId::from("acme"), RunId::from("run_1"));
+        let node = TaskId::from(self.id.as_str());
+        let invocation = Invocation {
+            tenant: &tenant,
+            run: &run,
+            invocation_id: format!("inv_{}", self.id),
+            agent: &agent,
+            agent_version: "1.0.0",
+            agent_channel: Some("stable"),
+            model: &self.model,
+            input: &self.input,
+            dialogue: None,
+            fixtures: Some(&fixtures),
+            live: None,
+            temperature: Some(0.0),
+            max_tokens: Some(50),
+            max_loop_iterations: None,
+            timeout: None,
+            node_id: &node,
+        };
+        runtime.invoke(invocation, meter, recorder).await
+    }
+}

@@ -1,0 +1,382 @@
+//! A worker: takes tasks whose models it serves, executes them, and keeps its holds alive.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use touchstone_agents::ports::model::{ModelBinding, Models};
+use touchstone_agents::rules::ModelIdentity;
+use touchstone_agents::runtime::Runtime;
+use touchstone_host::background::supervised;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_openwop::suite::ModelClass;
+use tracing::{info, warn};
+
+use crate::ports::bus::{Bus, BusError, Delivery};
+use crate::rules::lane::Lane;
+use crate::rules::subjects::{Address, Operation};
+use crate::rules::wire::{
+    self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
+};
+use crate::service::assignment::Job;
+use crate::service::attempt::Attempt;
+
+/// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+/// Time between two heartbeats.
+const BEAT: Duration = Duration::from_secs(1);
+/// How long an empty queue is watched with one request.
+const WATCHED: Duration = Duration::from_secs(5);
+/// The same if the worker has fewer free places than lanes, which then take turns.
+const WATCHED_IN_TURN: Duration = Duration::from_millis(500);
+/// Pause after a fault of the bus.
+const AFTER_FAULT: Duration = Duration::from_secs(1);
+/// Most tasks that are taken from a queue at once.
+const MAX_TAKEN: usize = 16;
+/// How often a claim without an answer is repeated.
+const CLAIMS: usize = 3;
+
+/// The settings of a worker.
+#[derive(Clone, Debug)]
+pub struct WorkerSettings {
+    /// Its name, one token of a subject.
+    pub name: String,
+    /// Maximum number of tasks in flight.
+    pub concurrency: usize,
+    /// How long tasks in flight may take after the worker was asked to stop.
+    pub drain: Duration,
+}
+
+pub struct Worker {
+    bus: Arc<dyn Bus>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    /// One binding for each model of agents.
+    models: Vec<ModelBinding>,
+    user: Option<ModelBinding>,
+    runtime: Runtime,
+    settings: WorkerSettings,
+    id: WorkerId,
+    /// Attempts in flight, by invocation.
+    active: Mutex<HashMap<String, Arc<Attempt>>>,
+}
+
+impl Worker {
+    /// A worker that serves the models of a configuration. Its tasks can have any class of agents:
+    /// what counts is the model.
+    pub fn new(
+        bus: Arc<dyn Bus>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        models: &dyn Models,
+        settings: WorkerSettings,
+    ) -> Self {
+        let mut served: Vec<ModelBinding> = Vec::new();
+        for binding in ModelClass::ALL
+            .into_iter()
+            .filter_map(|it| models.resolve(it))
+        {
+            let identity = binding.identity();
+            if identity.endpoint.is_some() && served.iter().all(|it| it.identity() != identity) {
+                served.push(binding);
+            }
+        }
+        let id = WorkerId {
+            worker: settings.name.clone(),
+            epoch: ids.mint("epoch"),
+        };
+        Self {
+            bus,
+            clock,
+            ids,
+            models: served,
+            user: models.simulated_user(),
+            runtime: Runtime::default(),
+            settings,
+            id,
+            active: Mutex::default(),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// The models that this worker serves.
+    pub fn models(&self) -> impl Iterator<Item = ModelIdentity> {
+        self.models.iter().map(ModelBinding::identity)
+    }
+
+    fn lanes(&self) -> Vec<Lane> {
+        let user = self.user.as_ref().map(ModelBinding::identity);
+        let users = [None, user];
+        let mut lanes: Vec<Lane> = Vec::new();
+        for model in self.models() {
+            let of_model = users
+                .iter()
+                .filter_map(|user| Lane::of(&model, user.as_ref()));
+            lanes.extend(of_model);
+        }
+        lanes.sort();
+        lanes.dedup();
+        lanes
+    }
+
+    fn serves(&self, wanted: &Served) -> Option<ModelBinding> {
+        let wanted = wanted.identity();
+        let mut known = self.models.iter().chain(&self.user);
+        known.find(|it| it.identity().serves(&wanted)).cloned()
+    }
+
+    fn active(&self) -> MutexGuard<'_, HashMap<String, Arc<Attempt>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until `stop` is cancelled, then finishes the tasks in flight.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let beating = async {
+            loop {
+                self.beat().await;
+                tokio::time::sleep(BEAT).await;
+            }
+        };
+        tokio::select! {
+            () = self.work(&stop) => {}
+            () = beating => {}
+        }
+    }
+
+    async fn work(self: &Arc<Self>, stop: &CancellationToken) {
+        let places = Arc::new(Semaphore::new(self.settings.concurrency));
+        let mut tasks = JoinSet::new();
+        let mut idle = self.lanes();
+        let mut pulls = FuturesUnordered::new();
+        loop {
+            while let Some((lane, free)) = self.next_pull(&mut idle, &places) {
+                let in_turn = !idle.is_empty() && places.available_permits() == 0;
+                let longest = if in_turn { WATCHED_IN_TURN } else { WATCHED };
+                pulls.push(self.pull(lane, free, longest));
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some((lane, taken)) = pulls.next(), if !pulls.is_empty() => {
+                    idle.push(lane);
+                    for (delivery, place) in taken {
+                        let worker = Arc::clone(self);
+                        let task = async move {
+                            worker.take(delivery).await;
+                            drop(place);
+                        };
+                        tasks.spawn(supervised("cluster task", task).map(drop));
+                    }
+                }
+                Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
+            }
+        }
+        drop(pulls);
+        info!(tasks = self.active().len(), "the worker finishes its tasks");
+        let finished = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.settings.drain, finished)
+            .await
+            .is_err()
+        {
+            let left = self.active().len();
+            warn!(tasks = left, "the worker leaves tasks to other workers");
+        }
+    }
+
+    /// The next lane to look at, with its share of the free places.
+    fn next_pull(
+        &self,
+        idle: &mut Vec<Lane>,
+        places: &Arc<Semaphore>,
+    ) -> Option<(Lane, Vec<OwnedSemaphorePermit>)> {
+        let lanes = idle.len();
+        let share = places
+            .available_permits()
+            .checked_div(lanes)?
+            .clamp(1, MAX_TAKEN);
+        let mut free = Vec::with_capacity(share);
+        while free.len() < share {
+            let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+                break;
+            };
+            free.push(place);
+        }
+        (!free.is_empty()).then(|| (idle.remove(0), free))
+    }
+
+    /// Takes tasks of a lane, each with a place.
+    async fn pull(
+        &self,
+        lane: Lane,
+        free: Vec<OwnedSemaphorePermit>,
+        longest: Duration,
+    ) -> (Lane, Vec<(Delivery, OwnedSemaphorePermit)>) {
+        let pulled = self.bus.pull(&lane, free.len(), longest).await;
+        let deliveries = match pulled {
+            Ok(deliveries) => deliveries,
+            Err(cause) => {
+                warn!(%lane, %cause, "could not take tasks");
+                tokio::time::sleep(AFTER_FAULT).await;
+                Vec::new()
+            }
+        };
+        (lane, deliveries.into_iter().zip(free).collect())
+    }
+
+    /// Claims a task and executes it.
+    async fn take(&self, delivery: Delivery) {
+        let Delivery { message, receipt } = delivery;
+        let claimed = match wire::read::<Offered>(&message) {
+            Ok(offered) => self.claim(offered).await,
+            Err(cause) => {
+                warn!(%cause, "a message in a queue was ignored");
+                None
+            }
+        };
+        // Whatever the answer: an owner offers its task again as long as it waits.
+        receipt.acknowledge().await;
+        let Some((attempt, job)) = claimed else {
+            return;
+        };
+        let attempt = Arc::new(attempt);
+        let invocation = attempt.proof().invocation.clone();
+        self.active()
+            .insert(invocation.clone(), Arc::clone(&attempt));
+        let _listed = Listed {
+            worker: self,
+            invocation: &invocation,
+        };
+        attempt.execute(&job, &self.runtime).await;
+    }
+
+    async fn claim(&self, offered: Offered) -> Option<(Attempt, Job)> {
+        let claim = Claim {
+            worker: self.id.clone(),
+            offer: offered.offer,
+            claim: self.ids.mint("claim"),
+        };
+        let address = self.address(Operation::Claim, &offered.replica);
+        let message = wire::write(&claim).ok()?;
+        for _ in 0..CLAIMS {
+            let claimed_at = self.clock.uptime();
+            let asked = self.bus.request(&address, message.clone(), ANSWERED_WITHIN);
+            let answer = match asked.await {
+                Ok(answer) => answer,
+                Err(BusError::NoAnswer) => continue,
+                Err(BusError::NoResponder | BusError::Failed(_)) => return None,
+            };
+            let granted = match wire::read::<Claimed>(&answer) {
+                Ok(Claimed::Granted(granted)) => *granted,
+                Ok(Claimed::Gone) => return None,
+                Err(cause) => {
+                    warn!(%cause, "the answer to a claim was ignored");
+                    return None;
+                }
+            };
+            return self.granted(granted, offered.replica, claim, claimed_at);
+        }
+        None
+    }
+
+    fn granted(
+        &self,
+        granted: Grant,
+        replica: String,
+        claim: Claim,
+        claimed_at: Duration,
+    ) -> Option<(Attempt, Job)> {
+        let proof = Proof {
+            worker: claim.worker,
+            offer: claim.offer,
+            invocation: granted.invocation,
+            token: granted.token,
+        };
+        let attempt = Attempt::new(
+            Arc::clone(&self.bus),
+            Arc::clone(&self.clock),
+            replica,
+            proof,
+            claimed_at,
+            Duration::from_millis(granted.hold_ms),
+        );
+        let job = Job::new(granted.task, |wanted| self.serves(wanted));
+        if job.is_none() {
+            // The owner gives the task to another worker when the hold is over.
+            warn!("a granted task cannot be executed: the worker does not serve its models");
+        }
+        Some((attempt, job?))
+    }
+
+    fn address(&self, operation: Operation, replica: &str) -> Address {
+        Address {
+            operation,
+            replica: replica.to_owned(),
+            worker: self.id.worker.clone(),
+        }
+    }
+
+    /// Sends one heartbeat to each owner of attempts in flight.
+    async fn beat(&self) {
+        let mut owners: HashMap<String, Vec<Arc<Attempt>>> = HashMap::new();
+        for attempt in self.active().values() {
+            attempt.check_contact();
+            let attempts = owners.entry(attempt.replica().to_owned()).or_default();
+            attempts.push(Arc::clone(attempt));
+        }
+        let beats = owners.iter().flat_map(|(replica, attempts)| {
+            let parts = attempts.chunks(MAX_HELD);
+            parts.map(move |part| self.beat_to(replica, part))
+        });
+        join_all(beats).await;
+    }
+
+    async fn beat_to(&self, replica: &str, attempts: &[Arc<Attempt>]) {
+        let held = attempts.iter().map(|attempt| {
+            let proof = attempt.proof();
+            Held {
+                offer: proof.offer.clone(),
+                invocation: proof.invocation.clone(),
+                token: proof.token.clone(),
+            }
+        });
+        let beat = Beat {
+            worker: self.id.clone(),
+            held: held.collect(),
+        };
+        let Ok(message) = wire::write(&beat) else {
+            return;
+        };
+        let address = self.address(Operation::Beat, replica);
+        let sent_at = self.clock.uptime();
+        let answer = self.bus.request(&address, message, BEAT).await;
+        let beaten = answer.ok().and_then(|it| wire::read::<Beaten>(&it).ok());
+        let Some(beaten) = beaten else {
+            // The holds run out unless a later heartbeat is answered.
+            return;
+        };
+        for (attempt, verdict) in attempts.iter().zip(beaten.held) {
+            attempt.judged(verdict, sent_at);
+        }
+    }
+}
+
+/// Removes an attempt from those in flight.
+struct Listed<'a> {
+    worker: &'a Worker,
+    invocation: &'a str,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.worker.active().remove(self.invocation);
+    }
+}

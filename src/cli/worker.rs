@@ -1,0 +1,94 @@
+//! `touchstone worker`: execute tasks of other hosts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::cluster;
+use crate::cli::embedded;
+use crate::cli::serve::{Format, ended_by_signal};
+use touchstone_cluster::rules::subjects::is_token;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::telemetry::init_logs;
+
+const EXAMPLES: &str = "\
+Takes tasks from the hosts that use the same NATS servers and executes them with the `[[models]]`
+and `[simulated_user]` of its own configuration. It takes only tasks whose pinned model it serves:
+the entries of host and worker may differ in keys, prices, timeouts and limits only. It needs no
+database. SIGTERM and SIGINT shut it down: tasks in flight get the time of --drain.
+
+Examples:
+  touchstone worker --nats nats://127.0.0.1:4222 --concurrency 16
+  touchstone worker --config worker.toml --name gpu-1";
+
+/// Execute tasks of other hosts, which NATS servers deliver
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Addresses of NATS servers, separated by commas [default: `nats` in the section `[cluster]`]
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+
+    /// Maximum number of tasks in flight
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    concurrency: u16,
+
+    /// Name of this worker in logs: letters, digits, `-` and `_` [default: a new name]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<String>,
+
+    /// Seconds that tasks in flight may take after a shutdown request
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    drain: u64,
+
+    /// Format of log lines
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: Format,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match is_token(text) {
+        true => Ok(text.to_owned()),
+        false => Err("must have 1 to 48 letters, digits, `-` and `_`".to_owned()),
+    }
+}
+
+pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+    init_logs(arguments.log_format.into(), "info");
+    let mut config = embedded::config(context.global())?;
+    config.cluster.nats = arguments.nats.or(config.cluster.nats);
+    if config.cluster.nats.is_none() {
+        return Err(Failure::usage("no NATS server is named".to_owned())
+            .or_try("add --nats URL, or set `nats` in the section `[cluster]`"));
+    }
+    if let Err((field, problem)) = config.cluster.check() {
+        let text = format!("`cluster.{field}` {problem}");
+        return Err(Failure::bad_input("configuration", text));
+    }
+    let drain = Duration::from_secs(arguments.drain);
+    let concurrency = usize::from(arguments.concurrency);
+    let worker = cluster::worker(&config, arguments.name, concurrency, drain);
+    let worker = Arc::new(embedded::started(worker)?);
+    let models: Vec<String> = worker.models().map(|it| it.to_string()).collect();
+    if models.is_empty() {
+        let text = "the configuration has no model that a worker can serve";
+        return Err(Failure::bad_input("configuration", text.to_owned())
+            .or_try("add a `[[models]]` entry, the same as that of the host"));
+    }
+    let shutdown = CancellationToken::new();
+    let signals = ended_by_signal(shutdown.clone())?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.line(&json!({"worker": worker.name(), "models": models}));
+    } else {
+        let served = models.join(", ");
+        terminal.print(&format!("worker {} serves {served}", worker.name()));
+    }
+    worker.run(shutdown).await;
+    signals.abort();
+    Ok(Exit::Good)
+}

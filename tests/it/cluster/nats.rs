@@ -1,0 +1,82 @@
+//! A NATS server with JetStream, on a free port.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::TOO_LONG;
+
+/// A running server; killed when dropped.
+pub struct NatsServer {
+    child: Child,
+    url: String,
+    _folder: TempDir,
+}
+
+/// The program: Debian installs it outside the path of users.
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders
+        .map(|folder| folder.join("nats-server"))
+        .find(|file| file.is_file())
+}
+
+impl NatsServer {
+    /// `None`, with a printed note, if the program is not installed.
+    pub fn start() -> Option<Self> {
+        let Some(program) = program() else {
+            eprintln!("NOT RUN: no NATS server (package nats-server)");
+            let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+            assert!(
+                !ci,
+                "CI must run these tests: install the package nats-server"
+            );
+            return None;
+        };
+        let folder = TempDir::new().unwrap();
+        let child = Command::new(program)
+            .args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"])
+            .arg(folder.path().join("store"))
+            .arg("--ports_file_dir")
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let url = port_of(child.id(), folder.path());
+        Some(Self {
+            child,
+            url,
+            _folder: folder,
+        })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// The address that the server has written, once it is ready.
+fn port_of(id: u32, folder: &Path) -> String {
+    let file = folder.join(format!("nats-server_{id}.ports"));
+    let begun = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if let Ok(ports) = serde_json::from_str::<Value>(&text) {
+            return ports["nats"][0].as_str().unwrap().to_owned();
+        }
+        assert!(begun.elapsed() < TOO_LONG, "the NATS server is not ready");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
