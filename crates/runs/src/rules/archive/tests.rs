@@ -98,7 +98,7 @@ fn a_log_with_a_gap_is_not_archived() {
 }
 
 fn compressed(lines: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     for line in lines {
         gzip.write_all(&line).unwrap();
     }
