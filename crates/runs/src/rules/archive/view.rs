@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::reader::{Archive, ArchiveFault, read};
 use crate::rules::eval::report::{EvalReport, report};
+use crate::rules::eval::statistics::decision::account_for_chance;
+use crate::rules::eval::statistics::{Evidence, statistics};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::snapshot::snapshot;
@@ -35,13 +37,16 @@ impl ArchivedRun {
         Ok(Self { archive, state })
     }
 
-    /// The report that the host answered with; `None` for a run that is not an eval run.
+    /// The report that the host answered with if the version had no other attempt, because an archive
+    /// holds one run; `None` for a run that is not an eval run.
     pub fn report(&self, kinds: Kinds) -> Option<EvalReport> {
         let contents = &self.archive.contents;
         let eval = contents.record.spec.eval()?;
         let thresholds = contents.thresholds.unwrap_or_default();
         let mut report = report(kinds, &contents.record, eval, &thresholds, &self.state);
         contents.additions.add_to(&mut report);
+        let found = statistics(Evidence::of(&report), None, None);
+        account_for_chance(kinds, &mut report, &found);
         Some(report)
     }
 
