@@ -392,7 +392,7 @@ async fn every_change_of_an_archive_is_found_and_named() {
     );
     assert_eq!(fault(b"{}\n"), ArchiveFault::NotAnArchive);
     assert_eq!(fault(b""), ArchiveFault::NotAnArchive);
-    let wrong = SecretKey::from_random([9; 32]).public();
+    let wrong = SecretKey::from_random([0x5a; 32]).public();
     let found = read(bytes.as_slice(), Some(&wrong), |_, _| {});
     assert!(matches!(found, Err(ArchiveFault::Unverified(_))));
     // Any flipped bit.
