@@ -213,7 +213,7 @@ async fn a_run_that_was_archived_before_a_crash_gives_the_same_file_again(
     assert_eq!(answer.json()["archive"]["bytes"], first.len());
     host.clock.ahead(31);
     assert_eq!(sweep(&host).await, 1);
-    assert_eq!(files(folder.path()), [file.clone()]);
+    assert_eq!(files(folder.path()), std::slice::from_ref(&file));
     assert!(std::fs::read(&file).unwrap() == first, "the bytes differ");
     assert_eq!(audited(&host, "runs:archive").await.len(), 2);
 }
