@@ -23,7 +23,7 @@ pub struct ClusterSettings {
     pub nats: Option<String>,
     /// A file with the credentials of a NATS user (`.creds`).
     pub credentials_file: Option<PathBuf>,
-    /// Certificates of authorities that are trusted beside those of the system (PEM).
+    /// Certificates of authorities that are trusted in addition to those of the system (PEM).
     pub ca_file: Option<PathBuf>,
     /// Allows connections without TLS to other machines.
     pub insecure: bool,

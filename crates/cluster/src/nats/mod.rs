@@ -37,7 +37,7 @@ const KEPT: Duration = Duration::from_secs(3600);
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(20);
 /// Most deliveries of a lane without acknowledgement.
 const MAX_UNACKNOWLEDGED: i64 = 20_000;
-/// A consumer that nobody uses is removed after this.
+/// An unused consumer is removed after this.
 const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long an answer of JetStream is awaited.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);

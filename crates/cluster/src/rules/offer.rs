@@ -110,7 +110,7 @@ impl Offer {
         self.hold / 8
     }
 
-    /// Grants the task if nobody holds it. `mint` makes the id and the token of a new attempt.
+    /// Grants the task if no worker holds it. `mint` makes the id and the token of a new attempt.
     pub fn claim(
         &mut self,
         claim: &Claim,
@@ -313,7 +313,7 @@ impl Offer {
         }
     }
 
-    /// Whether so many attempts were lost that the task is given up.
+    /// Whether the task is given up because too many attempts were lost.
     pub const fn is_given_up(&self) -> bool {
         self.lost >= MAX_LOST
     }

@@ -55,9 +55,9 @@ pub(super) struct Attempt {
     /// The attempt is given up if the owner is silent for this time: it has superseded the attempt
     /// or has gone.
     abandoned_after: Duration,
-    /// One message with facts is under way at a time.
+    /// Allows one message with facts at a time.
     sending: tokio::sync::Mutex<()>,
-    /// Number of the last question; one is under way at a time.
+    /// Number of the last question. Allows one question at a time.
     asking: tokio::sync::Mutex<u64>,
     /// Reservations that are not settled, with the number of their question.
     reserved: Mutex<Vec<(Estimate, u64)>>,
