@@ -24,14 +24,18 @@ pub async fn check(config: &Config, found: &mut Vec<Finding>) {
         }
     };
     let place = objects.shown();
-    found.push(match objects.check().await {
-        Ok(()) => Finding::ok(AREA, format!("runs can be archived in {place}")),
-        Err(cause) => Finding::failure(
+    if let Err(cause) = objects.check().await {
+        found.push(Finding::failure(
             AREA,
             format!("runs cannot be archived in {place}, and are kept: {cause}"),
             remedy(place, &cause),
-        ),
-    });
+        ));
+        return;
+    }
+    found.push(Finding::ok(
+        AREA,
+        format!("runs can be archived in {place}"),
+    ));
     if let Ok(Some(Location::Folder(folder))) = config.archive.location()
         && is_open_to_others(&folder)
     {
@@ -47,7 +51,7 @@ fn remedy(place: &str, cause: &ObjectError) -> String {
     match cause {
         ObjectError::NoFolder => format!("mkdir -m 700 -p {place}"),
         ObjectError::Denied | ObjectError::Io(_) => {
-            "give the user of the host, or its access key, the right to write there".to_owned()
+            "name another folder or bucket in `archive.url`, or give the user of the host, or its access key, the right to write there".to_owned()
         }
         ObjectError::Service(_) => {
             "correct `archive.url`, `archive.region` and the access key".to_owned()

@@ -76,9 +76,14 @@ impl ArchiveSettings {
                 false => Ok(None),
             };
         };
-        let rule = "`archive.url` must be `file:///folder` or `s3://bucket/prefix`, without \
-                    credentials and query";
-        let url: Url = text.parse().map_err(|_| rule.to_owned())?;
+        let rule = || {
+            format!(
+                "`archive.url` must be `file:///folder` or `s3://bucket/prefix`, without \
+                 credentials and query, got {}",
+                shown(text)
+            )
+        };
+        let url: Url = text.parse().map_err(|_| rule())?;
         let is_plain = url.username().is_empty()
             && url.password().is_none()
             && url.port().is_none()
@@ -92,7 +97,7 @@ impl ArchiveSettings {
                             .to_owned(),
                     );
                 }
-                let folder = url.to_file_path().map_err(|()| rule.to_owned())?;
+                let folder = url.to_file_path().map_err(|()| rule())?;
                 Ok(Some(Location::Folder(folder)))
             }
             ("s3", Some(name), true) if !name.is_empty() => Ok(Some(Location::Bucket(Bucket {
@@ -104,7 +109,7 @@ impl ArchiveSettings {
                     .clone()
                     .unwrap_or_else(|| USUAL_REGION.to_owned()),
             }))),
-            _ => Err(rule.to_owned()),
+            _ => Err(rule()),
         }
     }
 
@@ -120,9 +125,13 @@ impl ArchiveSettings {
                 && url.query().is_none()
                 && url.fragment().is_none()
         });
-        let rule = "`archive.endpoint` must be an http or https address without credentials and \
-                    query";
-        url.map(Some).ok_or_else(|| rule.to_owned())
+        url.map(Some).ok_or_else(|| {
+            format!(
+                "`archive.endpoint` must be an http or https address without credentials and \
+                 query, got {}",
+                shown(text)
+            )
+        })
     }
 
     /// Reads the access key from the environment.
@@ -149,6 +158,14 @@ impl ArchiveSettings {
                 .map(|variable| read("session_token_env", variable))
                 .transpose()?,
         })
+    }
+}
+
+/// A wrong address, unless it may contain a secret.
+fn shown(address: &str) -> String {
+    match address.contains(['@', '?']) {
+        true => "an address with credentials or a query".to_owned(),
+        false => format!("`{address}`"),
     }
 }
 

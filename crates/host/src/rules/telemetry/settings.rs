@@ -381,13 +381,17 @@ impl Environment<'_> {
             Some(name) => ("OTEL_TRACES_SAMPLER", name),
             None => ("telemetry.sampler", settings.sampler.clone()),
         };
-        let (argument, ratio) = match self.get(ARGUMENT) {
-            Some(text) => (ARGUMENT, text.parse().ok()),
-            None => ("telemetry.sampler_arg", Some(settings.sampler_arg)),
+        let (argument, text) = match self.get(ARGUMENT) {
+            Some(text) => (ARGUMENT, text),
+            None => ("telemetry.sampler_arg", settings.sampler_arg.to_string()),
         };
-        let ratio = ratio
+        let ratio = text
+            .parse()
+            .ok()
             .filter(|ratio: &f64| (0.0..=1.0).contains(ratio))
-            .ok_or_else(|| format!("`{argument}` must be a number between 0 and 1"))?;
+            .ok_or_else(|| {
+                format!("`{argument}` must be a number between 0 and 1, got `{text}`")
+            })?;
         Sampler::named(&name, ratio).ok_or_else(|| {
             format!(
                 "`{field}` must be always_on, always_off or traceidratio, or one of these after \

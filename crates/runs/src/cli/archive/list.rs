@@ -57,6 +57,11 @@ pub async fn run(context: &Context<'_>, arguments: &List) -> Result<Exit, Failur
                 row.date, row.run_id, row.bytes, row.tenant
             ));
         }
+        if rows.is_empty() {
+            let of = arguments.tenant.as_ref();
+            let of = of.map_or(String::new(), |tenant| format!(" of tenant {tenant}"));
+            terminal.note(&format!("no archive{of} in {}", objects.shown()));
+        }
     }
     if all > rows.len() {
         terminal.note(&format!(

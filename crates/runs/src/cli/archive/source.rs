@@ -76,8 +76,9 @@ impl Source {
     pub fn refused(&self, fault: &ArchiveFault) -> Failure {
         let text = format!("{}: {fault}", self.name);
         match fault {
-            ArchiveFault::NotAnArchive => Failure::bad_input("not_an_archive", text)
-                .or_try(format!("name a file that ends with {SUFFIX}")),
+            ArchiveFault::NotAnArchive => Failure::bad_input("not_an_archive", text).or_try(
+                format!("name a file NAME{SUFFIX}, or get it from the archive again"),
+            ),
             ArchiveFault::Version(_) => Failure::bad_input("archive_version", text)
                 .or_try("read it with the version of touchstone that wrote it, or a later one"),
             ArchiveFault::Unreadable(_) => Failure::bad_input("unreadable", text),

@@ -20,41 +20,43 @@ use touchstone_openwop::in_toto::{Envelope, STATEMENT_TYPE, Statement};
 /// Why a file is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveFault {
-    #[error("it is not an archive of a run")]
+    #[error("the file is not an archive of a run, or its first line is damaged")]
     NotAnArchive,
-    #[error("it has format version {0}, and this program reads version {VERSION}")]
+    #[error("the file has format version {0}, and this program reads version {VERSION}")]
     Version(u32),
-    #[error("it could not be read: {0}")]
+    #[error("the file could not be read: {0}")]
     Unreadable(String),
-    #[error("it is truncated")]
+    #[error("the file is truncated")]
     Truncated,
-    #[error("its compressed data is damaged")]
+    #[error("the compressed data is damaged")]
     Damaged,
-    #[error("it has further data after its end")]
+    #[error("the file has further data after its end")]
     FurtherData,
     #[error("line {0} is longer than {MAX_LINE} bytes")]
     LineTooLong(u64),
-    #[error("it is larger than {MAX_FILE} bytes, or than {MAX_BYTES} bytes without compression")]
+    #[error(
+        "the file is larger than {MAX_FILE} bytes, or than {MAX_BYTES} bytes without compression"
+    )]
     TooLarge,
-    #[error("it decompresses to far more than a log does")]
+    #[error("the file decompresses to far more bytes than a log does")]
     Bomb,
     #[error("line {line} cannot be read: {problem}")]
     Line { line: u64, problem: String },
     #[error("event {found} follows event {after}")]
     Sequence { after: u64, found: u64 },
-    #[error("it has no signature at its end")]
+    #[error("the file has no signature at its end")]
     NoSignature,
-    #[error("its signature is not valid: {0}")]
+    #[error("the signature is not valid: {0}")]
     Unverified(#[from] Unverified),
-    #[error("its statement is not about an archive")]
+    #[error("the signed statement is not about an archive")]
     OtherStatement,
-    #[error("its statement cannot be read: {0}")]
+    #[error("the signed statement cannot be read: {0}")]
     Statement(String),
     /// The signed digest of this part is another one.
     #[error("{0} was changed: its digest is not the signed one")]
     Digest(&'static str),
     /// A member of the statement contradicts the archive.
-    #[error("its statement has another `{0}`")]
+    #[error("`{0}` of the signed statement differs from the archive")]
     Contradiction(&'static str),
 }
 

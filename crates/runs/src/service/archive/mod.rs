@@ -35,7 +35,7 @@ const PART: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The archive cannot be written; so no other run can be archived either.
-    #[error("the archive could not be written: {0}")]
+    #[error("the archive could not be written")]
     Storage(#[from] ObjectError),
     /// The host has no usable signing key.
     #[error(transparent)]
@@ -127,8 +127,8 @@ impl Archive {
                 tracing::error!(%run, cause = chain(&cause), "could not archive a run");
                 Problem::new(
                     ErrorCode::Unavailable,
-                    "the archive could not be written; try again, and contact the operator if it \
-                     persists",
+                    "the archive could not be written; the log of the host says why, and `touchstone \
+                     doctor` tests the archive",
                 )
             }
             ArchiveError::Changed => Problem::new(
