@@ -45,9 +45,16 @@ function parsed(text: string): Document | undefined {
   }
 }
 
+/** A remedy with the names of arguments instead of those of options. */
+function inCode(remedy: string | null | undefined): string | undefined {
+  const option = /--(baseline-key|baseline|cases|config|data|judge|pass-score)\b(?: [A-Z]+\b)?/g;
+  const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+  return remedy?.replace(option, (_, name: string) => `\`${camel(name)}\``);
+}
+
 function errorOf(error: Document, code: number): TouchstoneError {
   const Kind = code !== 2 ? TouchstoneError : OF_CASES.has(error["code"]) ? InvalidCases : InvalidArguments;
-  return new Kind(error["message"], { remedy: error["remedy"] ?? undefined, code: error["code"] });
+  return new Kind(error["message"], { remedy: inCode(error["remedy"]), code: error["code"] });
 }
 
 /** One process of the program. Its descriptors from 3 on are sockets to this process if `sockets` says so. */

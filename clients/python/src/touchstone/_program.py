@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -18,6 +19,8 @@ PATIENCE = 10
 """Seconds that an interrupted program has to end its run."""
 _OF_CASES = ("cases_unknown_format", "not_imported", "unreadable")
 _COMPLETED = (0, 1, 4)
+_OPTION = re.compile(r"--(baseline-key|baseline|cases|config|data|judge|pass-score)\b(?: [A-Z]+\b)?")
+"""Options of the program that are arguments here."""
 
 
 @dataclass
@@ -47,6 +50,8 @@ def _error(error: Mapping[str, Any], code: int) -> TouchstoneError:
     if code == 2:
         kind = InvalidCases if error["code"] in _OF_CASES else InvalidArguments
     remedy = error.get("remedy")
+    if remedy is not None:
+        remedy = _OPTION.sub(lambda it: f"`{it[1].replace('-', '_')}=`", remedy)
     return kind(error["message"], remedy=remedy, code=error["code"])
 
 
