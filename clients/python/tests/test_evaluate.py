@@ -290,8 +290,9 @@ def test_a_signed_attestation_is_a_baseline(evaluate: Evaluate, tmp_path: Path) 
     after = touchstone.evaluate(CASES, lambda question: "Rome", name="right", baseline=file, baseline_key=key, data=tmp_path / "other")
     assert after.comparison is not None and after.comparison.baseline_run_id == before.run_id
     assert after.comparison.broke == ("france", "norway")
-    with pytest.raises(touchstone.InvalidArguments, match="no key is trusted"):
+    with pytest.raises(touchstone.InvalidArguments, match="no key is trusted") as refused:
         evaluate(CASES, right, baseline=file)
+    assert refused.value.remedy is not None and "`baseline_key=`" in refused.value.remedy
 
 
 def test_the_identity_of_a_function_is_its_name_and_version(evaluate: Evaluate) -> None:

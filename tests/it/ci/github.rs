@@ -414,3 +414,94 @@ fn wrong_settings_are_named_before_anything_runs() {
     assert!(!job.home.path("owned").exists());
     assert_eq!(job.runs(), 0);
 }
+
+#[test]
+fn a_merge_queue_compares_with_its_target_branch_and_leaves_no_baseline() {
+    let keys = Keys::new();
+    let Some(baseline) = kept_baseline(&keys) else {
+        return;
+    };
+    let Some(mut queue) = pull_request("a merge queue", &keys, &baseline) else {
+        return;
+    };
+    queue.set("GITHUB_BASE_REF", "");
+    queue.set("GITHUB_REF_NAME", "gh-readonly-queue/main/pr-7-0a1b");
+    let event = json!({"merge_group": {"base_ref": "refs/heads/main"}}).to_string();
+    std::fs::write(queue.home.path("event.json"), event).unwrap();
+    let done = queue.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_ne!(queue.result()["regression"], json!("none"));
+    let signed = queue.attest(&keys);
+    assert_eq!(signed.code, 0, "{}{}", signed.stdout, signed.stderr);
+    assert_eq!(queue.result()["baseline"], json!(""));
+}
+
+#[test]
+fn an_expired_baseline_is_named() {
+    let keys = Keys::new();
+    let Some(job) = pull_request("an expired baseline", &keys, b"") else {
+        return;
+    };
+    let mut expired = artifact("main", 1);
+    expired["expired"] = json!(true);
+    artifacts(&job, &json!([expired]));
+    let done = job.run();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("that of branch main has expired"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_fault_of_the_machine_is_no_failed_agent() {
+    let keys = Keys::new();
+    let Some(mut job) = pull_request("faults of the machine", &keys, b"") else {
+        return;
+    };
+    std::fs::write(job.home.path("bin/gh"), "#!/bin/sh\necho not JSON\n").unwrap();
+    let done = job.run();
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("did not answer with a list"),
+        "{}",
+        done.stderr
+    );
+    job.set("TOUCHSTONE_CI_OUT", "event.json");
+    let done = job.run();
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("TOUCHSTONE_CI_OUT is event.json"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn only_the_run_of_the_last_evaluation_is_signed_and_only_with_the_given_key() {
+    let keys = Keys::new();
+    let Some(mut job) = job("a reused folder") else {
+        return;
+    };
+    assert_eq!(job.run().code, 0);
+    job.set("TOUCHSTONE_SERVER", "http://127.0.0.1:9");
+    let signed = job.attest(&keys);
+    assert_eq!(signed.code, 2, "{}{}", signed.stdout, signed.stderr);
+    assert!(
+        signed.stderr.contains("the host signs the run"),
+        "{}",
+        signed.stderr
+    );
+    job.set("TOUCHSTONE_SERVER", "");
+    job.set("TOUCHSTONE_CI_TARGET", "");
+    job.set("TOUCHSTONE_CI_ARGUMENTS", "--cases=absent.csv\n");
+    assert_eq!(job.run().code, 2);
+    let signed = job.attest(&keys);
+    assert_eq!(signed.code, 2, "{}{}", signed.stdout, signed.stderr);
+    assert!(
+        !job.home
+            .path(".touchstone-results/run.intoto.jsonl")
+            .exists()
+    );
+}

@@ -10,7 +10,6 @@ use crate::render::words::{
 use crate::rules::eval::report::{EvalReport, TaskOutcome};
 use crate::rules::eval::statistics::{Evidence, statistics};
 use touchstone_host::render::words::duration;
-use touchstone_kit::statistics::GateVerdict;
 
 /// Up to this many tasks, all are listed; above, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
@@ -81,14 +80,9 @@ fn facts(text: &mut String, report: &EvalReport) {
         row(
             "95 % interval",
             format!(
-                "{:.3} to {:.3}, {} at {:.2}",
+                "{:.3} to {:.3}; required {:.2}",
                 low.max(0.0),
                 high.min(1.0),
-                match shown.verdict {
-                    GateVerdict::Pass => "pass",
-                    GateVerdict::Fail => "fail",
-                    GateVerdict::Inconclusive => "inconclusive",
-                },
                 shown.threshold
             ),
         );
