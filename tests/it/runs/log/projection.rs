@@ -12,7 +12,6 @@ use touchstone_runs::rules::run::fold::stored::Tasks;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::projections::stored::{LONG_LOG, compare};
-use touchstone_runs::store as run_store;
 use touchstone_runs::store::projection;
 
 use crate::runs::bench::{Bench, echo};

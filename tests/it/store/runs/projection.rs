@@ -286,8 +286,8 @@ async fn a_deleted_run_has_no_stored_state(
         true => Retained::Attempt(Box::new(record("run_a", "acme", 1))),
         false => Retained::Nothing,
     };
-    let deleted =
-        run_store::storage::delete_run(&store, &tenant("acme"), &run, &retained, &decision(&run));
+    let (acme, decided) = (tenant("acme"), decision(&run));
+    let deleted = run_store::storage::delete_run(&store, &acme, &run, &retained, &decided);
     assert_eq!(deleted.await.unwrap(), RunDeletion::Deleted);
     assert_eq!(parts(&store).await, (0, 0));
     // By a reader that folded the log before.
@@ -310,8 +310,8 @@ async fn content_that_is_deleted_is_not_kept_in_a_stored_state(
     let (run, mut state) = logged(&store, "run_a", true).await;
     let whole = record("run_a", "acme", 1);
     assert!(store_as(&store, &run, ContentKept::All, &mut state).await);
-    let dropped =
-        run_store::storage::drop_content(&store, &whole, ContentKept::None, &decision(&run));
+    let decided = decision(&run);
+    let dropped = run_store::storage::drop_content(&store, &whole, ContentKept::None, &decided);
     assert!(dropped.await.unwrap());
     assert_eq!(parts(&store).await, (0, 0));
     // While the log is masked, nothing is stored; afterwards, nothing that was folded before.

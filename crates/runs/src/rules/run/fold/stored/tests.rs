@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// A log with every event that changes more than tasks.
+/// A log with every kind of event that changes the state.
 fn log_of_everything() -> Vec<(u64, Vec<u8>)> {
     let suspended = |node: &str, kind: &str| json!({"nodeId": node, "interruptId": format!("int_{node}"), "kind": kind, "key": node});
     let requested = |kind: &str| {
@@ -199,6 +199,98 @@ fn log_of_everything() -> Vec<(u64, Vec<u8>)> {
             "outputTokens": 2, "totalTokens": 3, "currency": "USD"}),
         ),
         ("provider.usage", None, usage),
+        (
+            "agent.toolCalled",
+            Some("t-2"),
+            json!({"agentId": "a", "toolName": "w", "callId": "c"}),
+        ),
+        (
+            "agent.toolReturned",
+            Some("t-2"),
+            json!({"agentId": "a", "toolName": "w", "callId": "c",
+            "status": "forbidden"}),
+        ),
+        (
+            "touchstone.effect.intended",
+            Some("t-2"),
+            json!({"tool": "w", "callId": "c"}),
+        ),
+        (
+            "touchstone.fixture.missing",
+            Some("t-2"),
+            json!({"tool": "w", "callId": "c"}),
+        ),
+        (
+            "touchstone.model.retried",
+            Some("t-2"),
+            json!({"attempt": 1, "reason": "r", "waitMs": 1}),
+        ),
+        (
+            "touchstone.usage.estimated",
+            Some("t-2"),
+            json!({"inputTokens": 1, "outputTokens": 1}),
+        ),
+        (
+            "touchstone.answer.cached",
+            Some("t-2"),
+            json!({"costSavedUsd": 0.5}),
+        ),
+        (
+            "touchstone.turn.answered",
+            Some("t-2"),
+            json!({"turn": 1, "answer": "x"}),
+        ),
+        (
+            "touchstone.user.said",
+            Some("t-2"),
+            json!({"turn": 1, "text": "x"}),
+        ),
+        (
+            "touchstone.user.stopped",
+            Some("t-2"),
+            json!({"turn": 1, "reason": "done", "note": ""}),
+        ),
+        (
+            "touchstone.task.failed",
+            Some("t-2"),
+            json!({"taskId": "t-2", "reason": "refused"}),
+        ),
+        (
+            "touchstone.task.judged",
+            Some("t-3"),
+            json!({"taskId": "t-3", "judge": "j",
+            "met": [true, false], "votes": [{"judge": "k", "met": [true, true]}]}),
+        ),
+        (
+            "touchstone.task.measured",
+            Some("t-3"),
+            json!({"taskId": "t-3", "leftOut": 1,
+            "assertions": [true, false], "metrics": {"m": 0.5}}),
+        ),
+        (
+            "touchstone.assertions.decided",
+            Some("t-3"),
+            json!({"taskId": "t-3",
+            "decisions": [{"assertion": "1.0", "by": "j", "score": 0.5, "holds": true,
+                "verdicts": [true]}]}),
+        ),
+        (
+            "touchstone.task.safety",
+            Some("t-3"),
+            json!({"taskId": "t-3",
+            "findings": [{"kind": "leak", "severity": "high"}]}),
+        ),
+        (
+            "touchstone.task.reused",
+            Some("t-3"),
+            json!({"taskId": "t-3",
+            "sourceRunId": "run_0"}),
+        ),
+        (
+            "eval.scored",
+            Some("t-3"),
+            json!({"taskId": "t-3", "score": 0.5, "passed": true}),
+        ),
         (
             "touchstone.task.unjudged",
             Some("t-2"),
@@ -319,7 +411,7 @@ fn log_of_everything() -> Vec<(u64, Vec<u8>)> {
     let document = |(sequence, (kind, node, payload)): (u64, (&str, Option<&str>, Value))| {
         let mut document = json!({"eventId": format!("evt_{sequence}"), "runId": "run_1",
             "type": kind, "sequence": sequence, "payload": payload,
-            "timestamp": format!("2026-01-01T00:00:{sequence:02}.000000001Z")});
+            "timestamp": format!("2026-01-01T00:{sequence:02}:00.000000001Z")});
         if let Some(node) = node {
             document["nodeId"] = json!(node);
         }
