@@ -15,11 +15,13 @@ use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build::template::new_pack;
 use touchstone_runs::rules::archive::ArchivingHost;
 use touchstone_runs::rules::archive::writer::{End, Writer};
+use touchstone_runs::rules::run::fold::stored::Tasks;
+use touchstone_runs::rules::run::fold::{RunState, TaskFacts};
 
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 18] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 20] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
@@ -39,6 +41,7 @@ fn main() -> io::Result<()> {
         ("cassette", cassettes()),
         ("agent_card", texts(&cards())),
         ("run_archive", run_archives()?),
+        ("run_projection", run_projections()),
     ];
     for (target, inputs) in seeds {
         let folder = Path::new("corpus").join(target);
@@ -49,6 +52,31 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", inputs.len());
     }
     Ok(())
+}
+
+/// A state with a scored and an open task: everything else, labels, and the chunk of its tasks.
+fn run_projections() -> Vec<Vec<u8>> {
+    let mut state = RunState::default();
+    for (task, reason) in [("t-1", "timeout"), ("t-2", "refused")] {
+        let unjudged = |facts: &mut TaskFacts| {
+            facts.unjudged = Some(reason.to_owned());
+            facts.scored = task == "t-1";
+            facts.score = 0.5;
+        };
+        state.sequence += 1;
+        state.eval.tasks.extend_span(&task.into(), state.sequence);
+        state.eval.tasks.update(&task.into(), unjudged);
+    }
+    let snapshot = state.snapshot(Tasks::All).into_iter();
+    let seed = snapshot.flat_map(|snapshot| {
+        let lines = format!("{}\n{}\n", snapshot.state, snapshot.labels.join(" "));
+        let chunk = snapshot.chunks.into_iter().flat_map(|(_, bytes)| bytes);
+        let mut seed = lines.into_bytes();
+        seed.push(2);
+        seed.extend(chunk);
+        [seed]
+    });
+    seed.collect()
 }
 
 /// An archive, and its lines.

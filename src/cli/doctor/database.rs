@@ -17,9 +17,15 @@ use touchstone_host::store::copies::inspection::{Inspection, inspect};
 use touchstone_host::store::database::Database;
 use touchstone_host::system::SystemClock;
 use touchstone_host::system::host_key::HostKeyFile;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::service::projections::stored;
 
 /// Beyond this difference between two clocks, times of day are misleading.
 const MAX_SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// How many runs are compared with their logs, and how long such a log may be.
+const COMPARED_RUNS: u32 = 10;
+const COMPARED_EVENTS: u32 = 100_000;
 
 /// Checks the database; returns it unless it cannot be used.
 pub async fn check(
@@ -166,7 +172,38 @@ async fn opened(store: &Database, program: &str, found: &mut Vec<Finding>) {
             "run this again when the database answers",
         )),
     }
+    stored_states(store, found).await;
     clock(store, found).await;
+}
+
+/// Whether the stored states of some runs are what their logs fold to.
+async fn stored_states(store: &Database, found: &mut Vec<Finding>) {
+    const AREA: Area = Area::Database;
+    const REMEDY: &str = "delete all rows of the table run_projection, which are computed again from the logs, and report this";
+    match stored::compare(store, COMPARED_RUNS, COMPARED_EVENTS).await {
+        Ok(compared) if compared.wrong.is_empty() => {
+            if compared.equal > 0 {
+                let text = format!(
+                    "the stored states of {} runs are those of their logs",
+                    compared.equal
+                );
+                found.push(Finding::ok(AREA, text));
+            }
+        }
+        Ok(compared) => {
+            let wrong: Vec<&str> = compared.wrong.iter().map(RunId::as_str).collect();
+            let text = format!(
+                "the stored state differs from the log of {}",
+                wrong.join(", ")
+            );
+            found.push(Finding::failure(AREA, text, REMEDY));
+        }
+        Err(cause) => found.push(Finding::failure(
+            AREA,
+            with_causes(&cause),
+            "run this again when the database answers",
+        )),
+    }
 }
 
 async fn clock(store: &Database, found: &mut Vec<Finding>) {

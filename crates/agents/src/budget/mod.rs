@@ -11,6 +11,8 @@ pub mod watch;
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use touchstone_kit::money::NanoUsd;
 
 /// Upper bound of a call's usage, estimated before the call.
@@ -76,7 +78,8 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Dimension {
     /// Input and output tokens.
     Tokens,

@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Dimension, Limits, Spending};
 
 /// Consumption is reported again after this additional share of the limit is used.
@@ -37,7 +39,7 @@ pub enum Notice {
 }
 
 /// Budget events that the run's log already contains.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportedEvents {
     /// The last reported consumption.
     pub consumed: BTreeMap<Dimension, f64>,

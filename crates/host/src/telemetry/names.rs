@@ -80,6 +80,8 @@ metrics! {
         "Time to write one batch of events durably, retries included";
     describe_counter APPEND_ERRORS(Count) = "touchstone_event_append_errors_total",
         "Attempts to write a batch of events that failed";
+    describe_counter PROJECTIONS(Count) = "touchstone_run_projections_total",
+        "Stored states of runs, by outcome: read, stored, other_format, damaged or failed";
 
     describe_counter WEBHOOK_DELIVERIES(Count) = "touchstone_webhook_deliveries_total",
         "Webhook deliveries attempted";

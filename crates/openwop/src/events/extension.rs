@@ -1,13 +1,13 @@
 //! Events of evaluation kinds: the log stores them, and only their kind reads their payloads.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 /// The prefix of this host's own types.
 const PREFIX: &str = "touchstone.";
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExtensionEvent {
     kind: String,
     payload: Box<RawValue>,

@@ -19,7 +19,7 @@ use crate::rules::run::fold::RunState;
 use crate::rules::run::fork::Fork;
 use crate::rules::run::record::{RunRecord, RunSpec, Work};
 use crate::service::executor::endings::started;
-use crate::service::projections::catch_up;
+use crate::service::projections::folded;
 use crate::service::run_writer::{Closed, RunWriter};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
@@ -195,8 +195,7 @@ impl Journal {
     where
         E: From<JournalError>,
     {
-        let mut state = RunState::default();
-        catch_up(self.store.as_ref(), &claim.run.run_id, &mut state)
+        let (state, _) = folded(&self.store, &claim.run.run_id)
             .await
             .map_err(JournalError::from)?;
         // An event appended in the middle of a copied history would take the place of one of its

@@ -19,7 +19,9 @@ use crate::ports::queue::RunClaim;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::RunRecord;
 use crate::service::metrics::RUN_METRICS;
+use crate::service::projections::stored::{Checkpoint, Checkpoints};
 use crate::store;
+use touchstone_host::background::spawn;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::ports::run_log::Fence;
@@ -69,6 +71,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     log: Mutex<Log>,
+    checkpoints: Mutex<Checkpoints>,
     /// Scores that are recorded but not durable.
     scores_behind: Arc<AtomicUsize>,
     /// When the current append started.
@@ -134,6 +137,8 @@ struct Batch {
     companion: Option<CompanionRecord>,
     /// The run's status, if these events change it.
     status: Option<RunStatus>,
+    /// The state after these events, if it is to be stored.
+    checkpoint: Option<Checkpoint>,
 }
 
 impl RunWriter {
@@ -168,6 +173,7 @@ impl RunWriter {
             clock,
             ids,
             log,
+            checkpoints: Mutex::default(),
             scores_behind: Arc::default(),
             appending_since: Mutex::new(None),
             wake: Notify::new(),
@@ -178,6 +184,11 @@ impl RunWriter {
         Self {
             inner: Arc::new(inner),
         }
+    }
+
+    /// Stores the state each time that many events have become durable since the stored one.
+    pub fn checkpoint(&self, stored: u64, every: u64) {
+        *self.inner.checkpoints() = Checkpoints::new(stored, every);
     }
 
     /// Records an event. It is durable once [`flush`](Self::flush) returns; after the terminal
@@ -426,7 +437,7 @@ impl RunWriter {
         loop {
             self.inner.wake.notified().await;
             loop {
-                let batch = self.inner.take();
+                let mut batch = self.inner.take();
                 if batch.events.is_empty() {
                     break;
                 }
@@ -443,11 +454,23 @@ impl RunWriter {
                     }
                     return false;
                 }
+                if let Some(checkpoint) = batch.checkpoint.take() {
+                    self.store_checkpoint(checkpoint);
+                }
                 if batch.ends {
                     return true;
                 }
             }
         }
+    }
+
+    /// Appends continue meanwhile.
+    fn store_checkpoint(&self, checkpoint: Checkpoint) {
+        let inner = self.inner.clone();
+        spawn("checkpoint of a run", async move {
+            let stored = checkpoint.store(&inner.store, &inner.run.run_id).await;
+            inner.checkpoints().done(stored);
+        });
     }
 
     async fn append(&self, batch: &Batch) -> Result<(), StoreError> {
@@ -546,8 +569,18 @@ impl Inner {
         since.is_some_and(|since| since.elapsed() >= STALLED_AFTER)
     }
 
+    fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
+        self.checkpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self) -> Batch {
         let mut log = self.lock();
+        let checkpoint = match log.waiting.is_empty() {
+            true => None,
+            false => self.checkpoints().due(&mut log.state),
+        };
         let status = log.state.status;
         let before = std::mem::replace(&mut log.taken_status, status);
         Batch {
@@ -556,6 +589,7 @@ impl Inner {
             scores: std::mem::take(&mut log.scores),
             ends: log.ended,
             companion: log.companion.take(),
+            checkpoint,
         }
     }
 }

@@ -255,6 +255,7 @@ impl Storage {
     /// # Errors
     /// The store failed.
     pub async fn delete_content(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
+        store::projection::forget_outdated(&self.store).await?;
         self.mask_all().await?;
         let Some((kept, before)) = self.limits.content.due(self.clock.now()) else {
             return Ok(0);

@@ -5,6 +5,7 @@ pub mod deliveries;
 mod event_row;
 pub mod pauses;
 pub mod profiles;
+pub mod projection;
 pub mod queue;
 pub mod reviews;
 pub mod run_list;
@@ -19,7 +20,11 @@ use touchstone_kit::sealing::owner;
 
 pub const SCHEMA: Schema = Schema {
     feature: "runs",
-    migrations: &[include_str!("schema.sql"), include_str!("decided.sql")],
+    migrations: &[
+        include_str!("schema.sql"),
+        include_str!("decided.sql"),
+        include_str!("projection/schema.sql"),
+    ],
     leases: &[
         Leases {
             owners: "SELECT lease_owner FROM run WHERE NOT ended AND lease_owner IS NOT NULL",

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::ports::storage::{ContentKept, Retained, RunDeletion, Unmasked};
 use crate::rules::run::record::RunRecord;
 use crate::storage::{LegalHold, Usage};
+use crate::store::projection::{self, FORGET};
 use crate::store::run_names;
 use crate::store::runs::parse_record;
 use touchstone_host::audit::Decision;
@@ -71,7 +72,8 @@ const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
 
 /// Rows that depend on a run. A callback subscription belongs to its run.
-const DEPENDENTS: [&str; 9] = [
+const DEPENDENTS: [&str; 10] = [
+    FORGET,
     "DELETE FROM run_summary WHERE run_number = $1",
     "DELETE FROM run_tag WHERE run_number = $1",
     "DELETE FROM annotation WHERE run_number = $1",
@@ -230,6 +232,7 @@ pub async fn drop_content(
         transaction.rollback().await?;
         return Ok(false);
     }
+    projection::forget(&mut transaction, &run.run_id).await?;
     record(&mut transaction, &run.tenant, decision).await?;
     transaction.commit().await?;
     Ok(true)

@@ -1,4 +1,5 @@
 mod journal;
+mod projection;
 mod round_trip;
 mod unreadable;
 mod writer;

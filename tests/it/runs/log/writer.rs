@@ -14,10 +14,12 @@ use tokio::time::timeout;
 use touchstone_host::ports::run_log::Head;
 use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::RunId;
-use touchstone_openwop::events::{Event, NewEvent, RunCancelled};
+use touchstone_openwop::events::{EvalScored, Event, NewEvent, RunCancelled};
 use touchstone_runs::ports::queue::RunClaim;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::service::run_writer::{Closed, RunWriter};
+use touchstone_runs::store as run_store;
+use touchstone_runs::store::projection;
 
 use crate::store::{claimed, record};
 
@@ -99,6 +101,48 @@ async fn a_log_that_has_ended_is_not_closed_by_its_flusher() {
     desk.writer.flush().await.unwrap();
     assert!(!desk.writer.is_closed());
     assert!(head(&desk.store, &desk.run).await.unwrap().unwrap().ended);
+}
+
+/// The state that is stored during a run is the fold of the log up to its sequence.
+#[tokio::test]
+async fn states_of_a_run_in_progress_are_stored() {
+    let desk = Desk::new().await;
+    desk.writer.checkpoint(0, 10);
+    let flusher = tokio::spawn(desk.writer.run_flusher());
+    let mut last = 0;
+    for n in 0..500 {
+        let scored = Event::EvalScored(EvalScored {
+            task_id: format!("task-{}", n % 100).into(),
+            score: 1.0,
+            passed: true,
+            cost_usd: None,
+            latency_ms: Some(n),
+            schema_valid: None,
+            safety_finding_count: None,
+        });
+        let task = format!("task-{}", n % 100).into();
+        desk.writer.emit(&NewEvent::of_task(scored, &task, None));
+        if n % 5 == 0 {
+            desk.writer.flush().await.unwrap();
+        }
+        let stored = projection::load(&desk.store, &desk.run).await.unwrap();
+        if let Some(read) = stored.unwrap().state {
+            let read = read.unwrap();
+            assert!(read.sequence >= last);
+            last = read.sequence;
+            let mut folded = RunState::default();
+            let log = run_store::runs::read(&desk.store, &desk.run, 0, 1000);
+            for event in log.await.unwrap() {
+                if event.sequence <= last {
+                    folded.apply_stored(event.sequence, &event.body);
+                }
+            }
+            assert_eq!(read, folded);
+        }
+    }
+    assert!(last >= 10, "{last}");
+    desk.writer.emit(&cancelled());
+    timeout(PATIENCE, flusher).await.unwrap().unwrap();
 }
 
 /// The lease is lost while the store does not answer.

@@ -4,6 +4,7 @@ pub mod calibrations;
 mod list;
 mod log;
 mod parking;
+mod projection;
 mod queue;
 mod recovery;
 mod reviews;

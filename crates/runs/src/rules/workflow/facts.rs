@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use touchstone_kit::ids::NodeId;
 use touchstone_openwop::events::{Event, InterruptKind, InterruptRequested, RunError};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStatus {
     /// Not started, or abandoned by a pause so that it starts again.
     #[default]
@@ -34,7 +35,7 @@ impl NodeStatus {
 }
 
 /// An interrupt, with its answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterruptFacts {
     pub id: String,
     pub requested: InterruptRequested,
@@ -45,7 +46,7 @@ pub struct InterruptFacts {
     pub resolution: Option<(Value, String)>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeFacts {
     pub status: NodeStatus,
     /// How often it started.
@@ -61,7 +62,7 @@ pub struct NodeFacts {
 }
 
 /// The facts of a workflow run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowFacts {
     pub nodes: HashMap<NodeId, NodeFacts>,
     /// Number of nodes that have started; a node that starts again after a pause counts once.

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use tracing::error;
 
 use crate::ports::queue::{RunClaim, Wait};
+use crate::ports::storage::ContentKept;
 use crate::rules::run::fold::RunState;
+use crate::rules::run::fold::stored::Tasks;
 use crate::rules::run::record::{RunRecord, Work};
 pub use crate::service::executor::control::RunControl;
 use crate::service::executor::control::{RunSignals, Stop};
@@ -25,7 +27,8 @@ pub use crate::service::executor::endings::started;
 pub use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::workflow::WorkflowExecutor;
 use crate::service::metrics::RUN_METRICS;
-use crate::service::projections::{Projections, catch_up};
+use crate::service::projections::stored::{self, LONG_LOG};
+use crate::service::projections::{Projections, folded};
 use crate::service::run_results;
 use crate::service::run_writer::RunWriter;
 use crate::store;
@@ -36,6 +39,10 @@ use touchstone_host::ports::ids::Ids;
 use touchstone_host::service::fault::chain;
 use touchstone_host::store::database::Database;
 use touchstone_openwop::events::{DrainPolicy, Event, NewEvent};
+
+/// Number of events after which the state of a run in progress is stored, so that a resume folds at
+/// most that many.
+const CHECKPOINT_EVERY: u64 = 200_000;
 
 pub struct Executor {
     store: Arc<Database>,
@@ -96,12 +103,14 @@ impl Executor {
     }
 
     async fn execute_claim(&self, claim: RunClaim, control: RunControl) -> ExecutionOutcome {
-        let mut state = RunState::default();
-        if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
-            let cause = anyhow::Error::new(cause);
-            error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "could not fold the run's log");
-            return ExecutionOutcome::Broken;
-        }
+        let (state, stored_to) = match folded(&self.store, &claim.run.run_id).await {
+            Ok(folded) => folded,
+            Err(cause) => {
+                let cause = anyhow::Error::new(cause);
+                error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "could not fold the run's log");
+                return ExecutionOutcome::Broken;
+            }
+        };
         let writer = RunWriter::new(
             &claim,
             Some(control.lease.clone()),
@@ -110,6 +119,7 @@ impl Executor {
             self.clock.clone(),
             self.ids.clone(),
         );
+        writer.checkpoint(stored_to, CHECKPOINT_EVERY);
         let flusher = {
             let writer = writer.clone();
             spawn("log flusher", async move { writer.run_flusher().await })
@@ -122,7 +132,9 @@ impl Executor {
         let outcome = self.conclude(&claim, &writer, end).await;
         let durable = writer.flush().await.is_ok();
         if durable && outcome == ExecutionOutcome::Ended {
-            let state = writer.take_state();
+            let mut state = writer.take_state();
+            let is_long = state.sequence >= LONG_LOG;
+            let snapshot = is_long.then(|| state.snapshot(Tasks::All)).flatten();
             RUN_METRICS.run_ended(&claim.run.spec.work, state.status);
             spans::run_ended(&claim.run, &state);
             self.projections.keep(&claim.run.run_id, state).await;
@@ -133,6 +145,10 @@ impl Executor {
                 &claim.run,
             )
             .await;
+            if let Some(snapshot) = snapshot {
+                let run = &claim.run.run_id;
+                stored::store(&self.store, run, ContentKept::All, snapshot, None).await;
+            }
         }
         let broken = !durable || (outcome != ExecutionOutcome::Ended && writer.is_closed());
         writer.close();

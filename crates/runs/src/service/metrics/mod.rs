@@ -22,6 +22,39 @@ const FINAL: [RunStatus; 3] = [
     RunStatus::Cancelled,
 ];
 
+/// What happened to the stored state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectionOutcome {
+    Read,
+    Stored,
+    /// It is of another version.
+    OtherFormat,
+    Damaged,
+    /// The database failed.
+    Failed,
+}
+
+impl ProjectionOutcome {
+    /// In the order of their declaration.
+    const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Stored,
+        Self::OtherFormat,
+        Self::Damaged,
+        Self::Failed,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Stored => "stored",
+            Self::OtherFormat => "other_format",
+            Self::Damaged => "damaged",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 pub struct RunMetrics {
     passed: Counter,
     failed: Counter,
@@ -38,6 +71,8 @@ pub struct RunMetrics {
     append_errors: Counter,
     delivered: Counter,
     not_delivered: Counter,
+    /// In the order of [`ProjectionOutcome::ALL`].
+    projections: [Counter; ProjectionOutcome::ALL.len()],
 }
 
 impl RunMetrics {
@@ -65,6 +100,8 @@ impl RunMetrics {
             append_errors: counter(names::APPEND_ERRORS, &[]),
             delivered: counter(names::WEBHOOK_DELIVERIES, &[("outcome", "taken")]),
             not_delivered: counter(names::WEBHOOK_DELIVERIES, &[("outcome", "not_taken")]),
+            projections: ProjectionOutcome::ALL
+                .map(|outcome| counter(names::PROJECTIONS, &[("outcome", outcome.as_str())])),
         }
     }
 
@@ -116,6 +153,13 @@ impl RunMetrics {
 
     pub fn append_failed(&self) {
         self.append_errors.increment(1);
+    }
+
+    /// Counts what happened to the stored state of a run.
+    pub fn projection(&self, outcome: ProjectionOutcome) {
+        if let Some(counter) = self.projections.get(outcome as usize) {
+            counter.increment(1);
+        }
     }
 
     /// Counts an attempt to deliver to a webhook.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::table::TaskTable;
 use touchstone_agents::budget::Spending;
@@ -13,7 +14,8 @@ use touchstone_openwop::events::{AssertionDecision, Event, ExtensionEvent, Judge
 use touchstone_openwop::summary::SafetyFinding;
 
 /// A sum of costs. It is unknown if the cost of any call is unknown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
 pub struct Cost {
     /// The sum of the known ones.
     pub at_least: NanoUsd,
@@ -32,6 +34,22 @@ impl Cost {
     /// The whole sum, if it is known.
     pub fn known(self) -> Option<NanoUsd> {
         (self.unknown == 0).then_some(self.at_least)
+    }
+}
+
+/// In nano-dollars, because a number of US dollars is not exact for large sums.
+impl From<(u64, u64)> for Cost {
+    fn from((at_least, unknown): (u64, u64)) -> Self {
+        Self {
+            at_least: NanoUsd(at_least),
+            unknown,
+        }
+    }
+}
+
+impl From<Cost> for (u64, u64) {
+    fn from(cost: Cost) -> Self {
+        (cost.at_least.0, cost.unknown)
     }
 }
 
@@ -181,13 +199,14 @@ impl TaskFacts {
 }
 
 /// The facts of an eval run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EvalFacts {
     /// Whether `eval.started` is recorded.
     pub started: bool,
     /// The verdict of `eval.completed`, if it is recorded.
     pub completed: Option<bool>,
-    /// By task, with the spans of tasks and nodes.
+    /// By task, with the spans of tasks and nodes. Stored in parts of its own.
+    #[serde(skip)]
     pub tasks: TaskTable,
     /// Tasks with an `eval.scored`.
     pub scored_count: usize,

@@ -8,13 +8,14 @@ mod names;
 #[cfg(test)]
 mod reference;
 mod row;
+pub mod stored;
 mod table;
 
 pub use facts::{Cost, EvalFacts, TaskFacts};
 pub use table::TaskTable;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::rules::run::budget_extension;
 use crate::rules::workflow::facts::FlowFacts;
@@ -27,7 +28,7 @@ use touchstone_openwop::events::{
 };
 
 /// Status of a run (OpenWOP run-snapshot `status`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunStatus {
     /// Recorded, not yet started.
@@ -85,8 +86,9 @@ impl RunStatus {
     }
 }
 
-/// The state of a run, computed from its log.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The state of a run, computed from its log. A change of its members, or of what they are for the
+/// same log, needs another [`stored::FORMAT`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
     pub status: RunStatus,
     /// Sequence of the last event folded.

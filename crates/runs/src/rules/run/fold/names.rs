@@ -25,6 +25,14 @@ impl Names {
         name(&self.text, &self.ends, number)
     }
 
+    /// Whether the positions of another name fit into 32 bits.
+    pub fn has_room_for(&self, name: &str) -> bool {
+        self.text
+            .len()
+            .checked_add(name.len())
+            .is_some_and(|end| u32::try_from(end).is_ok())
+    }
+
     pub fn find(&self, wanted: &str) -> Option<u32> {
         let is_wanted = |number: &u32| self.get(*number) == Some(wanted);
         let hash = self.hasher.hash_one(wanted);

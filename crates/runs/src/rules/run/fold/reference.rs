@@ -250,7 +250,7 @@ fn event() -> impl Strategy<Value = (&'static str, Value)> {
 }
 
 /// The documents of a log, some of which cannot be read. Sequences may be missing.
-fn log() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
+pub(super) fn log() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
     let node = prop::sample::select(vec![0, 0, 1, 1, 2, 3, TASKS.len()]);
     let rare = |weight| prop_oneof![weight => Just(true), 400 => Just(false)];
     let steps = prop::collection::vec((event(), node, rare(1), rare(1)), 0..120);

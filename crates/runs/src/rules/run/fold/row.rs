@@ -167,15 +167,28 @@ fn write(facts: &TaskFacts, labels: &mut Names, rows: &mut Vec<u8>) -> Option<()
     Some(())
 }
 
-/// The facts of the row that `bytes` starts with; `None` if no row was written there.
-pub(super) fn unpack(mut bytes: &[u8], labels: &Names) -> Option<TaskFacts> {
-    let present = values_of(read_number(&mut bytes)?);
+/// The numbers of a row, which are taken from the bytes.
+fn take_numbers(bytes: &mut &[u8]) -> Option<[u64; NUMBERS]> {
+    let present = values_of(read_number(bytes)?);
     let mut numbers = [0; NUMBERS];
     for (number, is_present) in numbers.iter_mut().zip(present) {
         if is_present {
-            *number = read_number(&mut bytes)?;
+            *number = read_number(bytes)?;
         }
     }
+    Some(numbers)
+}
+
+/// The row that `bytes` starts with.
+pub(super) fn first(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes;
+    let [.., rare] = take_numbers(&mut rest)?;
+    let end = bytes.len() - rest.len();
+    bytes.get(..end.checked_add(usize::try_from(rare).ok()?)?)
+}
+
+/// The facts of the row that `bytes` starts with; `None` if no row was written there.
+pub(super) fn unpack(mut bytes: &[u8], labels: &Names) -> Option<TaskFacts> {
     let [
         score,
         flags,
@@ -206,7 +219,7 @@ pub(super) fn unpack(mut bytes: &[u8], labels: &Names) -> Option<TaskFacts> {
         unknown_costs_saved,
         assertions_left_out,
         rare,
-    ] = numbers;
+    ] = take_numbers(&mut bytes)?;
     let mut flags = values_of(flags);
     let [
         passed,
@@ -229,9 +242,9 @@ pub(super) fn unpack(mut bytes: &[u8], labels: &Names) -> Option<TaskFacts> {
         true => values_of(number).collect(),
         false => rare,
     };
-    let label = |number: u64| {
-        let number = u32::try_from(number.checked_sub(1)?).ok()?;
-        labels.get(number)
+    let label = |number: u64| match number.checked_sub(1) {
+        None => Some(None),
+        Some(number) => labels.get(u32::try_from(number).ok()?).map(Some),
     };
     Some(TaskFacts {
         score: f64::from_bits(score.swap_bytes()),
@@ -253,13 +266,13 @@ pub(super) fn unpack(mut bytes: &[u8], labels: &Names) -> Option<TaskFacts> {
         all_retries,
         latency_ms: latency.checked_sub(1),
         schema_valid: has_schema.then_some(fits_schema),
-        unjudged: label(unjudged).map(str::to_owned),
-        failed: label(failed).map(str::to_owned),
+        unjudged: label(unjudged)?.map(str::to_owned),
+        failed: label(failed)?.map(str::to_owned),
         fixture_missing: rare.fixture_missing,
         forbidden_tools: rare.forbidden_tools,
         effects: u32::try_from(effects).ok()?,
         retries: u32::try_from(retries).ok()?,
-        reused_from: label(reused_from).map(RunId::from),
+        reused_from: label(reused_from)?.map(RunId::from),
         open_invocation: rare.open_invocation,
         before_judge,
         judge_cost: cost_of(judge_cost, unknown_judge_costs),
@@ -294,7 +307,7 @@ fn values_of(number: u64) -> impl Iterator<Item = bool> {
 }
 
 /// Writes the low 7 bits first; the highest bit of a byte says that more follow (LEB128).
-fn write_number(mut number: u64, into: &mut Vec<u8>) {
+pub(super) fn write_number(mut number: u64, into: &mut Vec<u8>) {
     loop {
         let [low, ..] = number.to_le_bytes();
         number >>= 7;
@@ -305,7 +318,7 @@ fn write_number(mut number: u64, into: &mut Vec<u8>) {
     }
 }
 
-fn read_number(from: &mut &[u8]) -> Option<u64> {
+pub(super) fn read_number(from: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = from.split_first()?;
@@ -442,12 +455,17 @@ mod tests {
                 prop_assert_eq!(pack(&task, &mut labels, &mut rows), fits);
                 let found = unpack(&rows[start..], &labels);
                 prop_assert_eq!(found, fits.then_some(task));
+                let row = rows[start..].to_vec();
+                rows.extend([1, 2, 3]);
+                prop_assert_eq!(first(&rows[start..]), fits.then_some(row.as_slice()));
+                rows.truncate(start + row.len());
             }
         }
 
         #[test]
         fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             unpack(&bytes, &Names::default());
+            first(&bytes);
         }
     }
 

@@ -18,6 +18,9 @@ use touchstone_kit::money::NanoUsd;
 /// Rows that are out of date are removed once they outnumber the others by this.
 const STALE_ROWS: usize = 1024;
 
+/// Consecutive ids whose facts are stored together.
+pub(super) const CHUNK: u32 = 4096;
+
 /// The tasks and nodes of a run in the order of their first event.
 #[derive(Clone, Default)]
 pub struct TaskTable {
@@ -36,6 +39,18 @@ pub struct TaskTable {
     /// The facts that are not packed, by the number of their id.
     open: BTreeMap<u32, Box<TaskFacts>>,
     totals: Totals,
+    /// Whether each chunk has changed since it was read to be stored.
+    changed: Vec<bool>,
+}
+
+/// An id as it is stored.
+#[derive(Clone, Copy)]
+pub(super) struct StoredTask<'a> {
+    pub id: &'a str,
+    /// Sequences of its first and last event; 0 without an event.
+    pub span: (u32, u32),
+    /// Its facts, if it is a task.
+    pub row: Option<&'a [u8]>,
 }
 
 /// Sums over all tasks. They are wider than the numbers they add, so that they are exact.
@@ -177,7 +192,8 @@ impl TaskTable {
 
     /// The event at `sequence` belongs to `id`.
     pub fn extend_span(&mut self, id: &TaskId, sequence: u64) {
-        let number = self.number(id);
+        let number = self.number(id.as_str());
+        self.mark_changed(number);
         let Ok(sequence) = u32::try_from(sequence) else {
             self.spans_unknown = true;
             return;
@@ -192,7 +208,8 @@ impl TaskTable {
 
     /// Changes the facts of a task, which begins with this change if it is unknown.
     pub fn update<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut TaskFacts) -> T) -> T {
-        let number = self.number(id);
+        let number = self.number(id.as_str());
+        self.mark_changed(number);
         self.unpack(number);
         let facts = self.open.get(&number);
         let before = facts.map_or_else(Totals::default, |facts| Totals::of(facts));
@@ -243,8 +260,8 @@ impl TaskTable {
     }
 
     /// The number of an id, which is new if it has none yet.
-    fn number(&mut self, id: &TaskId) -> u32 {
-        let number = self.ids.add(id.as_str());
+    fn number(&mut self, id: &str) -> u32 {
+        let number = self.ids.add(id);
         if self.ids.len() > self.rows.len() {
             self.rows.push(0);
             self.spans.push((0, 0));
@@ -271,6 +288,106 @@ impl TaskTable {
         if let Some(row) = self.rows.get_mut(number as usize) {
             *row = start;
         }
+    }
+
+    fn mark_changed(&mut self, number: u32) {
+        self.set_changed(number / CHUNK, true);
+    }
+
+    /// Sets whether a chunk has changed; returns whether it had, as a new one has.
+    fn set_changed(&mut self, chunk: u32, has_changed: bool) -> bool {
+        let chunk = chunk as usize;
+        if self.changed.len() <= chunk {
+            self.changed.resize(chunk + 1, true);
+        }
+        let changed = self.changed.get_mut(chunk);
+        changed.is_some_and(|changed| std::mem::replace(changed, has_changed))
+    }
+
+    /// Number of ids.
+    pub(super) fn ids(&self) -> u32 {
+        u32::try_from(self.ids.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+        (0..).map_while(|number| self.labels.get(number))
+    }
+
+    /// Whether the sequence of an event did not fit into a span.
+    pub(super) const fn spans_are_unknown(&self) -> bool {
+        self.spans_unknown
+    }
+
+    /// Whether a chunk has changed since the last call, or is new.
+    pub(super) fn take_changed(&mut self, chunk: u32) -> bool {
+        self.set_changed(chunk, false)
+    }
+
+    /// Passes the ids of a chunk on, in the order of their numbers; `None` if the facts of one
+    /// cannot be packed. The labels of open tasks are numbered.
+    pub(super) fn read_chunk(
+        &mut self,
+        chunk: u32,
+        mut read: impl FnMut(StoredTask<'_>),
+    ) -> Option<()> {
+        let first = chunk.saturating_mul(CHUNK);
+        let mut packed = Vec::new();
+        for number in first..self.ids().min(first.saturating_add(CHUNK)) {
+            packed.clear();
+            let row = match self.open.get(&number) {
+                Some(facts) => {
+                    if !row::pack(facts, &mut self.labels, &mut packed) {
+                        return None;
+                    }
+                    Some(packed.as_slice())
+                }
+                None => match self.row_of(number) {
+                    Some(row) => Some(row::first(row)?),
+                    None => None,
+                },
+            };
+            read(StoredTask {
+                id: self.ids.get(number)?,
+                span: *self.spans.get(number as usize)?,
+                row,
+            });
+        }
+        Some(())
+    }
+
+    /// A table without ids, with the labels of the rows that are added to it.
+    pub(super) fn with_labels(labels: &[String], spans_unknown: bool) -> Option<Self> {
+        let mut table = Self {
+            spans_unknown,
+            ..Self::default()
+        };
+        for (number, label) in (0..).zip(labels) {
+            let is_new = table.labels.has_room_for(label) && table.labels.add(label) == number;
+            is_new.then_some(())?;
+        }
+        Some(table)
+    }
+
+    /// Adds an id that was stored; `None` if it is not one that was.
+    pub(super) fn add_stored(&mut self, task: StoredTask<'_>) -> Option<()> {
+        let StoredTask { id, span, row } = task;
+        let number = self.ids();
+        let is_new = self.ids.has_room_for(id) && self.number(id) == number;
+        is_new.then_some(())?;
+        *self.spans.last_mut()? = span;
+        let Some(row) = row else { return Some(()) };
+        let facts = row::unpack(row, &self.labels)?;
+        let is_row = row::first(row)? == row && facts.score.is_finite();
+        is_row.then_some(())?;
+        self.totals.replace(Totals::default(), Totals::of(&facts));
+        if facts.scored {
+            let start = u32::try_from(self.bytes.len() + 1).ok()?;
+            self.bytes.extend_from_slice(row);
+            self.set_row(number, start);
+        } else {
+            self.open.insert(number, Box::new(facts));
+        }
+        Some(())
     }
 
     /// Allocated bytes, without the texts of open tasks.

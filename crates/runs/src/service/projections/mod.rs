@@ -1,7 +1,10 @@
 //! Folded run states, cached.
 //!
 //! A state is folded once and afterwards only from where the fold ended, so reading a run of
-//! 100,000 tasks costs only the events since the last read. The cache affects speed only.
+//! 100,000 tasks costs only the events since the last read. The state of a long log is also stored
+//! (ADR 70), so that the first read after a start need not fold the log. Both affect speed only.
+
+pub mod stored;
 
 use std::future::ready;
 use std::sync::Arc;
@@ -14,7 +17,9 @@ use moka::policy::EvictionPolicy;
 use tokio::sync::Mutex;
 
 use crate::rules::run::fold::RunState;
+use crate::rules::run::fold::stored::Tasks;
 use crate::rules::run::record::RunRecord;
+use crate::service::projections::stored::{LONG_LOG, Start};
 use crate::store;
 use touchstone_host::ports::run_log::reaches_end;
 use touchstone_host::ports::store::StoreError;
@@ -144,14 +149,21 @@ impl Projections {
         self.states.insert(run, state).await;
     }
 
-    /// Reads the state of a finished run, if it is cached.
+    /// Reads the state of a finished run, if it is cached or stored. A stored one is not cached:
+    /// gates read many runs once.
     pub async fn ended<T>(&self, run: &RunId, read: impl FnOnce(&RunState) -> T) -> Option<T> {
-        let cached = self.states.cached.get(run).await?;
-        let state = cached.state.lock().await;
+        if let Some(cached) = self.states.cached.get(run).await {
+            let state = cached.state.lock().await;
+            if state.status.is_terminal() {
+                return Some(read(&state));
+            }
+        }
+        let Start { state, .. } = stored::start(&self.store, run).await;
         state.status.is_terminal().then(|| read(&state))
     }
 
-    /// Folds the log to its end and reads the state.
+    /// Folds the log to its end and reads the state. The state of a finished run with a long log is
+    /// stored if it was not.
     ///
     /// # Errors
     /// The store failed.
@@ -163,11 +175,25 @@ impl Projections {
         let cached = self.states.get_or_empty(run).await;
         let mut state = cached.state.lock().await;
         let before = state.sequence;
+        let mut content = None;
+        if before == 0 {
+            let start = stored::start(&self.store, run).await;
+            (*state, content) = (start.state, start.content);
+        }
+        let start = state.sequence;
         catch_up(self.store.as_ref(), run, &mut state).await?;
         if state.sequence > before {
             self.states.weigh(run, &cached, state.bytes()).await;
         }
-        Ok(read(&state))
+        let is_long = state.sequence - start >= LONG_LOG && state.status.is_terminal();
+        let content = content.filter(|_| is_long);
+        let snapshot = content.and_then(|content| Some((content, state.snapshot(Tasks::All)?)));
+        let value = read(&state);
+        drop(state);
+        if let Some((content, snapshot)) = snapshot {
+            stored::store(&self.store, run, content, snapshot, None).await;
+        }
+        Ok(value)
     }
 }
 
@@ -175,6 +201,18 @@ impl Projections {
 /// next reader would have to read it again.
 fn weight(bytes: usize, cache: usize) -> u32 {
     u32::try_from(bytes.min(cache)).unwrap_or(u32::MAX)
+}
+
+/// The state of a run: the stored one, if there is one, and the fold of the rest of the log. Also
+/// returns the sequence of the stored one, or 0.
+///
+/// # Errors
+/// The store failed.
+pub async fn folded(store: &Database, run: &RunId) -> Result<(RunState, u64), StoreError> {
+    let Start { mut state, .. } = stored::start(store, run).await;
+    let stored = state.sequence;
+    catch_up(store, run, &mut state).await?;
+    Ok((state, stored))
 }
 
 /// Folds the events of the log beyond `state`. Events that cannot be read are counted in the state.
