@@ -128,10 +128,20 @@ pub async fn eval_summary(
 pub async fn report(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    query: Query,
     RunPath(run): RunPath,
 ) -> Answer {
-    let assessed = state.runs.shared(&caller.tenant, &run).await?;
-    json(StatusCode::OK, &assessed.report)
+    match query.get("tasks") {
+        None | Some("all") => {
+            let assessed = state.runs.shared(&caller.tenant, &run).await?;
+            json(StatusCode::OK, &assessed.report)
+        }
+        Some("none") => {
+            let assessed = state.runs.shared_totals(&caller.tenant, &run).await?;
+            json(StatusCode::OK, &assessed.report)
+        }
+        Some(_) => Err(Problem::validation("tasks", "`tasks` must be `all` or `none`").into()),
+    }
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/statistics`.

@@ -151,6 +151,38 @@ async fn a_wrong_parameter_of_results_is_refused_by_name(#[case] query: &str, #[
 }
 
 #[tokio::test]
+async fn a_report_without_tasks_has_their_numbers_and_is_otherwise_the_same() {
+    let (host, run) = evaluated().await;
+    let flag = json!({"signal": {"kind": "flag"}});
+    let mut of_task = flag.clone();
+    of_task["target"] = json!({"nodeId": "task-1"});
+    for note in [&flag, &of_task, &of_task] {
+        let reply = host
+            .post(&format!("/v1/runs/{run}/annotations"), note)
+            .await;
+        assert_eq!(reply.status, StatusCode::CREATED, "{reply:?}");
+    }
+    let path = format!("/v1/host/touchstone/runs/{run}/report");
+    // In both orders, because each may use what the other one keeps in memory.
+    let totals = host.get(&format!("{path}?tasks=none")).await.json();
+    let mut report = host.get(&path).await.json();
+    assert_eq!(host.get(&format!("{path}?tasks=none")).await.json(), totals);
+    assert_eq!(host.get(&format!("{path}?tasks=all")).await.json(), report);
+    assert_eq!(report["tasks"].as_array().unwrap().len(), 3);
+    report["tasks"] = json!([]);
+    report["summary"]["tasks"] = json!([]);
+    let counts = &totals["taskTotals"];
+    assert_eq!(
+        (&counts["passed"], &counts["failed"], &counts["unjudged"]),
+        (&json!(2), &json!(1), &json!(0))
+    );
+    report["taskTotals"] = counts.clone();
+    assert_eq!(totals, report);
+    let reply = host.get(&format!("{path}?tasks=some")).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{reply:?}");
+}
+
+#[tokio::test]
 async fn content_needs_its_own_scope() {
     let (host, run) = evaluated().await;
     let reader = host.key_with(&[Scope::RunsRead]).await;
