@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use crate::http::RunsApi;
 use crate::http::events::poll::full;
 use crate::http::extract::{OwnRun, RunPath};
+use crate::http::summary;
 use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
 use crate::service::bundles::MAX_BUNDLE;
 use crate::service::runs::reading::flaky::FlakyQuery;
@@ -29,7 +30,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             get,
             "/v1/runs/{runId}/eval-summary",
             Scope::RunsRead,
-            eval_summary,
+            summary::show,
         )
         .not_offered(
             get,
@@ -112,16 +113,6 @@ pub async fn snapshot(
         members.insert("interrupt".to_owned(), interrupt);
     }
     Ok(conditional(&headers, snapshot.to_string().into()))
-}
-
-/// `GET /v1/runs/{runId}/eval-summary`.
-pub async fn eval_summary(
-    State(state): State<Arc<RunsApi>>,
-    Extension(caller): Extension<Caller>,
-    RunPath(run): RunPath,
-) -> Answer {
-    let summary = state.runs.summary(&caller.tenant, &run).await?;
-    json(StatusCode::OK, &summary)
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/report`.
