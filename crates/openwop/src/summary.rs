@@ -7,10 +7,10 @@ use super::suite::ModelClass;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 
-/// The scorecard of an eval run.
+/// The scorecard of an eval run. `T` serializes as the list of its tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EvalSummary {
+pub struct EvalSummary<T = Vec<TaskSummary>> {
     pub suite_id: String,
     /// Pinned version.
     pub suite_version: String,
@@ -27,7 +27,7 @@ pub struct EvalSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_cost_usd: Option<NanoUsd>,
     /// In suite order.
-    pub tasks: Vec<TaskSummary>,
+    pub tasks: T,
     /// Comparison with the baseline of a `regression` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression: Option<Regression>,

@@ -1,7 +1,9 @@
-//! The memory of a run's state, counted by the allocator. A binary of its own, because it replaces the
-//! allocator and nothing else may allocate meanwhile.
+//! The memory of a run's state and of its totals, counted by the allocator. A binary of its own, because
+//! it replaces the allocator and nothing else may allocate meanwhile.
 
 use std::alloc::System;
+use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,12 +11,21 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{Event, EventDocument};
+use touchstone_openwop::suite::Thresholds;
+use touchstone_runs::rules::eval::report::{report, totals};
+use touchstone_runs::rules::kind::Kinds;
 use touchstone_runs::rules::run::fold::RunState;
+use touchstone_runs::rules::run::listing::RunResult;
+use touchstone_runs::rules::run::record::RunRecord;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const TASKS: u64 = 100_000;
+/// Tasks of a run whose totals are built.
+const FEWER_TASKS: u64 = 20_000;
+/// Only one test at a time counts.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn event(kind: &str, payload: &Value) -> Option<Event> {
     let document = json!({"eventId": "evt_1", "runId": "run_1", "type": kind, "sequence": 1,
@@ -48,14 +59,11 @@ fn plain_run() -> Option<(Vec<Event>, Event)> {
     Some((task.into(), event("run.failed", &json!({"error": error}))?))
 }
 
-#[test]
-fn a_plain_task_takes_at_most_100_bytes_of_the_state() {
-    let (events, end) = plain_run().unwrap();
+/// The state of a run whose tasks have ended, without the end of the run. `after_task` is called after
+/// each task.
+fn folded(tasks: u64, events: &[Event], mut after_task: impl FnMut()) -> Option<RunState> {
     let mut state = RunState::default();
-    let region = Region::new(ALLOCATOR);
-    let live = || region.change().bytes_allocated - region.change().bytes_deallocated;
-    let mut most = 0;
-    for n in 1..=TASKS {
+    for n in 1..=tasks {
         let id = TaskId::from(format!("item-{n}"));
         let mut fold = |event: &Event| {
             state.record(state.sequence + 1, event, Some(&id), Timestamp::UNIX_EPOCH);
@@ -63,9 +71,20 @@ fn a_plain_task_takes_at_most_100_bytes_of_the_state() {
         events.iter().for_each(&mut fold);
         let scored = json!({"taskId": id, "score": n % 10 / 9, "passed": n % 10 == 9,
             "latencyMs": 80 + n % 1000, "schemaValid": true});
-        fold(&event("eval.scored", &scored).unwrap());
-        most = most.max(live());
+        fold(&event("eval.scored", &scored)?);
+        after_task();
     }
+    Some(state)
+}
+
+#[test]
+fn a_plain_task_takes_at_most_100_bytes_of_the_state() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (events, end) = plain_run().unwrap();
+    let region = Region::new(ALLOCATOR);
+    let live = || region.change().bytes_allocated - region.change().bytes_deallocated;
+    let mut most = 0;
+    let mut state = folded(TASKS, &events, || most = most.max(live())).unwrap();
     assert_eq!(state.eval.scored_count as u64, TASKS);
     state.record(state.sequence + 1, &end, None, Timestamp::UNIX_EPOCH);
     let (most, ended) = (most as u64 / TASKS, live() as u64 / TASKS);
@@ -78,4 +97,49 @@ fn a_plain_task_takes_at_most_100_bytes_of_the_state() {
         of_tasks.abs_diff(counted) < of_tasks / 20,
         "{counted} of {of_tasks}"
     );
+}
+
+/// A run of these tasks.
+fn record() -> Option<RunRecord> {
+    let tasks: Vec<String> = (1..=FEWER_TASKS).map(|n| format!("item-{n}")).collect();
+    serde_json::from_value(json!({
+        "runId": "run_1", "tenant": "acme", "principal": "ann", "createdAt": Timestamp::UNIX_EPOCH,
+        "spec": {"workflowId": "eval:x", "work": {"eval": {
+            "suiteId": "vendor.acme.evals.items", "suiteVersion": "1.0.0", "suiteDigest": "sha256-x",
+            "suiteSigned": true, "suiteTaskCount": FEWER_TASKS, "agentId": "vendor.acme.clerk.default",
+            "agentVersion": "1.0.0", "packIntegrity": "sha256-y", "modelClass": "general",
+            "model": {"provider": "openai", "model": "m"}, "modes": ["golden"], "tasks": tasks,
+            "concurrency": 1,
+        }}},
+    }))
+    .ok()
+}
+
+#[test]
+fn totals_and_the_row_of_the_list_allocate_little_for_each_task() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (events, end) = plain_run().unwrap();
+    let mut state = folded(FEWER_TASKS, &events, || ()).unwrap();
+    state.record(state.sequence + 1, &end, None, Timestamp::UNIX_EPOCH);
+    let (record, thresholds) = (record().unwrap(), Thresholds::default());
+    let spec = record.spec.eval().unwrap();
+    // All bytes that were ever allocated, which are more than are needed at the same time.
+    let allocated = |build: &dyn Fn()| {
+        let region = Region::new(ALLOCATOR);
+        build();
+        region.change().bytes_allocated as u64 / FEWER_TASKS
+    };
+    let of_totals = allocated(&|| {
+        black_box(totals(Kinds::NONE, &record, spec, &thresholds, &state));
+    });
+    let of_row = allocated(&|| {
+        let row = RunResult::of_eval(Kinds::NONE, &record, spec, &thresholds, &state);
+        black_box(row);
+    });
+    let of_report = allocated(&|| {
+        black_box(report(Kinds::NONE, &record, spec, &thresholds, &state));
+    });
+    println!("{of_totals} bytes a task for totals, {of_row} for a row, {of_report} for a report");
+    assert!(of_totals <= 32, "{of_totals} bytes a task for totals");
+    assert!(of_row <= 160, "{of_row} bytes a task for a row");
 }

@@ -234,6 +234,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         "getReport",
         "getAttestation",
         "getStatistics",
+        "listResults",
         "listTasks",
         "tagRun",
     ] {

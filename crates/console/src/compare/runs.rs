@@ -24,6 +24,7 @@ use touchstone_runs::render::report_page::rows::{Change, ChangeRow, interval};
 use touchstone_runs::rules::eval::comparison::{
     ChangeKind, ComparedRun, ExclusionReason, RunComparison,
 };
+use touchstone_runs::rules::eval::report::RunTotals;
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
 use touchstone_runs::service::runs::shared::Assessed;
 
@@ -116,7 +117,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(run: &ComparedRun, assessed: &Assessed) -> Self {
+    fn of(run: &ComparedRun, assessed: &Assessed<RunTotals>) -> Self {
         let report = &assessed.report;
         Self {
             id: run.run_id.to_string(),
@@ -191,8 +192,8 @@ async fn differences(
     let (runs, tenant) = (&api.runs.runs, visit.tenant());
     let shared = runs.shared_comparison(tenant, candidate, baseline).await?;
     let mut found = RunComparison::clone(&shared);
-    let before = runs.shared(tenant, baseline).await?;
-    let now = runs.shared(tenant, candidate).await?;
+    let before = runs.shared_totals(tenant, baseline).await?;
+    let now = runs.shared_totals(tenant, candidate).await?;
     let all = Change::of(&found);
     let parameter = |name: &str| {
         let mut members = url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes());

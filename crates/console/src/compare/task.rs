@@ -14,10 +14,9 @@ use crate::runs::task_page;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::render::words::plain;
-use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_runs::render::report_page::failures::{FailureDetails, TaskRow};
-use touchstone_runs::render::words::rows;
 use touchstone_runs::rules::eval::task_details::difference::{TextPart, text_parts};
 
 #[derive(Template)]
@@ -130,13 +129,9 @@ async fn side(
     task: &TaskId,
 ) -> Result<Side, Problem> {
     let runs = &api.runs.runs;
-    let assessed = runs.shared(visit.tenant(), run).await?;
-    let row = rows(&assessed.report).find(|(_, it)| it.task_id == *task);
-    let row = row.map(|(numbers, it)| TaskRow::of(numbers, it));
-    let row = row.ok_or_else(|| {
-        let message = format!("run `{run}` has no scored task with this id");
-        Problem::new(ErrorCode::NotFound, message)
-    })?;
+    let found = runs.result(visit.tenant(), run, task).await?;
+    let (numbers, scored) = found.result.into_row();
+    let row = TaskRow::of(&numbers, &scored);
     let details = runs.task(&visit.caller, run, task).await?;
     Ok(Side {
         title,

@@ -16,7 +16,6 @@ use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::Problem;
-use touchstone_runs::rules::eval::report::TaskOutcome;
 use touchstone_runs::rules::review::request::NewReview;
 use touchstone_runs::rules::review::{MAX_ITEMS, MAX_LABELLERS};
 
@@ -35,27 +34,19 @@ struct Page {
 /// `GET /console/review/new?run=`.
 pub async fn page(State(api): State<Arc<ConsoleApi>>, visit: Visit, query: Query) -> Answer {
     let run = query.run("run")?;
-    let report = api.runs.runs.report(visit.tenant(), &run).await?;
-    let with = |outcome| {
-        let tasks = report.tasks.iter();
-        tasks.filter(|it| it.outcome == outcome).count()
-    };
+    let assessed = api.runs.runs.shared_totals(visit.tenant(), &run).await?;
+    let report = &assessed.report;
+    let tasks = report.task_totals.unwrap_or_default();
     let outcomes = vec![
-        ("all", format!("All answers ({})", report.tasks.len())),
         (
-            "failed",
-            format!("Answers that failed ({})", with(TaskOutcome::Failed)),
+            "all",
+            format!("All answers ({})", report.summary.task_count),
         ),
-        (
-            "passed",
-            format!("Answers that passed ({})", with(TaskOutcome::Passed)),
-        ),
+        ("failed", format!("Answers that failed ({})", tasks.failed)),
+        ("passed", format!("Answers that passed ({})", tasks.passed)),
         (
             "unjudged",
-            format!(
-                "Answers without a judgement ({})",
-                with(TaskOutcome::Unjudged)
-            ),
+            format!("Answers without a judgement ({})", tasks.unjudged),
         ),
     ];
     let [a, b, c, d, ..] = api.host.ids.secret();

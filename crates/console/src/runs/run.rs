@@ -134,7 +134,7 @@ pub async fn page(
         started: record.created_at.into(),
         may,
         reloads,
-        tasks: TaskList::of(&run, report, &query)?,
+        tasks: TaskList::of(&api.runs.runs, tenant, &run, report.verdict, &query).await?,
         gate,
         baseline,
         tags: report.tags.iter().map(tag).collect(),

@@ -14,7 +14,6 @@ use crate::runs::task_page;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::PathParameters;
-use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TaskId;
 use touchstone_runs::http::extract::RunPath;
 use touchstone_runs::render::report_page::failures::{FailureDetails, TaskRow};
@@ -44,17 +43,8 @@ pub async fn page(
 ) -> Answer {
     let runs = &api.runs.runs;
     let task = TaskId::from(parameters.get("taskId"));
-    let assessed = runs.shared(visit.tenant(), &run).await?;
-    let report = &assessed.report;
-    let at = report.tasks.iter().position(|it| it.task_id == task);
-    let found = at.and_then(|at| Some((at, report.summary.tasks.get(at)?, report.tasks.get(at)?)));
-    let Some((at, numbers, scored)) = found else {
-        return Err(Problem::new(
-            ErrorCode::NotFound,
-            "this run has no scored task with this id",
-        )
-        .into());
-    };
+    let found = runs.result(visit.tenant(), &run, &task).await?;
+    let (numbers, scored) = found.result.into_row();
     let details = match super::may_read_content(&visit) {
         true => Some(FailureDetails::of(
             0,
@@ -62,19 +52,16 @@ pub async fn page(
         )),
         false => None,
     };
-    let address = |at: Option<usize>| {
-        let task = report.tasks.get(at?)?;
-        Some(task_page(&run, &task.task_id))
-    };
+    let address = |task: TaskId| task_page(&run, &task);
     html(&Page {
         chrome: visit.chrome(Section::Runs),
         run: run.to_string(),
-        task: TaskRow::of(numbers, scored),
+        task: TaskRow::of(&numbers, &scored),
         details,
         task_id: task.to_string(),
         notes: scored.annotations.iter().rev().map(Note::of).collect(),
         may_annotate: visit.may(Scope::RunsCreate),
-        previous: address(at.checked_sub(1)),
-        next: address(at.checked_add(1)),
+        previous: found.previous.map(address),
+        next: found.next.map(address),
     })
 }

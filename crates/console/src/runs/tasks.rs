@@ -6,10 +6,11 @@ use crate::page::text::count;
 use crate::runs::task_page;
 use touchstone_host::http::extract::Query;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::RunId;
+use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::render::report_page::failures::TaskRow;
-use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
-use touchstone_runs::rules::eval::task_list::{TaskListQuery, TaskOrder, page_of};
+use touchstone_runs::rules::eval::report::{ScoredTask, TaskOutcome, Verdict};
+use touchstone_runs::rules::eval::task_list::{PageStart, TaskListQuery, TaskOrder};
+use touchstone_runs::service::runs::Runs;
 
 /// Tasks of a page.
 const TASKS: usize = 100;
@@ -53,34 +54,39 @@ pub struct TaskList {
 }
 
 impl TaskList {
-    /// The part that a query names.
+    /// The part that a query names, of a run with this verdict.
     ///
     /// # Errors
-    /// `validation_error` that names the parameter.
-    pub fn of(run: &RunId, report: &EvalReport, query: &Query) -> Result<Self, Problem> {
+    /// `validation_error` that names the parameter; `not_found`.
+    pub async fn of(
+        runs: &Runs,
+        tenant: &TenantId,
+        run: &RunId,
+        verdict: Verdict,
+        query: &Query,
+    ) -> Result<Self, Problem> {
         let outcome = query.get("outcome").unwrap_or_default();
         let sort = query.get("sort").unwrap_or_default();
         let name = query.get("q").map(str::trim).unwrap_or_default();
         let from = query.whole("from", 0, 10_000_000)?.unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let page = TaskListQuery {
-            name,
+        let asked = TaskListQuery {
+            name: name.to_owned(),
             outcome: OUTCOMES_BY_NAME
                 .iter()
                 .find(|(name, _)| *name == outcome)
                 .map(|(_, found)| *found),
             order: TaskOrder::parse(sort).unwrap_or_default(),
-            from,
+            start: PageStart::At(from),
             limit: TASKS,
         };
-        let page = page_of(report, &page);
-        let all = page.all;
-        let places = page.places.into_iter();
-        let shown = places.filter_map(|at| report.summary.tasks.get(at).zip(report.tasks.get(at)));
+        let page = runs.results(tenant, run, &asked).await?;
+        let all = page.total;
+        let shown = page.results.into_iter().map(ScoredTask::into_row);
         let rows: Vec<Linked> = shown
             .map(|(numbers, task)| Linked {
                 href: task_page(run, &task.task_id),
-                row: TaskRow::of(numbers, task),
+                row: TaskRow::of(&numbers, &task),
             })
             .collect();
         let kept = query.without(&["from", "done"]);
@@ -91,7 +97,7 @@ impl TaskList {
             format!("/console/runs/{run}?{}#tasks", parts.join("&"))
         };
         Ok(Self {
-            none: match (from, name, outcome, report.verdict) {
+            none: match (from, name, outcome, verdict) {
                 (1.., ..) if all > 0 => "There are no more tasks.",
                 (_, "", "", Verdict::Pending) => "No task has been scored yet.",
                 (_, "", "", _) => "No task was scored.",

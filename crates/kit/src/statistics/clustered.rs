@@ -23,9 +23,10 @@ pub struct Clustered {
 
 /// The mean of clustered trials (Miller 2024, §2.2). Empty clusters are ignored; `None` without
 /// data.
-pub fn clustered_mean(clusters: &[Vec<f64>], confidence: f64) -> Option<Clustered> {
-    let filled: Vec<&Vec<f64>> = clusters
+pub fn clustered_mean(clusters: &[impl AsRef<[f64]>], confidence: f64) -> Option<Clustered> {
+    let filled: Vec<&[f64]> = clusters
         .iter()
+        .map(AsRef::as_ref)
         .filter(|trials| !trials.is_empty())
         .collect();
     let all: Vec<f64> = filled.iter().copied().flatten().copied().collect();
@@ -36,7 +37,7 @@ pub fn clustered_mean(clusters: &[Vec<f64>], confidence: f64) -> Option<Clustere
         .checked_sub(1)
         .and_then(|degrees| student_quantile(upper(confidence), degrees));
     let se = t.map(|_| {
-        let excess = |trials: &Vec<f64>| trials.iter().map(|score| score - value).sum::<f64>();
+        let excess = |trials: &[f64]| trials.iter().map(|score| score - value).sum::<f64>();
         let spread: f64 = filled.iter().map(|trials| excess(trials).powi(2)).sum();
         (count(groups) / count(groups - 1) * spread).sqrt() / count(n)
     });

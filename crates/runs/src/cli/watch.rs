@@ -1,5 +1,6 @@
 //! Follows a run to its end: progress, cancellation, scorecard, files, verdict.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -422,7 +423,7 @@ async fn show_all(
     compared: Option<&FileComparison>,
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
-    let report = &with_verdict(session.client(), kinds, report, outputs).await?;
+    let report = &*with_verdict(session.client(), kinds, report, outputs).await?;
     // The tasks of a kind cannot be retried separately.
     let is_plain = !kinds.are_in(report);
     let baseline = match &report.summary.regression {
@@ -471,19 +472,22 @@ async fn show_all(
 }
 
 /// The report with the verdict that the command exits with.
-async fn with_verdict(
+async fn with_verdict<'a>(
     client: &Client,
     kinds: Kinds,
-    report: &EvalReport,
+    report: &'a EvalReport,
     outputs: &Outputs,
-) -> Result<EvalReport, Failure> {
-    let mut report = report.clone();
+) -> Result<Cow<'a, EvalReport>, Failure> {
+    // A report of many tasks is large, so it is copied only if it changes.
+    let mut report = Cow::Borrowed(report);
     if outputs.lenient {
-        disregard_chance(&mut report);
+        if report.verdict != report.lenient_verdict() {
+            disregard_chance(report.to_mut());
+        }
     } else if report.lenient_verdict.is_none() && report.verdict == Verdict::Pass {
         // A host of an earlier version.
         let found = fetch_statistics(client, report.run_id.as_str()).await?;
-        account_for_chance(kinds, &mut report, &found);
+        account_for_chance(kinds, report.to_mut(), &found);
     }
     Ok(report)
 }

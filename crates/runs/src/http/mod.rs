@@ -7,6 +7,7 @@ pub mod judge;
 pub mod reviews;
 pub mod runs;
 pub mod storage;
+pub mod summary;
 pub mod views;
 pub mod webhooks;
 pub mod workflows;

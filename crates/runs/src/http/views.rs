@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use crate::http::RunsApi;
 use crate::http::events::poll::full;
 use crate::http::extract::{OwnRun, RunPath};
+use crate::http::summary;
 use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
 use crate::service::bundles::MAX_BUNDLE;
 use crate::service::runs::reading::flaky::FlakyQuery;
@@ -19,6 +20,7 @@ use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::TaskId;
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let get = &Method::GET;
@@ -29,7 +31,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             get,
             "/v1/runs/{runId}/eval-summary",
             Scope::RunsRead,
-            eval_summary,
+            summary::show,
         )
         .not_offered(
             get,
@@ -114,24 +116,24 @@ pub async fn snapshot(
     Ok(conditional(&headers, snapshot.to_string().into()))
 }
 
-/// `GET /v1/runs/{runId}/eval-summary`.
-pub async fn eval_summary(
-    State(state): State<Arc<RunsApi>>,
-    Extension(caller): Extension<Caller>,
-    RunPath(run): RunPath,
-) -> Answer {
-    let summary = state.runs.summary(&caller.tenant, &run).await?;
-    json(StatusCode::OK, &summary)
-}
-
 /// `GET /v1/host/touchstone/runs/{runId}/report`.
 pub async fn report(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    query: Query,
     RunPath(run): RunPath,
 ) -> Answer {
-    let assessed = state.runs.shared(&caller.tenant, &run).await?;
-    json(StatusCode::OK, &assessed.report)
+    match query.get("tasks") {
+        None | Some("all") => {
+            let assessed = state.runs.shared(&caller.tenant, &run).await?;
+            json(StatusCode::OK, &assessed.report)
+        }
+        Some("none") => {
+            let assessed = state.runs.shared_totals(&caller.tenant, &run).await?;
+            json(StatusCode::OK, &assessed.report)
+        }
+        Some(_) => Err(Problem::validation("tasks", "`tasks` must be `all` or `none`").into()),
+    }
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/statistics`.
@@ -144,6 +146,9 @@ pub async fn statistics(
     json(StatusCode::OK, &statistics)
 }
 
+/// Maximum number of tasks of one page of a comparison.
+const MAX_CHANGES: u64 = 1000;
+
 /// `GET /v1/host/touchstone/runs/{runId}/comparison`.
 pub async fn comparison(
     State(state): State<Arc<RunsApi>>,
@@ -152,11 +157,27 @@ pub async fn comparison(
     OwnRun(run): OwnRun,
 ) -> Answer {
     let baseline = query.run("baseline")?;
-    let found = state
-        .runs
-        .comparison(&caller.tenant, &run.run_id, &baseline)
-        .await?;
-    json(StatusCode::OK, &found)
+    let (runs, tenant, run) = (&state.runs, &caller.tenant, &run.run_id);
+    let cursor = query.get("cursor").map(TaskId::from);
+    let Some(limit) = query.whole("limit", 1, MAX_CHANGES)? else {
+        if cursor.is_some() {
+            let message = "`cursor` needs the `limit` of the page that it is from";
+            return Err(Problem::validation("cursor", message).into());
+        }
+        return json(
+            StatusCode::OK,
+            &runs.comparison(tenant, run, &baseline).await?,
+        );
+    };
+    let found = runs.shared_comparison(tenant, run, &baseline).await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let page = found.page(cursor.as_ref(), limit).ok_or_else(|| {
+        Problem::validation(
+            "cursor",
+            "`cursor` is not from a page of this comparison; omit it to start with the first task",
+        )
+    })?;
+    json(StatusCode::OK, &page)
 }
 
 /// Memory for one comparison, in bytes: two pages, and the differences found.

@@ -6,6 +6,7 @@ use console::measure_text_width;
 use crate::rules::eval::assertions::AssertionResult;
 use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
+use crate::rules::eval::tally::OutcomeCounts;
 use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::simulated_user::reply;
@@ -416,36 +417,15 @@ pub fn rows(report: &EvalReport) -> impl Iterator<Item = (&TaskSummary, &TaskRep
     report.summary.tasks.iter().zip(&report.tasks)
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub passed: usize,
-    pub failed: usize,
-    pub unjudged: usize,
-}
-
-impl Counts {
-    pub const fn add(&mut self, outcome: TaskOutcome) {
-        match outcome {
-            TaskOutcome::Passed => self.passed += 1,
-            TaskOutcome::Failed => self.failed += 1,
-            TaskOutcome::Unjudged => self.unjudged += 1,
-        }
-    }
-
-    pub const fn all(self) -> usize {
-        self.passed + self.failed + self.unjudged
-    }
-}
-
-pub fn counts(report: &EvalReport) -> Counts {
-    let mut counts = Counts::default();
+pub fn counts(report: &EvalReport) -> OutcomeCounts {
+    let mut counts = OutcomeCounts::default();
     for task in &report.tasks {
         counts.add(task.outcome);
     }
     counts
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for OutcomeCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)?;
         if self.unjudged > 0 {

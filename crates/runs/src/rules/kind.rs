@@ -109,7 +109,7 @@ impl Kinds {
     }
 
     /// Whether a report is about a run of one of these kinds.
-    pub fn are_in(self, report: &EvalReport) -> bool {
+    pub fn are_in<T, S>(self, report: &EvalReport<T, S>) -> bool {
         self.iter().any(|kind| report.extensions.has(kind.name()))
     }
 }

@@ -1,4 +1,5 @@
-//! `GET /v1/host/touchstone/runs/{runId}/tasks` and `…/tasks/{taskId}`.
+//! `GET /v1/host/touchstone/runs/{runId}/tasks`, `…/tasks/{taskId}` and `…/results`, and reports without
+//! tasks.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -76,6 +77,109 @@ async fn tasks_are_listed_in_pages_and_by_outcome() {
     );
     let failed = host.get(&path(&run, "?outcome=failed")).await.json();
     assert_eq!(ids(&failed), ["task-2"]);
+}
+
+fn results(run: &RunId, rest: &str) -> String {
+    format!("/v1/host/touchstone/runs/{run}/results{rest}")
+}
+
+#[tokio::test]
+async fn results_have_the_numbers_and_reasons_of_the_report() {
+    let (host, run) = evaluated().await;
+    let note = json!({"signal": {"kind": "flag"}, "target": {"nodeId": "task-1"}});
+    let path = format!("/v1/runs/{run}/annotations");
+    let reply = host.post(&path, &note).await;
+    assert_eq!(reply.status, StatusCode::CREATED, "{reply:?}");
+    let report = format!("/v1/host/touchstone/runs/{run}/report");
+    let report = host.get(&report).await.json();
+    let page = host.get(&results(&run, "")).await.json();
+    let rows = |document: &Value| document.as_array().unwrap().clone();
+    let numbers = rows(&report["summary"]["tasks"]).into_iter();
+    let expected: Vec<Value> = numbers
+        .zip(rows(&report["tasks"]))
+        .map(|(mut numbers, task)| {
+            let task = task.as_object().unwrap().clone();
+            numbers.as_object_mut().unwrap().extend(task);
+            numbers
+        })
+        .collect();
+    assert_eq!(page, json!({"results": expected, "total": 3}));
+    assert_eq!(
+        page["results"][1]["annotations"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(audited(&host).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn results_are_listed_in_pages_by_order_outcome_and_name() {
+    let (host, run) = evaluated().await;
+    let ids = async |query: &str| -> Vec<String> {
+        let (mut ids, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = host
+                .get(&results(&run, &format!("?limit=1{query}{cursor}")))
+                .await;
+            assert_eq!(page.status, StatusCode::OK, "{page:?}");
+            let page = page.json();
+            let found = page["results"].as_array().unwrap().iter();
+            ids.extend(found.map(|it| it["taskId"].as_str().unwrap().to_owned()));
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return ids,
+            }
+        }
+    };
+    assert_eq!(ids("").await, ["task-0", "task-1", "task-2"]);
+    assert_eq!(ids("&order=score").await, ["task-2", "task-0", "task-1"]);
+    assert_eq!(ids("&outcome=passed").await, ["task-0", "task-1"]);
+    assert_eq!(ids("&q=SK-1").await, ["task-1"]);
+}
+
+#[rstest]
+#[case("?order=size", "`order` must be")]
+#[case("?outcome=good", "`outcome` must be")]
+#[case("?limit=1001", "`limit` must be")]
+#[case("?cursor=task-9", "`cursor` is not from a page of this run")]
+#[tokio::test]
+async fn a_wrong_parameter_of_results_is_refused_by_name(#[case] query: &str, #[case] says: &str) {
+    let (host, run) = evaluated().await;
+    let reply = host.get(&results(&run, query)).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{reply:?}");
+    let message = reply.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with(says), "{message}");
+}
+
+#[tokio::test]
+async fn a_report_without_tasks_has_their_numbers_and_is_otherwise_the_same() {
+    let (host, run) = evaluated().await;
+    let flag = json!({"signal": {"kind": "flag"}});
+    let mut of_task = flag.clone();
+    of_task["target"] = json!({"nodeId": "task-1"});
+    for note in [&flag, &of_task, &of_task] {
+        let reply = host
+            .post(&format!("/v1/runs/{run}/annotations"), note)
+            .await;
+        assert_eq!(reply.status, StatusCode::CREATED, "{reply:?}");
+    }
+    let path = format!("/v1/host/touchstone/runs/{run}/report");
+    // In both orders, because each may use what the other one keeps in memory.
+    let totals = host.get(&format!("{path}?tasks=none")).await.json();
+    let mut report = host.get(&path).await.json();
+    assert_eq!(host.get(&format!("{path}?tasks=none")).await.json(), totals);
+    assert_eq!(host.get(&format!("{path}?tasks=all")).await.json(), report);
+    assert_eq!(report["tasks"].as_array().unwrap().len(), 3);
+    report["tasks"] = json!([]);
+    report["summary"]["tasks"] = json!([]);
+    let counts = &totals["taskTotals"];
+    assert_eq!(
+        (&counts["passed"], &counts["failed"], &counts["unjudged"]),
+        (&json!(2), &json!(1), &json!(0))
+    );
+    report["taskTotals"] = counts.clone();
+    assert_eq!(totals, report);
+    let reply = host.get(&format!("{path}?tasks=some")).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{reply:?}");
 }
 
 #[tokio::test]

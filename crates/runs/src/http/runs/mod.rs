@@ -69,6 +69,12 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
         )
         .keyed(
             get,
+            "/v1/host/touchstone/runs/{runId}/results",
+            Scope::RunsRead,
+            tasks::results,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/runs/{runId}/tasks",
             Scope::RunsContent,
             tasks::list,

@@ -1,4 +1,4 @@
-//! Tasks of eval runs with their content.
+//! Tasks of eval runs: their results, and their content.
 
 use std::sync::Arc;
 
@@ -8,8 +8,10 @@ use axum::http::StatusCode;
 
 use crate::http::RunsApi;
 use crate::http::events::poll::full;
-use crate::http::extract::OwnRun;
+use crate::http::extract::{OwnRun, RunPath};
 use crate::rules::eval::report::TaskOutcome;
+use crate::rules::eval::task_list::{PageStart, TaskListQuery, TaskOrder};
+use crate::service::runs::reading::results::MAX_RESULTS;
 use crate::service::runs::reading::task_details::{MAX_PAGE_BYTES, MAX_TASKS, TaskQuery};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{PathParameters, Query};
@@ -53,6 +55,40 @@ pub async fn list(
     let _permit = memory.reserve(PAGE_MEMORY).await.map_err(full)?;
     let page = state.runs.tasks(&caller, &run.run_id, &asked).await?;
     json(StatusCode::OK, &page)
+}
+
+/// Results of a page unless `limit` says otherwise.
+const DEFAULT_RESULTS: u64 = 100;
+
+/// `GET /v1/host/touchstone/runs/{runId}/results`.
+pub async fn results(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    query: Query,
+) -> Answer {
+    let limit = query.whole("limit", 1, MAX_RESULTS)?;
+    let asked = TaskListQuery {
+        name: query.get("q").unwrap_or_default().to_owned(),
+        outcome: query.get("outcome").map(outcome).transpose()?,
+        order: query.get("order").map_or(Ok(TaskOrder::Suite), order)?,
+        start: match query.get("cursor") {
+            Some(task) => PageStart::After(task.into()),
+            None => PageStart::At(0),
+        },
+        limit: usize::try_from(limit.unwrap_or(DEFAULT_RESULTS)).unwrap_or(usize::MAX),
+    };
+    let page = state.runs.results(&caller.tenant, &run, &asked).await?;
+    json(StatusCode::OK, &page)
+}
+
+fn order(name: &str) -> Result<TaskOrder, Problem> {
+    TaskOrder::parse(name).ok_or_else(|| {
+        Problem::validation(
+            "order",
+            "`order` must be `suite`, `score`, `latency`, `cost` or `task`",
+        )
+    })
 }
 
 fn outcome(name: &str) -> Result<TaskOutcome, Problem> {

@@ -15,9 +15,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::render::live::pace::Pace;
-use crate::render::words::{Counts, NO_SCORE, colour, cost_of, reason_of, sign, task_score};
+use crate::render::words::{NO_SCORE, colour, cost_of, reason_of, sign, task_score};
 use crate::rules::eval::report::{TaskOutcome, outcome_of, task_report};
 use crate::rules::eval::scoring::task_summary;
+use crate::rules::eval::tally::OutcomeCounts;
 use crate::rules::run::fold::{RunState, TaskFacts};
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
@@ -55,7 +56,7 @@ type Ended = (TaskId, TaskFacts);
 pub struct Live {
     state: RunState,
     planned: Option<usize>,
-    counts: Counts,
+    counts: OutcomeCounts,
     score: f64,
     running: Vec<Running>,
     /// Whether a model has answered.

@@ -20,6 +20,7 @@ pub mod scoring_document;
 pub mod statistics;
 pub mod suite_lint;
 pub mod suite_rules;
+pub mod tally;
 pub mod task_details;
 pub mod task_list;
 pub mod unjudged_cause;

@@ -1,9 +1,12 @@
 //! Scores from recorded facts (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
+use std::borrow::Cow;
+
 use super::assertions::Expectation;
 use super::matching::matches;
 use super::rubric;
 use super::safety::findings;
+use super::tally::Tally;
 use crate::rules::kind::{KindOutcome, Kinds};
 use crate::rules::run::fold::{EvalFacts, TaskFacts};
 use crate::rules::run::record::EvalSpec;
@@ -13,23 +16,14 @@ use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{Task, Thresholds};
 use touchstone_openwop::summary::{EvalSummary, Regression, TaskSummary};
 
-/// Mean of the scores, 0 without scores; always within 0.0..=1.0.
-#[expect(clippy::cast_precision_loss, reason = "task counts are far below 2^53")]
-pub fn mean(scores: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = scores.fold((0.0, 0_usize), |(sum, count), score| {
-        (sum + score, count + 1)
-    });
-    if count == 0 {
-        0.0
-    } else {
-        (sum / count as f64).clamp(0.0, 1.0)
-    }
-}
-
 /// Nearest-rank 95th percentile: the smallest value that at least 95 % of all values do not exceed.
 /// `None` without values.
 pub fn p95(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
+    p95_of_sorted(&values)
+}
+
+pub(super) fn p95_of_sorted(values: &[u64]) -> Option<u64> {
     let rank = (values.len() * 95).div_ceil(100);
     values.get(rank.saturating_sub(1)).copied()
 }
@@ -118,16 +112,16 @@ pub(super) fn shortfalls(
     thresholds: &Thresholds,
     facts: &EvalFacts,
     outcome: Option<&KindOutcome>,
+    tally: &Tally,
 ) -> Vec<Shortfall> {
     let mut found = match outcome {
         Some(outcome) => outcome.shortfalls.clone(),
-        None => score_shortfalls(spec, thresholds, facts),
+        None => score_shortfalls(spec, thresholds, tally),
     };
     let count = unreadable(facts, outcome);
     if count > 0 {
         found.insert(0, Shortfall::Unreadable { count });
     }
-    let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
     if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd) {
         let total = facts.total_cost.at_least;
         if total > max {
@@ -137,7 +131,7 @@ pub(super) fn shortfalls(
         }
     }
     if let Some(max_ms) = thresholds.max_p95_latency_ms
-        && let Some(p95_ms) = p95(tasks().filter_map(|task| task.latency_ms).collect())
+        && let Some(p95_ms) = tally.p95_latency_ms()
         && p95_ms > max_ms
     {
         found.push(Shortfall::Latency { p95_ms, max_ms });
@@ -151,24 +145,21 @@ pub(super) fn unreadable(facts: &EvalFacts, outcome: Option<&KindOutcome>) -> u6
     facts.unreadable.saturating_add(of_kind)
 }
 
-fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
+fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, tally: &Tally) -> Vec<Shortfall> {
     let mut found = Vec::new();
-    let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
-    let scored = tasks().count();
     // Reasons for a missing verdict come first.
-    let count = tasks().filter(|task| task.unjudged.is_some()).count();
+    let count = tally.outcomes.unjudged;
     if count > 0 {
         found.push(Shortfall::Unjudged { count });
     }
-    if scored < spec.tasks.len() {
-        found.push(Shortfall::Incomplete {
-            missing: spec.tasks.len() - scored,
-        });
+    let missing = spec.tasks.len().saturating_sub(tally.scored());
+    if missing > 0 {
+        found.push(Shortfall::Incomplete { missing });
     }
-    let aggregate = mean(tasks().map(|task| task.score));
+    let aggregate = tally.score.value();
     let pass_score = thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE);
     // If nothing was judged, there is no score that could be too low.
-    let has_score = found.is_empty() || tasks().any(|task| task.unjudged.is_none());
+    let has_score = found.is_empty() || tally.outcomes.judged() > 0;
     if has_score && aggregate + EPSILON < pass_score {
         found.push(Shortfall::Score {
             aggregate,
@@ -216,6 +207,21 @@ pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
     }
 }
 
+/// The scored tasks of a run, in suite order.
+pub(super) fn scored_tasks<'a>(
+    spec: &'a EvalSpec,
+    facts: &'a EvalFacts,
+) -> impl Iterator<Item = (&'a TaskId, Cow<'a, TaskFacts>)> {
+    let tasks = spec.tasks.iter();
+    tasks.filter_map(|id| Some((id, facts.scored(id)?)))
+}
+
+/// The numbers of the scored tasks of a run, in suite order.
+pub fn task_summaries(spec: &EvalSpec, facts: &EvalFacts) -> Vec<TaskSummary> {
+    let tasks = scored_tasks(spec, facts);
+    tasks.map(|(id, task)| task_summary(id, &task)).collect()
+}
+
 /// The summary of the tasks scored so far in `run`, in suite order.
 pub fn summary(
     kinds: Kinds,
@@ -224,39 +230,79 @@ pub fn summary(
     thresholds: &Thresholds,
     facts: &EvalFacts,
 ) -> EvalSummary {
-    let kind = kinds.of(spec);
-    let outcome = kind.map(|kind| kind.outcome(spec, thresholds, facts));
-    summary_with(run, spec, thresholds, facts, outcome.as_ref())
+    let tasks = task_summaries(spec, facts);
+    summary_of(kinds, run, spec, thresholds, facts, tasks)
 }
 
-/// As [`summary`], with the result of the run's kind.
-pub(super) fn summary_with(
+/// Maximum number of tasks in the outputs of `run.completed`. Every reader of the log and every
+/// webhook holds an event as a whole.
+pub const TASKS_IN_OUTPUTS: usize = 10_000;
+
+/// The outputs of a run that has ended: its summary, without the list of tasks if there are more
+/// than [`TASKS_IN_OUTPUTS`].
+pub fn outputs(
+    kinds: Kinds,
     run: &RunId,
     spec: &EvalSpec,
     thresholds: &Thresholds,
     facts: &EvalFacts,
-    outcome: Option<&KindOutcome>,
 ) -> EvalSummary {
-    let tasks: Vec<TaskSummary> = spec
-        .tasks
-        .iter()
-        .filter_map(|id| {
-            let task = facts.scored(id)?;
-            Some(task_summary(id, &task))
-        })
-        .collect();
-    let aggregate_score = outcome.map_or_else(
-        || mean(tasks.iter().map(|task| task.score)),
-        |outcome| outcome.aggregate_score,
-    );
+    let tasks = match facts.scored_count <= TASKS_IN_OUTPUTS {
+        true => task_summaries(spec, facts),
+        false => Vec::new(),
+    };
+    summary_of(kinds, run, spec, thresholds, facts, tasks)
+}
+
+/// As [`summary()`], with the counts and the score of all tasks, and these tasks.
+pub fn summary_of<T>(
+    kinds: Kinds,
+    run: &RunId,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+    tasks: T,
+) -> EvalSummary<T> {
+    let kind = kinds.of(spec);
+    let outcome = kind.map(|kind| kind.outcome(spec, thresholds, facts));
+    let tally = Tally::of(spec, facts);
+    let missing = shortfalls(spec, thresholds, facts, outcome.as_ref(), &tally);
+    let score = outcome.map_or_else(|| tally.score.value(), |it| it.aggregate_score);
+    let totals = SummaryTotals {
+        aggregate_score: score,
+        passed: missing.is_empty(),
+        tally: &tally,
+    };
+    summary_with(run, spec, facts, totals, tasks)
+}
+
+/// The numbers of a summary that all tasks have in common.
+pub(super) struct SummaryTotals<'a> {
+    pub aggregate_score: f64,
+    pub passed: bool,
+    pub tally: &'a Tally,
+}
+
+pub(super) fn summary_with<T>(
+    run: &RunId,
+    spec: &EvalSpec,
+    facts: &EvalFacts,
+    totals: SummaryTotals<'_>,
+    tasks: T,
+) -> EvalSummary<T> {
+    let SummaryTotals {
+        aggregate_score,
+        passed,
+        tally,
+    } = totals;
     EvalSummary {
         suite_id: spec.suite_id.clone(),
         suite_version: spec.suite_version.clone(),
         evaluated_model_class: Some(spec.model_class),
         aggregate_score,
-        passed: shortfalls(spec, thresholds, facts, outcome).is_empty(),
-        task_count: tasks.len(),
-        passed_count: tasks.iter().filter(|task| task.passed).count(),
+        passed,
+        task_count: tally.scored(),
+        passed_count: tally.passed,
         total_cost_usd: facts.known_cost(),
         tasks,
         regression: spec.baseline.as_ref().map(|baseline| Regression {
@@ -285,14 +331,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn the_mean_lies_between_the_extremes(scores in prop::collection::vec(0.0..=1.0_f64, 1..50)) {
-            let mean = mean(scores.iter().copied());
-            let low = scores.iter().copied().fold(1.0, f64::min);
-            let high = scores.iter().copied().fold(0.0, f64::max);
-            prop_assert!(low - 1e-12 <= mean && mean <= high + 1e-12);
-        }
-
         #[test]
         fn p95_is_one_of_the_values(values in prop::collection::vec(0_u64..10_000, 1..200)) {
             let p = p95(values.clone());

@@ -1,9 +1,14 @@
-//! The tasks of a report with one outcome, in a chosen order, page by page.
+//! The scored tasks of a run with one outcome, in a chosen order, page by page.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-use super::report::{EvalReport, TaskOutcome};
+use super::report::{TaskOutcome, outcome_of};
+use crate::rules::run::fold::{EvalFacts, TaskFacts};
+use crate::rules::run::record::EvalSpec;
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::money::NanoUsd;
 
 /// The order of the tasks. Tasks that are equal in it stay in suite order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +25,7 @@ impl TaskOrder {
     /// `None` for an unknown name.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
-            "" => Self::Suite,
+            "" | "suite" => Self::Suite,
             "score" => Self::LowestScore,
             "latency" => Self::Slowest,
             "cost" => Self::MostExpensive,
@@ -30,136 +35,249 @@ impl TaskOrder {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TaskListQuery<'a> {
+/// Where a page starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageStart {
+    /// After so many tasks.
+    At(usize),
+    /// After this task, which need not have the outcome and the name of the page.
+    After(TaskId),
+}
+
+#[derive(Clone, Debug)]
+pub struct TaskListQuery {
     /// A part of the ids of the tasks, in upper or lower case; empty for all tasks.
-    pub name: &'a str,
+    pub name: String,
     /// Only tasks with this outcome.
     pub outcome: Option<TaskOutcome>,
     pub order: TaskOrder,
-    /// Number of tasks before the page.
-    pub from: usize,
+    pub start: PageStart,
     pub limit: usize,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct TaskListPage {
-    /// The places of the tasks in the report.
-    pub places: Vec<usize>,
+    /// The tasks of the page in its order.
+    pub tasks: Vec<(TaskId, TaskFacts)>,
     /// Number of tasks on all pages.
     pub all: usize,
+    /// Whether there is a next page.
+    pub has_more: bool,
 }
 
-/// The page of the report's tasks that the query asks for.
-pub fn page_of(report: &EvalReport, query: &TaskListQuery<'_>) -> TaskListPage {
-    let pairs = report.summary.tasks.iter().zip(&report.tasks).enumerate();
+/// What tasks are sorted by. All keys of a list are of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'a> {
+    Suite,
+    /// Its bits, which have the order of the score, because scores are 0.0..=1.0.
+    Score(u64),
+    Latency(Reverse<Option<u64>>),
+    Cost(Reverse<Option<NanoUsd>>),
+    Name(&'a str),
+}
+
+impl<'a> Key<'a> {
+    fn of(order: TaskOrder, id: &'a TaskId, facts: &TaskFacts) -> Self {
+        match order {
+            TaskOrder::Suite => Self::Suite,
+            TaskOrder::LowestScore => Self::Score(facts.score.to_bits()),
+            TaskOrder::Slowest => Self::Latency(Reverse(facts.latency_ms)),
+            TaskOrder::MostExpensive => Self::Cost(Reverse(facts.known_cost())),
+            TaskOrder::Name => Self::Name(id.as_str()),
+        }
+    }
+}
+
+/// The page of the scored tasks that the query asks for; `None` if it starts after a task that is
+/// not scored. Memory depends on the place of the page, not on the number of tasks.
+pub fn page_of(spec: &EvalSpec, facts: &EvalFacts, query: &TaskListQuery) -> Option<TaskListPage> {
+    let scored = |id: &'_ TaskId| facts.scored(id);
+    let (skip, after) = match &query.start {
+        PageStart::At(from) => (*from, None),
+        PageStart::After(task) => {
+            let place = spec.tasks.iter().position(|id| id == task)?;
+            let task = spec.tasks.get(place)?;
+            let key = Key::of(query.order, task, &*scored(task)?);
+            (0, Some((key, place)))
+        }
+    };
     let name = query.name.to_lowercase();
     let is_named = |id: &TaskId| name.is_empty() || id.as_str().to_lowercase().contains(&name);
-    let mut found: Vec<_> = pairs
-        .filter(|(_, (_, task))| is_named(&task.task_id))
-        .filter(|(_, (_, task))| query.outcome.is_none_or(|it| it == task.outcome))
-        .collect();
-    match query.order {
-        TaskOrder::Suite => {}
-        TaskOrder::LowestScore => {
-            found.sort_by(|(_, (a, _)), (_, (b, _))| a.score.total_cmp(&b.score));
+    let most = skip.saturating_add(query.limit).saturating_add(1);
+    let mut first = BinaryHeap::new();
+    let mut all = 0;
+    for (place, id) in spec.tasks.iter().enumerate() {
+        if !is_named(id) {
+            continue;
         }
-        TaskOrder::Slowest => found.sort_by_key(|(_, (it, _))| Reverse(it.latency_ms)),
-        TaskOrder::MostExpensive => found.sort_by_key(|(_, (it, _))| Reverse(it.cost_usd)),
-        TaskOrder::Name => found.sort_by(|(_, (_, a)), (_, (_, b))| a.task_id.cmp(&b.task_id)),
+        let Some(task) = scored(id) else { continue };
+        if query
+            .outcome
+            .is_some_and(|wanted| wanted != outcome_of(&task))
+        {
+            continue;
+        }
+        all += 1;
+        let key = (Key::of(query.order, id, &task), place);
+        if after.is_none_or(|after| key > after) {
+            first.push(key);
+            if first.len() > most {
+                first.pop();
+            }
+        }
     }
-    TaskListPage {
-        all: found.len(),
-        places: found
-            .into_iter()
-            .skip(query.from)
-            .take(query.limit)
-            .map(|(at, _)| at)
-            .collect(),
-    }
+    let has_more = first.len() == most;
+    let places = first.into_sorted_vec().into_iter().skip(skip);
+    let ids = places.filter_map(|(_, place)| spec.tasks.get(place));
+    let tasks = ids.take(query.limit);
+    let tasks = tasks.filter_map(|id| Some((id.clone(), scored(id).map(Cow::into_owned)?)));
+    Some(TaskListPage {
+        tasks: tasks.collect(),
+        all,
+        has_more,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::eval::sample;
     use rstest::rstest;
+    use serde_json::json;
     use touchstone_kit::money::NanoUsd;
 
-    /// Tasks `c`, `a`, `b` and `d`; `b` is not judged.
-    fn report() -> EvalReport {
-        let scores = [Some(1.0), Some(0.0), None, Some(0.5)];
-        let mut report = sample::report("run_1", &["golden"], &scores);
-        let outcomes = [
-            TaskOutcome::Passed,
-            TaskOutcome::Failed,
-            TaskOutcome::Unjudged,
-            TaskOutcome::Failed,
-        ];
-        let numbers = report.summary.tasks.iter_mut().zip(&mut report.tasks);
-        for (n, (numbers, task)) in numbers.enumerate() {
-            task.task_id = ["c", "a", "b", "d"][n].into();
-            task.outcome = outcomes[n];
-            numbers.latency_ms = [Some(10), Some(30), None, Some(30)][n];
-            numbers.cost_usd = [Some(NanoUsd(1)), None, None, Some(NanoUsd(7))][n];
-        }
-        report
-    }
-
-    #[rstest]
-    #[case("", &[0, 1, 2, 3])]
-    #[case("score", &[1, 2, 3, 0])]
-    #[case("latency", &[1, 3, 0, 2])]
-    #[case("cost", &[3, 0, 1, 2])]
-    #[case("task", &[1, 2, 0, 3])]
-    fn tasks_are_listed_in_the_chosen_order(#[case] order: &str, #[case] expected: &[usize]) {
-        let query = TaskListQuery {
-            order: TaskOrder::parse(order).unwrap(),
-            limit: 10,
-            ..TaskListQuery::default()
+    /// Tasks `c`, `a`, `b` and `d`; `b` is not judged, and `e` not scored.
+    fn run() -> (EvalSpec, EvalFacts) {
+        let spec = json!({
+            "suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "suiteDigest": "sha256-x",
+            "suiteSigned": true, "suiteTaskCount": 5, "agentId": "vendor.acme.triage.default",
+            "agentVersion": "1.0.0", "packIntegrity": "sha256-y", "modelClass": "general",
+            "model": {"provider": "openai", "model": "small-1"}, "modes": ["golden"],
+            "tasks": ["c", "a", "e", "b", "d"], "concurrency": 1,
+        });
+        let task = |score: Option<f64>, latency_ms, cost: u64| TaskFacts {
+            score: score.unwrap_or_default(),
+            passed: score == Some(1.0),
+            unjudged: score.is_none().then(|| "connect".to_owned()),
+            latency_ms,
+            cost: crate::rules::run::fold::Cost {
+                at_least: NanoUsd(cost),
+                unknown: u64::from(cost == 0),
+            },
+            scored: true,
+            ..TaskFacts::default()
         };
-        let found = page_of(&report(), &query);
-        assert_eq!((found.places.as_slice(), found.all), (expected, 4));
+        let tasks = [
+            ("c", task(Some(1.0), Some(10), 1)),
+            ("a", task(Some(0.0), Some(30), 0)),
+            ("b", task(None, None, 0)),
+            ("d", task(Some(0.5), Some(30), 7)),
+            ("e", TaskFacts::default()),
+        ];
+        let facts = EvalFacts {
+            tasks: tasks
+                .map(|(id, task)| (TaskId::from(id), task))
+                .into_iter()
+                .collect(),
+            scored_count: 4,
+            ..EvalFacts::default()
+        };
+        (serde_json::from_value(spec).unwrap(), facts)
+    }
+
+    fn query() -> TaskListQuery {
+        TaskListQuery {
+            name: String::new(),
+            outcome: None,
+            order: TaskOrder::Suite,
+            start: PageStart::At(0),
+            limit: 10,
+        }
+    }
+
+    fn listed(query: &TaskListQuery) -> (String, usize) {
+        let (spec, facts) = run();
+        let page = page_of(&spec, &facts, query).unwrap();
+        let ids = page.tasks.iter().map(|(id, _)| id.as_str());
+        (ids.collect(), page.all)
     }
 
     #[rstest]
-    #[case(Some(TaskOutcome::Failed), 0, &[1, 3], 2)]
-    #[case(Some(TaskOutcome::Failed), 1, &[3], 2)]
-    #[case(Some(TaskOutcome::Unjudged), 0, &[2], 1)]
-    #[case(None, 2, &[2, 3], 4)]
-    #[case(None, 9, &[], 4)]
+    #[case("", "cabd")]
+    #[case("score", "abdc")]
+    #[case("latency", "adcb")]
+    #[case("cost", "dcab")]
+    #[case("task", "abcd")]
+    fn tasks_are_listed_in_the_chosen_order(#[case] order: &str, #[case] expected: &str) {
+        let order = TaskOrder::parse(order).unwrap();
+        let whole = TaskListQuery { order, ..query() };
+        assert_eq!(listed(&whole), (expected.to_owned(), 4));
+        // Pages of one task each, by place and by the task before.
+        let (spec, facts) = run();
+        let (mut by_place, mut by_task) = (String::new(), String::new());
+        let mut start = PageStart::At(0);
+        for at in 0..4 {
+            let page = |start| {
+                let query = TaskListQuery {
+                    order,
+                    start,
+                    limit: 1,
+                    ..query()
+                };
+                page_of(&spec, &facts, &query).unwrap()
+            };
+            by_place.push_str(page(PageStart::At(at)).tasks[0].0.as_str());
+            let found = page(start);
+            assert_eq!((found.all, found.has_more), (4, at < 3));
+            by_task.push_str(found.tasks[0].0.as_str());
+            start = PageStart::After(found.tasks[0].0.clone());
+        }
+        assert_eq!((by_place.as_str(), by_task.as_str()), (expected, expected));
+    }
+
+    #[rstest]
+    #[case(Some(TaskOutcome::Failed), 0, "ad", 2)]
+    #[case(Some(TaskOutcome::Failed), 1, "d", 2)]
+    #[case(Some(TaskOutcome::Unjudged), 0, "b", 1)]
+    #[case(None, 2, "bd", 4)]
+    #[case(None, 9, "", 4)]
     fn a_page_has_the_tasks_with_its_outcome(
         #[case] outcome: Option<TaskOutcome>,
         #[case] from: usize,
-        #[case] expected: &[usize],
+        #[case] expected: &str,
         #[case] all: usize,
     ) {
+        let start = PageStart::At(from);
         let query = TaskListQuery {
             outcome,
-            from,
+            start,
             limit: 2,
-            ..TaskListQuery::default()
+            ..query()
         };
-        let found = page_of(&report(), &query);
-        assert_eq!((found.places.as_slice(), found.all), (expected, all));
+        assert_eq!(listed(&query), (expected.to_owned(), all));
     }
 
     #[rstest]
-    #[case("A", &[1], 1)]
-    #[case("x", &[], 0)]
-    #[case("", &[0, 1, 2, 3], 4)]
+    #[case("A", "a", 1)]
+    #[case("x", "", 0)]
+    #[case("", "cabd", 4)]
     fn tasks_are_found_by_a_part_of_their_id(
         #[case] name: &str,
-        #[case] expected: &[usize],
+        #[case] expected: &str,
         #[case] all: usize,
     ) {
-        let query = TaskListQuery {
-            name,
-            limit: 10,
-            ..TaskListQuery::default()
-        };
-        let found = page_of(&report(), &query);
-        assert_eq!((found.places.as_slice(), found.all), (expected, all));
+        let name = name.to_owned();
+        let query = TaskListQuery { name, ..query() };
+        assert_eq!(listed(&query), (expected.to_owned(), all));
+    }
+
+    #[rstest]
+    #[case("e")]
+    #[case("unknown")]
+    fn a_page_does_not_start_after_a_task_that_is_not_scored(#[case] task: &str) {
+        let (spec, facts) = run();
+        let start = PageStart::After(task.into());
+        let query = TaskListQuery { start, ..query() };
+        assert_eq!(page_of(&spec, &facts, &query), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::eval::judged::agreement::JudgeAgreement;
-use crate::rules::eval::report::{EvalReport, Verdict, report};
-use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::eval::report::{Verdict, totals};
+use crate::rules::eval::statistics::{JudgedTask, judged_by_id, mean_interval};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::{EvalSpec, ModelPin, RunRecord, Trial, Work};
@@ -201,29 +201,31 @@ impl RunResult {
         thresholds: &Thresholds,
         state: &RunState,
     ) -> Self {
-        let report = report(kinds, record, spec, thresholds, state);
-        let interval = own_interval(&report);
+        let totals = totals(kinds, record, spec, thresholds, state);
+        let tasks = totals.task_totals.unwrap_or_default();
+        let interval = own_interval(&judged_by_id(spec, &state.eval));
         Self {
             completed_at: state.completed_at,
-            verdict: Some(report.lenient_verdict()).filter(|it| *it != Verdict::Pending),
+            verdict: Some(totals.lenient_verdict()).filter(|it| *it != Verdict::Pending),
             lenient_verdict: None,
-            score: report.score(),
+            score: totals.score(),
             score_low: interval.map(|(low, _)| low),
             score_high: interval.map(|(_, high)| high),
-            judged_count: Some(report.judged_count()),
-            passed_count: Some(report.summary.passed_count),
-            total_cost_usd: report.summary.total_cost_usd,
-            latency_p50_ms: report.median_latency_ms(),
-            judge_agreement: report.judge_agreement,
+            judged_count: Some(tasks.judged()),
+            passed_count: Some(totals.summary.passed_count),
+            total_cost_usd: totals.summary.total_cost_usd,
+            latency_p50_ms: tasks.median_latency_ms,
+            judge_agreement: totals.judge_agreement,
         }
     }
 }
 
 /// The limits that a gate compares with the threshold, within 0.0..=1.0. Student's interval would
 /// have no width for a run whose tasks all agree.
-fn own_interval(report: &EvalReport) -> Option<(f64, f64)> {
-    let gate = statistics(Evidence::of(report), None, None).gate;
-    Some((gate.low?.max(0.0), gate.high?.min(1.0)))
+fn own_interval(tasks: &[JudgedTask]) -> Option<(f64, f64)> {
+    let scores: Vec<[f64; 1]> = tasks.iter().map(|task| [task.score]).collect();
+    let (interval, _) = mean_interval(&scores, 1)?;
+    Some((interval.low.max(0.0), interval.high.min(1.0)))
 }
 
 /// A row of the list.
@@ -326,25 +328,19 @@ pub struct TagRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::eval::sample;
     use rstest::rstest;
 
     #[rstest]
-    #[case(&[Some(1.0); 20], 0.8, 1.0)]
-    #[case(&[Some(0.0); 20], 0.0, 0.2)]
-    #[case(&[Some(1.0)], 0.0, 1.0)]
-    fn tasks_that_agree_leave_doubt(
-        #[case] scores: &[Option<f64>],
-        #[case] low: f64,
-        #[case] high: f64,
-    ) {
-        let report = sample::report("run_1", &["golden"], scores);
-        let found = own_interval(&report).unwrap();
-        let gate = statistics(Evidence::of(&report), None, None).gate;
-        assert_eq!(
-            found,
-            (gate.low.unwrap().max(0.0), gate.high.unwrap().min(1.0))
-        );
+    #[case(&[1.0; 20], 0.8, 1.0)]
+    #[case(&[0.0; 20], 0.0, 0.2)]
+    #[case(&[1.0], 0.0, 1.0)]
+    fn tasks_that_agree_leave_doubt(#[case] scores: &[f64], #[case] low: f64, #[case] high: f64) {
+        let judged = |score: &f64| JudgedTask {
+            score: *score,
+            passed: *score >= 1.0,
+        };
+        let tasks: Vec<JudgedTask> = scores.iter().map(judged).collect();
+        let found = own_interval(&tasks).unwrap();
         assert!(
             (found.0 - low).abs() < 0.05 && (found.1 - high).abs() < 0.05,
             "{found:?}"
@@ -353,8 +349,7 @@ mod tests {
 
     #[test]
     fn a_run_without_a_judged_task_has_no_interval() {
-        let report = sample::report("run_1", &["golden"], &[None, None]);
-        assert_eq!(own_interval(&report), None);
+        assert_eq!(own_interval(&[]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::ports::storage::ContentKept;
-use crate::rules::eval::report::{Verdict, report};
+use crate::rules::eval::report::{Verdict, totals};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
@@ -258,9 +258,9 @@ impl Runs {
             return Ok(None);
         };
         let thresholds = self.thresholds(&eval).await?;
-        let report = self
+        let totals = self
             .with_state(run, |state| {
-                report(self.library.kinds, &record, &eval, &thresholds, state)
+                totals(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;
         let kept = store::storage::content_kept(&self.store, run).await;
@@ -269,8 +269,8 @@ impl Runs {
             keeps_answers: kept == Some(ContentKept::All),
             run_id: record.run_id.clone(),
             eval,
-            conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),
-            aggregate_score: report.summary.aggregate_score,
+            conclusive: matches!(totals.verdict, Verdict::Pass | Verdict::Fail),
+            aggregate_score: totals.summary.aggregate_score,
         }))
     }
 }

@@ -11,18 +11,22 @@ use moka::future::Cache;
 use tokio::sync::Mutex;
 
 use crate::rules::eval::comparison::RunComparison;
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::report::{EvalReport, RunTotals, Verdict, totals};
 use crate::rules::eval::rubric::calibration::Calibration;
 use crate::rules::eval::statistics::decision::account_for_chance;
-use crate::rules::eval::statistics::{Evidence, Statistics, statistics};
-use crate::rules::run::record::EvalSpec;
+use crate::rules::eval::statistics::{
+    Evidence, Statistics, judged_by_id, run_statistics, statistics,
+};
+use crate::rules::run::fold::RunState;
+use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::service::runs::Runs;
 use crate::store;
 use crate::store::attempts::AttemptCounts;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_packs::rules::build::local::is_local;
 
 /// Size of the cache in bytes, estimated.
 const CACHED_BYTES: u64 = 64 * 1024 * 1024;
@@ -34,9 +38,12 @@ const HOLDS: Duration = Duration::from_secs(300);
 /// How long statistics are kept while another attempt is in progress.
 const UNSETTLED: Duration = Duration::from_secs(5);
 
+const TOO_MANY_ATTEMPTS: &str = "the agent has too many eval runs of this suite and model to \
+    pool; the interval covers this run alone";
+
 /// The report of a run, whose verdict accounts for chance, and the statistics of its scores.
-pub struct Assessed {
-    pub report: EvalReport,
+pub struct Assessed<R = EvalReport> {
+    pub report: R,
     pub statistics: Statistics,
 }
 
@@ -56,7 +63,7 @@ struct Revision {
 
 /// What the comparison of two runs depends on: the logs, and the trials of their experiments.
 type PairRevision = [(u64, AttemptCounts); 2];
-type Entry = Arc<(Revision, Arc<Assessed>)>;
+type Entry<R = EvalReport> = Arc<(Revision, Arc<Assessed<R>>)>;
 type PairEntry = Arc<(PairRevision, Arc<RunComparison>)>;
 /// A run, or a run with its baseline.
 type Turn = (RunId, Option<RunId>);
@@ -64,6 +71,7 @@ type Turn = (RunId, Option<RunId>);
 /// Reports and comparisons in memory.
 pub struct Reports {
     kept: Cache<RunId, Entry>,
+    totals: Cache<RunId, Entry<RunTotals>>,
     pairs: Cache<(RunId, RunId), PairEntry>,
     /// Only one reader builds the report of a run.
     turns: Cache<Turn, Arc<Mutex<()>>>,
@@ -82,6 +90,10 @@ impl Default for Reports {
             let tasks = entry.1.report.tasks.len() + entry.1.statistics.run_ids.len();
             u32::try_from(REPORT_BYTES + TASK_BYTES * tasks).unwrap_or(u32::MAX)
         };
+        let weight_of_totals = |_: &RunId, entry: &Entry<RunTotals>| {
+            let runs = entry.1.statistics.run_ids.len();
+            u32::try_from(REPORT_BYTES + TASK_BYTES * runs).unwrap_or(u32::MAX)
+        };
         let weight_of_pair = |_: &(RunId, RunId), entry: &PairEntry| {
             let tasks = entry.1.changes.len() + entry.1.left_out.len();
             u32::try_from(REPORT_BYTES + TASK_BYTES * tasks).unwrap_or(u32::MAX)
@@ -90,6 +102,11 @@ impl Default for Reports {
             kept: Cache::builder()
                 .max_capacity(CACHED_BYTES)
                 .weigher(weight)
+                .time_to_live(HOLDS)
+                .build(),
+            totals: Cache::builder()
+                .max_capacity(CACHED_BYTES / 4)
+                .weigher(weight_of_totals)
                 .time_to_live(HOLDS)
                 .build(),
             pairs: Cache::builder()
@@ -123,16 +140,89 @@ impl Runs {
         if let Some(entry) = kept.filter(|entry| entry.0 == revision) {
             return Ok(entry.1.clone());
         }
-        let mut found = match self.assessed(tenant, run).await {
-            Ok((report, statistics)) => Assessed { report, statistics },
-            Err(problem) if problem.code == ErrorCode::Conflict => self.alone(tenant, run).await?,
-            Err(problem) => return Err(problem),
-        };
+        let mut found = self.assessed_or_alone(tenant, run).await?;
         account_for_chance(self.library.kinds, &mut found.report, &found.statistics);
         let found = Arc::new(found);
         let entry = Arc::new((revision, found.clone()));
         self.reports.kept.insert(run.clone(), entry).await;
         Ok(found)
+    }
+
+    /// As [`shared`](Self::shared), without the tasks.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn shared_totals(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Arc<Assessed<RunTotals>>, Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let turn = self.reports.turn(run, None).await;
+        let _turn = turn.lock().await;
+        let revision = self.revision(tenant, run, &eval).await?;
+        let kept = self.reports.totals.get(run).await;
+        if let Some(entry) = kept.filter(|entry| entry.0 == revision) {
+            return Ok(entry.1.clone());
+        }
+        let mut found = self.assessed_totals(tenant, &record, &eval).await?;
+        account_for_chance(self.library.kinds, &mut found.report, &found.statistics);
+        let found = Arc::new(found);
+        let entry = Arc::new((revision, found.clone()));
+        self.reports.totals.insert(run.clone(), entry).await;
+        Ok(found)
+    }
+
+    async fn assessed_totals(
+        &self,
+        tenant: &TenantId,
+        record: &RunRecord,
+        eval: &EvalSpec,
+    ) -> Result<Assessed<RunTotals>, Problem> {
+        let run = &record.run_id;
+        // Their statistics pair the tasks of several runs.
+        if eval.trial.is_some() || eval.baseline.is_some() {
+            let Assessed { report, statistics } = self.assessed_or_alone(tenant, run).await?;
+            let report = report.without_tasks();
+            return Ok(Assessed { report, statistics });
+        }
+        let thresholds = self.thresholds(eval).await?;
+        let additions = self.additions(tenant, run, Some(eval)).await?;
+        let annotated = additions.annotated_tasks();
+        let is_scored = |state: &RunState, id: &TaskId| state.eval.scored(id).is_some();
+        let (mut report, tasks, annotated) = self
+            .with_state(run, |state| {
+                (
+                    totals(self.library.kinds, record, eval, &thresholds, state),
+                    judged_by_id(eval, &state.eval),
+                    annotated.iter().filter(|id| is_scored(state, id)).count(),
+                )
+            })
+            .await?;
+        additions.add_to_totals(&mut report, annotated);
+        // As for a whole report: local work and a run in progress stand for themselves.
+        let is_pooled = report.verdict != Verdict::Pending && !is_local(&eval.agent_version);
+        let attempts = match is_pooled {
+            true => match self.attempts_of(record, eval).await {
+                Ok(attempts) => attempts,
+                Err(problem) if problem.code == ErrorCode::Conflict => {
+                    report.notes.push(TOO_MANY_ATTEMPTS.to_owned());
+                    Vec::new()
+                }
+                Err(problem) => return Err(problem),
+            },
+            false => Vec::new(),
+        };
+        let statistics = run_statistics(&report, &tasks, &attempts);
+        Ok(Assessed { report, statistics })
+    }
+
+    async fn assessed_or_alone(&self, tenant: &TenantId, run: &RunId) -> Result<Assessed, Problem> {
+        match self.assessed(tenant, run).await {
+            Ok((report, statistics)) => Ok(Assessed { report, statistics }),
+            Err(problem) if problem.code == ErrorCode::Conflict => self.alone(tenant, run).await,
+            Err(problem) => Err(problem),
+        }
     }
 
     /// As [`comparison`](Self::comparison), shared with other readers.
@@ -175,11 +265,7 @@ impl Runs {
     async fn alone(&self, tenant: &TenantId, run: &RunId) -> Result<Assessed, Problem> {
         let mut report = self.report(tenant, run).await?;
         let statistics = statistics(Evidence::of(&report), None, None);
-        report.notes.push(
-            "the agent has too many eval runs of this suite and model to pool; the interval \
-             covers this run alone"
-                .to_owned(),
-        );
+        report.notes.push(TOO_MANY_ATTEMPTS.to_owned());
         Ok(Assessed { report, statistics })
     }
 

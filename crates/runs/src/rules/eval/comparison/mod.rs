@@ -12,6 +12,7 @@ mod conclusion;
 mod document;
 pub mod log_baseline;
 mod notes;
+mod page;
 
 use std::borrow::Cow;
 
@@ -23,6 +24,7 @@ pub use self::document::{
     ChangeKind, ComparedRun, Difference, ExcludedTask, ExclusionReason, MeanChange,
     NothingInCommon, Regression, RunComparison, TaskChange, TaskResult, UnchangedTask,
 };
+pub use self::page::ComparisonPage;
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
 use super::scoring_document::ScoringDocument;
 use super::statistics::Evidence;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::run::fold::EvalFacts;
+use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::record::EvalSpec;
 use touchstone_kit::statistics::fleiss;
 
@@ -21,35 +21,61 @@ pub struct JudgeAgreement {
     pub kappa: Option<f64>,
 }
 
-/// The agreement over the scored tasks; `None` with one judge or without decisions.
-pub fn agreement(spec: &EvalSpec, facts: &EvalFacts) -> Option<JudgeAgreement> {
-    let judges = spec.judges.len();
-    let mut subjects: Vec<Vec<usize>> = Vec::new();
-    let mut add = |said: Vec<bool>| {
-        let yes = said.iter().filter(|yes| **yes).count();
-        if said.len() == judges {
-            subjects.push(vec![yes, judges - yes]);
+/// The decisions that several judges made, task by task.
+#[derive(Debug, Default)]
+pub struct DecisionCounts {
+    /// The identities of the judges; empty with one judge, which agrees with itself.
+    judges: Vec<String>,
+    /// For each decision, how many judges said yes and no.
+    subjects: Vec<Vec<usize>>,
+}
+
+impl DecisionCounts {
+    pub fn of(spec: &EvalSpec) -> Self {
+        let judges = spec.judges.iter().map(|it| it.judge.identity.clone());
+        let judges: Vec<String> = judges.collect();
+        Self {
+            judges: if judges.len() > 1 { judges } else { Vec::new() },
+            subjects: Vec::new(),
         }
-    };
-    for task in spec.tasks.iter().filter_map(|id| facts.scored(id)) {
+    }
+
+    /// Adds the decisions about a scored task.
+    pub fn add(&mut self, task: &TaskFacts) {
+        if self.judges.is_empty() {
+            return;
+        }
         let criteria = task.votes.first().map_or(0, |vote| vote.met.len());
         for criterion in 0..criteria {
             let said = task.votes.iter().filter_map(|vote| vote.met.get(criterion));
-            add(said.copied().collect());
+            self.add_decision(said.copied());
         }
-        let members = |by: &str| spec.judges.iter().any(|it| it.judge.identity == by);
-        let by_judges = task.decisions.iter().filter(|it| members(&it.by));
-        let mut decisions: Vec<_> = by_judges.collect();
+        let by_judges = task.decisions.iter();
+        let mut decisions: Vec<_> = by_judges
+            .filter(|it| self.judges.contains(&it.by))
+            .collect();
         decisions.sort_by(|a, b| a.assertion.cmp(&b.assertion));
         for same in decisions.chunk_by(|a, b| a.assertion == b.assertion) {
-            add(same.iter().map(|it| it.holds).collect());
+            self.add_decision(same.iter().map(|it| it.holds));
         }
     }
-    let found = fleiss(&subjects)?;
-    Some(JudgeAgreement {
-        judges,
-        decisions: subjects.len(),
-        observed: found.observed,
-        kappa: found.kappa,
-    })
+
+    /// A decision that not every judge made does not count.
+    fn add_decision(&mut self, said: impl Iterator<Item = bool>) {
+        let (yes, all) = said.fold((0, 0), |(yes, all), it| (yes + usize::from(it), all + 1));
+        if all == self.judges.len() {
+            self.subjects.push(vec![yes, all - yes]);
+        }
+    }
+
+    /// The agreement; `None` with one judge or without decisions.
+    pub fn agreement(&self) -> Option<JudgeAgreement> {
+        let found = fleiss(&self.subjects)?;
+        Some(JudgeAgreement {
+            judges: self.judges.len(),
+            decisions: self.subjects.len(),
+            observed: found.observed,
+            kappa: found.kappa,
+        })
+    }
 }

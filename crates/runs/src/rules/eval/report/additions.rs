@@ -1,8 +1,10 @@
 //! What people added to a run after it was recorded. Nothing of it changes scores or verdict.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{EvalReport, annotate};
+use super::{EvalReport, RunTotals, annotate, note_annotated};
 use crate::rules::eval::attempts::Voided;
 use crate::rules::eval::rubric::calibration::Calibration;
 use touchstone_kit::ids::TaskId;
@@ -36,6 +38,24 @@ pub struct Additions {
 impl Additions {
     /// Adds them to the report as recorded.
     pub fn add_to(&self, report: &mut EvalReport) {
+        self.add_to_run(report);
+        let of_task = |it: &AddedAnnotation| Some((it.task_id.clone()?, it.annotation.clone()));
+        annotate(report, self.annotations.iter().filter_map(of_task));
+    }
+
+    /// Adds them to a report without its tasks, of which `annotated` have annotations.
+    pub fn add_to_totals(&self, totals: &mut RunTotals, annotated: usize) {
+        self.add_to_run(totals);
+        note_annotated(totals, annotated);
+    }
+
+    /// The tasks with annotations.
+    pub fn annotated_tasks(&self) -> HashSet<&TaskId> {
+        let tasks = self.annotations.iter();
+        tasks.filter_map(|it| it.task_id.as_ref()).collect()
+    }
+
+    fn add_to_run<T, S>(&self, report: &mut EvalReport<T, S>) {
         if let Some(voided) = &self.voided {
             report.notes.push(format!(
                 "voided by {} at {}: {}; its scores count for no gate",
@@ -45,14 +65,10 @@ impl Additions {
         if let Some(judge) = &mut report.judge {
             judge.calibration.clone_from(&self.calibration);
         }
-        let mut of_tasks = Vec::new();
-        for it in &self.annotations {
-            match &it.task_id {
-                Some(task) => of_tasks.push((task.clone(), it.annotation.clone())),
-                None => report.annotations.push(it.annotation.clone()),
-            }
-        }
-        annotate(report, of_tasks.into_iter());
+        let of_run = self.annotations.iter().filter(|it| it.task_id.is_none());
+        report
+            .annotations
+            .extend(of_run.map(|it| it.annotation.clone()));
         report.tags.clone_from(&self.tags);
     }
 }

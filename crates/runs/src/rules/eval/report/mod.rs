@@ -13,7 +13,7 @@ mod verdict;
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use self::notes::notes;
 pub use self::provenance::{
@@ -21,11 +21,14 @@ pub use self::provenance::{
 };
 use self::provenance::{judge_member, provenance, suite_provenance};
 use self::task::metrics;
-pub use self::task::{MetricReport, TaskOutcome, TaskReport, outcome_of, task_report};
+pub use self::task::{MetricReport, ScoredTask, TaskOutcome, TaskReport, outcome_of, task_report};
 pub use self::verdict::Verdict;
 use self::verdict::verdict;
-use super::judged::agreement::{JudgeAgreement, agreement};
-use super::scoring::{shortfalls, summary_with, tasks};
+use super::judged::agreement::JudgeAgreement;
+use super::scoring::{
+    Shortfall, SummaryTotals, p95, scored_tasks, shortfalls, summary_with, task_summary, tasks,
+};
+use super::tally::{OutcomeCounts, Tally};
 use crate::rules::kind::{Extensions, Kinds};
 use crate::rules::run::deciders::Deciders;
 use crate::rules::run::fold::{RunState, RunStatus};
@@ -38,12 +41,13 @@ use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
 use touchstone_openwop::suite::{EvalMode, Thresholds};
-use touchstone_openwop::summary::EvalSummary;
+use touchstone_openwop::summary::{EvalSummary, TaskSummary};
 
-/// The report of an eval run.
+/// The report of an eval run. `T` and `S` serialize as the lists of its tasks in the report and in
+/// the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EvalReport {
+pub struct EvalReport<T = Vec<TaskReport>, S = Vec<TaskSummary>> {
     pub run_id: RunId,
     pub status: String,
     /// The verdict about the agent. A host's responses account for chance in it
@@ -106,8 +110,11 @@ pub struct EvalReport {
     /// JSON Pointers excluded from matching. By default, a run that has any is not gate evidence.
     pub ignore: Vec<String>,
     /// The scorecard.
-    pub summary: EvalSummary,
-    pub tasks: Vec<TaskReport>,
+    pub summary: EvalSummary<S>,
+    pub tasks: T,
+    /// Only in a report without its tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_totals: Option<TaskTotals>,
     /// The named metrics of the scoring document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricReport>,
@@ -141,7 +148,62 @@ pub struct EvalReport {
     pub duration_ms: Option<u64>,
 }
 
-impl EvalReport {
+/// A report without its tasks. It is small, whatever the number of tasks.
+pub type RunTotals = EvalReport<NoTasks, NoTasks>;
+
+/// The tasks of a document without its tasks: an empty list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoTasks;
+
+impl Serialize for NoTasks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(std::iter::empty::<()>())
+    }
+}
+
+/// What the list of tasks says about all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskTotals {
+    pub passed: usize,
+    pub failed: usize,
+    pub unjudged: usize,
+    /// Number of tasks whose cost is estimated.
+    pub cost_estimated: usize,
+    /// The median of the latencies that were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_latency_ms: Option<u64>,
+    /// The nearest-rank 95th percentile of the latencies that were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95_latency_ms: Option<u64>,
+}
+
+impl TaskTotals {
+    fn of(tally: &Tally) -> Self {
+        Self {
+            passed: tally.outcomes.passed,
+            failed: tally.outcomes.failed,
+            unjudged: tally.outcomes.unjudged,
+            cost_estimated: tally.estimated,
+            median_latency_ms: tally.median_latency_ms(),
+            p95_latency_ms: tally.p95_latency_ms(),
+        }
+    }
+
+    pub const fn judged(&self) -> usize {
+        self.passed + self.failed
+    }
+}
+
+impl RunTotals {
+    /// As [`EvalReport::score`].
+    pub fn score(&self) -> Option<f64> {
+        let judged = self.task_totals.unwrap_or_default().judged();
+        (self.is_judged() || judged > 0).then_some(self.summary.aggregate_score)
+    }
+}
+
+impl<T, S> EvalReport<T, S> {
     /// Whether every task was judged.
     pub fn is_judged(&self) -> bool {
         matches!(self.lenient_verdict(), Verdict::Pass | Verdict::Fail)
@@ -151,26 +213,6 @@ impl EvalReport {
     /// a condition of their own for significance.
     pub fn lenient_verdict(&self) -> Verdict {
         self.lenient_verdict.unwrap_or(self.verdict)
-    }
-
-    /// Number of tasks that were judged.
-    pub fn judged_count(&self) -> usize {
-        let judged = |task: &&TaskReport| task.outcome != TaskOutcome::Unjudged;
-        self.tasks.iter().filter(judged).count()
-    }
-
-    /// The median of the tasks' latencies; `None` if none was measured.
-    pub fn median_latency_ms(&self) -> Option<u64> {
-        let tasks = self.summary.tasks.iter();
-        let mut measured: Vec<u64> = tasks.filter_map(|task| task.latency_ms).collect();
-        measured.sort_unstable();
-        measured.get(measured.len() / 2).copied()
-    }
-
-    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer
-    /// was wrong.
-    pub fn score(&self) -> Option<f64> {
-        (self.is_judged() || self.judged_count() > 0).then_some(self.summary.aggregate_score)
     }
 
     /// Whether a local command answered for the agent. Reports of earlier versions name only the
@@ -194,6 +236,105 @@ impl EvalReport {
     }
 }
 
+impl EvalReport {
+    /// Number of tasks that were judged.
+    pub fn judged_count(&self) -> usize {
+        let judged = |task: &&TaskReport| task.outcome != TaskOutcome::Unjudged;
+        self.tasks.iter().filter(judged).count()
+    }
+
+    /// The median of the tasks' latencies; `None` if none was measured.
+    pub fn median_latency_ms(&self) -> Option<u64> {
+        let tasks = self.summary.tasks.iter();
+        let mut measured: Vec<u64> = tasks.filter_map(|task| task.latency_ms).collect();
+        measured.sort_unstable();
+        measured.get(measured.len() / 2).copied()
+    }
+
+    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer
+    /// was wrong.
+    pub fn score(&self) -> Option<f64> {
+        (self.is_judged() || self.judged_count() > 0).then_some(self.summary.aggregate_score)
+    }
+
+    /// The report without its tasks.
+    #[must_use]
+    pub fn without_tasks(self) -> RunTotals {
+        let totals = self.task_totals();
+        let summary = self.summary;
+        RunTotals {
+            run_id: self.run_id,
+            status: self.status,
+            verdict: self.verdict,
+            lenient_verdict: self.lenient_verdict,
+            reasons: self.reasons,
+            suite: self.suite,
+            agent: self.agent,
+            evaluated: self.evaluated,
+            replayed_from: self.replayed_from,
+            answer_cache: self.answer_cache,
+            cassette_signed_by: self.cassette_signed_by,
+            judge: self.judge,
+            safety_judge: self.safety_judge,
+            judge_agreement: self.judge_agreement,
+            deciders: self.deciders,
+            judge_cost_usd: self.judge_cost_usd,
+            prices: self.prices,
+            simulated_user: self.simulated_user,
+            user_cost_usd: self.user_cost_usd,
+            modes: self.modes,
+            tags: self.tags,
+            annotations: self.annotations,
+            notes: self.notes,
+            ignore: self.ignore,
+            summary: EvalSummary {
+                suite_id: summary.suite_id,
+                suite_version: summary.suite_version,
+                evaluated_model_class: summary.evaluated_model_class,
+                aggregate_score: summary.aggregate_score,
+                passed: summary.passed,
+                task_count: summary.task_count,
+                passed_count: summary.passed_count,
+                total_cost_usd: summary.total_cost_usd,
+                tasks: NoTasks,
+                regression: summary.regression,
+            },
+            tasks: NoTasks,
+            task_totals: Some(totals),
+            metrics: self.metrics,
+            retry_of: self.retry_of,
+            retries: self.retries,
+            trial: self.trial,
+            facts_recorded_at: self.facts_recorded_at,
+            partial_rerun: self.partial_rerun,
+            extensions: self.extensions,
+            fork: self.fork,
+            completed_at: self.completed_at,
+            duration_ms: self.duration_ms,
+        }
+    }
+
+    /// What the list of tasks says about all of them.
+    pub fn task_totals(&self) -> TaskTotals {
+        if let Some(totals) = self.task_totals {
+            return totals;
+        }
+        let mut outcomes = OutcomeCounts::default();
+        self.tasks
+            .iter()
+            .for_each(|task| outcomes.add(task.outcome));
+        let latencies = self.summary.tasks.iter();
+        TaskTotals {
+            passed: outcomes.passed,
+            failed: outcomes.failed,
+            unjudged: outcomes.unjudged,
+            cost_estimated: self.tasks.iter().filter(|task| task.cost_estimated).count(),
+            median_latency_ms: self.median_latency_ms(),
+            p95_latency_ms: p95(latencies.filter_map(|task| task.latency_ms).collect()),
+        }
+    }
+}
+
 /// Adds people's annotations to their tasks, and a note that says so. Nothing else in the report
 /// changes.
 pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (TaskId, Annotation)>) {
@@ -208,6 +349,10 @@ pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (Task
             annotated += 1;
         }
     }
+    note_annotated(report, annotated);
+}
+
+fn note_annotated<T, S>(report: &mut EvalReport<T, S>, annotated: usize) {
     if annotated > 0 {
         report.notes.push(format!(
             "people annotated {}; scores and verdict are unchanged",
@@ -224,88 +369,153 @@ pub fn report(
     thresholds: &Thresholds,
     state: &RunState,
 ) -> EvalReport {
-    let kind = kinds.of(spec);
-    let outcome = kind.map(|kind| kind.outcome(spec, thresholds, &state.eval));
-    let outcome = outcome.as_ref();
-    let missing = shortfalls(spec, thresholds, &state.eval, outcome);
-    let mut reasons: Vec<String> = match state.status {
-        status if status.is_terminal() => missing.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
+    let count = state.eval.scored_count;
+    let (mut tasks, mut numbers) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for (id, task) in scored_tasks(spec, &state.eval) {
+        tasks.push(task_report(id, &task));
+        numbers.push(task_summary(id, &task));
+    }
+    let run = RecordedRun {
+        record,
+        spec,
+        thresholds,
+        state,
     };
-    if let Some(error) = &state.error {
-        reasons.insert(0, format!("the run failed: {}", error.code));
-    }
-    if state.status == RunStatus::Cancelled {
-        reasons.insert(0, "the run was cancelled".to_owned());
-    }
-    let duration_ms = state
-        .started_at
-        .zip(state.completed_at)
-        .map(|(from, to)| u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0));
-    EvalReport {
-        run_id: record.run_id.clone(),
-        status: state.status.as_str().to_owned(),
-        verdict: verdict(state, outcome, spec.tasks.len(), reasons.is_empty()),
-        lenient_verdict: None,
-        reasons,
-        suite: suite_provenance(spec, thresholds),
-        agent: AgentProvenance {
-            agent_id: spec.agent_id.clone(),
-            version: spec.agent_version.clone(),
-            pack_integrity: spec.pack_integrity.clone(),
-            model: state.model.as_ref().map(|(_, model)| model.clone()),
-            provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
-        },
-        evaluated: record.evaluated_identity().map(|identity| Evaluated {
-            provider: spec.model.provider.clone(),
-            model: spec.model.model.clone(),
-            endpoint: spec.execution.endpoint.clone(),
-            identity,
-        }),
-        replayed_from: spec.execution.replayed_from.clone(),
-        answer_cache: spec
-            .execution
-            .answer_cache
-            .then(|| CachedAnswers::of(state)),
-        cassette_signed_by: spec.execution.cassette_signed_by.clone(),
-        judge: spec.judge.as_ref().map(|judge| JudgeProvenance {
-            judges: spec.judges.iter().map(judge_member).collect(),
-            ..provenance(judge)
-        }),
-        judge_agreement: agreement(spec, &state.eval),
-        safety_judge: spec.safety_judge.as_ref().map(provenance),
-        judge_cost_usd: spec
-            .judge
-            .as_ref()
-            .or(spec.safety_judge.as_ref())
-            .and_then(|_| state.eval.judge_cost.known()),
-        prices: spec.prices.clone(),
-        deciders: spec.deciders.clone(),
-        simulated_user: spec.simulated_user.clone(),
-        user_cost_usd: spec
-            .simulated_user
-            .as_ref()
-            .and_then(|_| state.eval.user_cost.known()),
-        modes: spec.modes.clone(),
-        tags: Vec::new(),
-        annotations: Vec::new(),
-        notes: notes(record, spec, kind.is_some(), state),
-        ignore: spec.ignore.clone(),
-        summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
-        tasks: spec
-            .tasks
-            .iter()
-            .filter_map(|id| Some(task_report(id, &*state.eval.scored(id)?)))
-            .collect(),
-        metrics: metrics(spec, &state.eval),
-        retry_of: spec.retry_of.clone(),
-        retries: spec.execution.retries,
-        trial: spec.trial.clone(),
-        facts_recorded_at: spec.facts_recorded_at,
-        partial_rerun: spec.partial_rerun.clone(),
-        extensions: outcome.map(|it| it.report.clone()).unwrap_or_default(),
-        fork: record.fork.as_ref().map(Fork::provenance),
-        completed_at: state.completed_at,
-        duration_ms,
+    let tally = Tally::of(spec, &state.eval);
+    run.report(kinds, &tally, tasks, numbers)
+}
+
+/// Builds the report without its tasks.
+pub fn totals(
+    kinds: Kinds,
+    record: &RunRecord,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    state: &RunState,
+) -> RunTotals {
+    let run = RecordedRun {
+        record,
+        spec,
+        thresholds,
+        state,
+    };
+    let tally = Tally::of(spec, &state.eval);
+    RunTotals {
+        task_totals: Some(TaskTotals::of(&tally)),
+        ..run.report(kinds, &tally, NoTasks, NoTasks)
     }
 }
+
+/// What a report is built from.
+struct RecordedRun<'a> {
+    record: &'a RunRecord,
+    spec: &'a EvalSpec,
+    thresholds: &'a Thresholds,
+    state: &'a RunState,
+}
+
+impl RecordedRun<'_> {
+    fn report<T, S>(&self, kinds: Kinds, tally: &Tally, tasks: T, numbers: S) -> EvalReport<T, S> {
+        let Self {
+            record,
+            spec,
+            thresholds,
+            state,
+        } = *self;
+        let kind = kinds.of(spec);
+        let outcome = kind.map(|kind| kind.outcome(spec, thresholds, &state.eval));
+        let outcome = outcome.as_ref();
+        let missing = shortfalls(spec, thresholds, &state.eval, outcome, tally);
+        let reasons = self.reasons(&missing);
+        let cached = CachedAnswers::of(state);
+        let score = outcome.map_or_else(|| tally.score.value(), |it| it.aggregate_score);
+        let summary = SummaryTotals {
+            aggregate_score: score,
+            passed: missing.is_empty(),
+            tally,
+        };
+        let duration_ms = state
+            .started_at
+            .zip(state.completed_at)
+            .map(|(from, to)| u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0));
+        EvalReport {
+            run_id: record.run_id.clone(),
+            status: state.status.as_str().to_owned(),
+            verdict: verdict(state, outcome, spec.tasks.len(), reasons.is_empty()),
+            lenient_verdict: None,
+            reasons,
+            suite: suite_provenance(spec, thresholds),
+            agent: AgentProvenance {
+                agent_id: spec.agent_id.clone(),
+                version: spec.agent_version.clone(),
+                pack_integrity: spec.pack_integrity.clone(),
+                model: state.model.as_ref().map(|(_, model)| model.clone()),
+                provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
+            },
+            evaluated: record.evaluated_identity().map(|identity| Evaluated {
+                provider: spec.model.provider.clone(),
+                model: spec.model.model.clone(),
+                endpoint: spec.execution.endpoint.clone(),
+                identity,
+            }),
+            replayed_from: spec.execution.replayed_from.clone(),
+            answer_cache: spec.execution.answer_cache.then_some(cached),
+            cassette_signed_by: spec.execution.cassette_signed_by.clone(),
+            judge: spec.judge.as_ref().map(|judge| JudgeProvenance {
+                judges: spec.judges.iter().map(judge_member).collect(),
+                ..provenance(judge)
+            }),
+            judge_agreement: tally.decisions.agreement(),
+            safety_judge: spec.safety_judge.as_ref().map(provenance),
+            judge_cost_usd: spec
+                .judge
+                .as_ref()
+                .or(spec.safety_judge.as_ref())
+                .and_then(|_| state.eval.judge_cost.known()),
+            prices: spec.prices.clone(),
+            deciders: spec.deciders.clone(),
+            simulated_user: spec.simulated_user.clone(),
+            user_cost_usd: spec
+                .simulated_user
+                .as_ref()
+                .and_then(|_| state.eval.user_cost.known()),
+            modes: spec.modes.clone(),
+            tags: Vec::new(),
+            annotations: Vec::new(),
+            notes: notes(record, spec, kind.is_some(), cached),
+            ignore: spec.ignore.clone(),
+            summary: summary_with(record.facts_of(), spec, &state.eval, summary, numbers),
+            tasks,
+            task_totals: None,
+            metrics: metrics(tally),
+            retry_of: spec.retry_of.clone(),
+            retries: spec.execution.retries,
+            trial: spec.trial.clone(),
+            facts_recorded_at: spec.facts_recorded_at,
+            partial_rerun: spec.partial_rerun.clone(),
+            extensions: outcome.map(|it| it.report.clone()).unwrap_or_default(),
+            fork: record.fork.as_ref().map(Fork::provenance),
+            completed_at: state.completed_at,
+            duration_ms,
+        }
+    }
+
+    /// Why the run does not pass.
+    fn reasons(&self, missing: &[Shortfall]) -> Vec<String> {
+        let state = self.state;
+        let mut reasons: Vec<String> = match state.status.is_terminal() {
+            true => missing.iter().map(ToString::to_string).collect(),
+            false => Vec::new(),
+        };
+        if let Some(error) = &state.error {
+            reasons.insert(0, format!("the run failed: {}", error.code));
+        }
+        if state.status == RunStatus::Cancelled {
+            reasons.insert(0, "the run was cancelled".to_owned());
+        }
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,16 @@
 
 use super::provenance::CachedAnswers;
 use crate::rules::eval::scoring::tasks;
-use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::request::selection::TASK_SELECTION;
 use touchstone_openwop::suite::EvalMode;
 
-pub fn notes(record: &RunRecord, spec: &EvalSpec, has_kind: bool, state: &RunState) -> Vec<String> {
+pub fn notes(
+    record: &RunRecord,
+    spec: &EvalSpec,
+    has_kind: bool,
+    of_cache: CachedAnswers,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let run = &record.spec;
     let asked = run
@@ -57,7 +61,7 @@ pub fn notes(record: &RunRecord, spec: &EvalSpec, has_kind: bool, state: &RunSta
     }
     let CachedAnswers {
         cached, answers, ..
-    } = CachedAnswers::of(state);
+    } = of_cache;
     if cached > 0 {
         notes.push(format!(
             "{cached} of {answers} model answers came from the cache: they cost nothing, their \

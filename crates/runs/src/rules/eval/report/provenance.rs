@@ -77,12 +77,18 @@ pub struct CachedAnswers {
 
 impl CachedAnswers {
     pub fn of(state: &RunState) -> Self {
-        let tasks = || state.eval.tasks.values();
-        let saved = tasks().fold(Cost::default(), |sum, task| sum + task.cost_saved);
+        let (mut cached, mut of_agent, mut answers) = (0, 0, 0);
+        let mut saved = Cost::default();
+        for task in state.eval.tasks.values() {
+            cached += task.cached_answers;
+            of_agent += task.cached_of_agent;
+            answers += task.answers;
+            saved = saved + task.cost_saved;
+        }
         Self {
-            cached: tasks().map(|task| task.cached_answers).sum(),
-            cached_of_agent: Some(tasks().map(|task| task.cached_of_agent).sum()),
-            answers: tasks().map(|task| task.answers).sum(),
+            cached,
+            cached_of_agent: Some(of_agent),
+            answers,
             cost_saved_usd: saved.known(),
         }
     }

@@ -1,14 +1,15 @@
 //! The outcomes of tasks, and what they measured.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use crate::rules::eval::scoring::mean;
-use crate::rules::run::fold::{EvalFacts, TaskFacts};
-use crate::rules::run::record::{EvalSpec, is_zero};
+use crate::rules::eval::scoring::task_summary;
+use crate::rules::eval::tally::Tally;
+use crate::rules::run::fold::TaskFacts;
+use crate::rules::run::record::is_zero;
 use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
+use touchstone_openwop::summary::{SafetyFinding, TaskSummary};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,6 +59,56 @@ pub struct TaskReport {
     pub annotations: Vec<Annotation>,
 }
 
+/// A scored task with its numbers and its reasons, without content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScoredTask {
+    #[serde(flatten)]
+    pub task: TaskReport,
+    /// 0.0..=1.0.
+    pub score: f64,
+    /// Whether the task met its pass score.
+    pub passed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<NanoUsd>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// Whether the output satisfies the return schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_valid: Option<bool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub safety_findings: Vec<SafetyFinding>,
+}
+
+impl ScoredTask {
+    pub fn of(id: &TaskId, facts: &TaskFacts) -> Self {
+        let numbers = task_summary(id, facts);
+        Self {
+            task: task_report(id, facts),
+            score: numbers.score,
+            passed: numbers.passed,
+            cost_usd: numbers.cost_usd,
+            latency_ms: numbers.latency_ms,
+            schema_valid: numbers.schema_valid,
+            safety_findings: numbers.safety_findings,
+        }
+    }
+
+    /// The task as in the scorecard, and as in the report.
+    pub fn into_row(self) -> (TaskSummary, TaskReport) {
+        let numbers = TaskSummary {
+            task_id: self.task.task_id.clone(),
+            score: self.score,
+            passed: self.passed,
+            cost_usd: self.cost_usd,
+            latency_ms: self.latency_ms,
+            schema_valid: self.schema_valid,
+            safety_findings: self.safety_findings,
+        };
+        (numbers, self.task)
+    }
+}
+
 /// A named metric over the tasks that measure it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,17 +148,11 @@ pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
 }
 
 /// The means of the named metrics, sorted by name.
-pub fn metrics(spec: &EvalSpec, facts: &EvalFacts) -> Vec<MetricReport> {
-    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for task in spec.tasks.iter().filter_map(|id| facts.scored(id)) {
-        for (name, value) in &task.metrics {
-            values.entry(name.clone()).or_default().push(*value);
-        }
-    }
-    let reports = values.into_iter().map(|(name, values)| MetricReport {
-        name,
-        n_tasks: values.len(),
-        mean: mean(values.into_iter()),
+pub fn metrics(tally: &Tally) -> Vec<MetricReport> {
+    let reports = tally.metrics.iter().map(|(name, mean)| MetricReport {
+        name: name.clone(),
+        mean: mean.value(),
+        n_tasks: mean.count,
     });
     reports.collect()
 }

@@ -62,13 +62,7 @@ pub fn verdict(
             (false, _) => Verdict::Inconclusive,
         };
     }
-    let judged = state
-        .eval
-        .tasks
-        .values()
-        .filter(|task| task.scored && task.unjudged.is_none())
-        .count();
-    match (state.status, judged < planned) {
+    match (state.status, state.eval.tasks.judged() < planned) {
         (RunStatus::Completed, false) if meets_all => Verdict::Pass,
         (RunStatus::Completed, false) => Verdict::Fail,
         _ => Verdict::Inconclusive,

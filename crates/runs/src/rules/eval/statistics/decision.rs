@@ -9,7 +9,7 @@ use crate::rules::kind::Kinds;
 /// former verdict stays as `lenient_verdict`.
 ///
 /// The verdict of a kind is not an estimate, so it does not change.
-pub fn account_for_chance(kinds: Kinds, report: &mut EvalReport, found: &Statistics) {
+pub fn account_for_chance<T, S>(kinds: Kinds, report: &mut EvalReport<T, S>, found: &Statistics) {
     let lenient = report.lenient_verdict();
     report.lenient_verdict = Some(lenient);
     let verdict = Verdict::from(found.gate.verdict);

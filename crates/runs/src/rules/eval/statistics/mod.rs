@@ -6,6 +6,7 @@
 //! accounts for chance.
 
 pub mod decision;
+mod gate;
 mod trials;
 pub mod unshown;
 
@@ -13,15 +14,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::trials::{Trials, TrialsByTask, by_task};
-use super::attempts::{self, Attempt, AttemptIds};
-use super::report::{EvalReport, TaskOutcome};
-use super::scoring::tasks as counted_tasks;
+use self::gate::{Pool, TrialRun};
+use self::trials::judged_once;
+pub use self::trials::{JudgedTask, Trials, TrialsByTask, by_task, judged_by_id};
+use super::attempts::{Attempt, AttemptIds};
+use super::report::{EvalReport, RunTotals, SuiteProvenance, TaskOutcome};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{
     Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin,
-    against_threshold, clopper_pearson, clustered_mean, mcnemar, mean, minimum_detectable_effect,
-    paired, pass_at_k, pass_hat_k, spent, tango, wilson_of,
+    clopper_pearson, clustered_mean, mcnemar, mean, minimum_detectable_effect, paired, pass_at_k,
+    pass_hat_k, spent, tango, wilson_of,
 };
 
 /// The confidence level of two-sided intervals.
@@ -218,64 +220,152 @@ pub fn statistics(
     baseline: Option<&EvalReport>,
     threshold: Option<f64>,
 ) -> Statistics {
-    let (run, trials) = (evidence.run, evidence.trials());
-    let tasks = by_task(&trials);
+    let trials = evidence.trials();
+    let pool = Pool {
+        trials: trials.iter().map(|run| TrialRun::of(run)).collect(),
+        missing: evidence.missing,
+        attempts: evidence.attempts,
+    };
+    let suite = &evidence.run.suite;
     let unjudged = trials
         .iter()
         .flat_map(|run| &run.tasks)
         .filter(|task| task.outcome == TaskOutcome::Unjudged)
         .count();
-    let counts = || tasks.values().map(|task| task.scores.len());
-    let per_task = Range {
-        min: counts().min().unwrap_or_default(),
-        max: counts().max().unwrap_or_default(),
-    };
-    let attempts: Vec<Attempts> = tasks.values().map(Trials::attempts).collect();
-    let scores: Vec<Vec<f64>> = tasks.values().map(|task| task.scores.clone()).collect();
-    let over_k = |chance: fn(&[Attempts], usize) -> Option<f64>| {
-        (1..=per_task.max)
-            .map(|k| (k, chance(&attempts, k)))
-            .collect()
-    };
+    if let ([run], None) = (trials.as_slice(), baseline)
+        && let Some(tasks) = judged_once(run)
+    {
+        return pool.of_single_trials(suite, &tasks, unjudged, threshold);
+    }
+    let tasks = by_task(&trials);
     let comparison =
         baseline.map(|baseline| difference(&tasks, &by_task(&[baseline]), &baseline.run_id));
-    let (score, design_effect) = score_of(&scores, per_task.max);
-    // Without variation, nothing says how much scores vary.
-    let varies = |deviation: &f64| *deviation > f64::EPSILON;
-    let deviation = comparison
-        .as_ref()
-        .and_then(|found| found.deviation)
-        .filter(varies)
-        .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()))
-        .filter(varies);
-    let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.len(), sd, ALPHA, POWER));
-    let threshold = threshold.unwrap_or(run.suite.pass_score);
-    Statistics {
-        unit: Unit::Task,
-        n_tasks: tasks.len(),
-        n_trials: counts().sum(),
-        trials_per_task: per_task,
-        unjudged,
-        pass_rate: rate_of(&attempts, per_task.max),
-        score: score.map(|score| with_interval(score, &scores)),
-        design_effect,
-        pass_at_k: over_k(pass_at_k),
-        pass_hat_k: over_k(pass_hat_k),
-        mde: mde.map(|value| Detectable {
-            alpha: ALPHA,
-            power: POWER,
-            value,
-        }),
-        baseline: comparison,
-        gate: gate(evidence, &scores, threshold),
-        run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
-        suite_id: run.suite.suite_id.clone(),
-        suite_version: run.suite.version.clone(),
-        suite_digest: run.suite.digest.clone(),
+    pool.of_trials(suite, &tasks, unjudged, comparison, threshold)
+}
+
+/// The statistics of a run that is not a trial and has no baseline: the same as those of its report.
+/// `attempts` as for [`Evidence`].
+pub fn run_statistics(run: &RunTotals, tasks: &[JudgedTask], attempts: &[Attempt]) -> Statistics {
+    let pool = Pool {
+        trials: vec![TrialRun::of(run)],
+        missing: 0,
+        attempts,
+    };
+    let unjudged = run.task_totals.unwrap_or_default().unjudged;
+    pool.of_single_trials(&run.suite, tasks, unjudged, None)
+}
+
+/// The judged tasks of all trials, in the order of their ids.
+struct Judged<'a, C> {
+    /// The scores of the trials of each task.
+    scores: &'a [C],
+    attempts: Vec<Attempts>,
+    unjudged: usize,
+}
+
+impl Pool<'_> {
+    /// `tasks` in the order of their ids.
+    fn of_single_trials(
+        &self,
+        suite: &SuiteProvenance,
+        tasks: &[JudgedTask],
+        unjudged: usize,
+        threshold: Option<f64>,
+    ) -> Statistics {
+        let scores: Vec<[f64; 1]> = tasks.iter().map(|task| [task.score]).collect();
+        let of_task = |task: &JudgedTask| Attempts {
+            trials: 1,
+            passed: usize::from(task.passed),
+        };
+        let judged = Judged {
+            scores: &scores,
+            attempts: tasks.iter().map(of_task).collect(),
+            unjudged,
+        };
+        self.statistics(suite, &judged, None, threshold)
+    }
+
+    fn of_trials(
+        &self,
+        suite: &SuiteProvenance,
+        tasks: &TrialsByTask,
+        unjudged: usize,
+        comparison: Option<Comparison>,
+        threshold: Option<f64>,
+    ) -> Statistics {
+        let scores: Vec<&[f64]> = tasks.values().map(Trials::scores).collect();
+        let judged = Judged {
+            scores: &scores,
+            attempts: tasks.values().map(Trials::attempts).collect(),
+            unjudged,
+        };
+        self.statistics(suite, &judged, comparison, threshold)
+    }
+
+    fn statistics<C: AsRef<[f64]>>(
+        &self,
+        suite: &SuiteProvenance,
+        judged: &Judged<'_, C>,
+        comparison: Option<Comparison>,
+        threshold: Option<f64>,
+    ) -> Statistics {
+        let Judged {
+            scores,
+            attempts,
+            unjudged,
+        } = judged;
+        let counts = || attempts.iter().map(|task| task.trials);
+        let per_task = Range {
+            min: counts().min().unwrap_or_default(),
+            max: counts().max().unwrap_or_default(),
+        };
+        let over_k = |chance: fn(&[Attempts], usize) -> Option<f64>| {
+            (1..=per_task.max)
+                .map(|k| (k, chance(attempts, k)))
+                .collect()
+        };
+        let (score, design_effect) = score_of(scores, per_task.max);
+        // Without variation, nothing says how much scores vary.
+        let varies = |deviation: &f64| *deviation > f64::EPSILON;
+        let deviation = comparison
+            .as_ref()
+            .and_then(|found| found.deviation)
+            .filter(varies)
+            .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()))
+            .filter(varies);
+        let mde =
+            deviation.and_then(|sd| minimum_detectable_effect(scores.len(), sd, ALPHA, POWER));
+        Statistics {
+            unit: Unit::Task,
+            n_tasks: scores.len(),
+            n_trials: counts().sum(),
+            trials_per_task: per_task,
+            unjudged: *unjudged,
+            pass_rate: rate_of(attempts, per_task.max),
+            score: score.map(|score| with_interval(score, scores)),
+            design_effect,
+            pass_at_k: over_k(pass_at_k),
+            pass_hat_k: over_k(pass_hat_k),
+            mde: mde.map(|value| Detectable {
+                alpha: ALPHA,
+                power: POWER,
+                value,
+            }),
+            baseline: comparison,
+            gate: self.gate(scores, threshold.unwrap_or(suite.pass_score)),
+            run_ids: self.trials.iter().map(|run| run.run_id.clone()).collect(),
+            suite_id: suite.suite_id.clone(),
+            suite_version: suite.version.clone(),
+            suite_digest: suite.digest.clone(),
+        }
     }
 }
 
 fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
+    if attempts.iter().all(|task| task.trials == 1) {
+        let passed = |task: &Attempts| [f64::from(u8::from(task.passed > 0))];
+        return rate(&attempts.iter().map(passed).collect::<Vec<_>>(), trials);
+    }
     let outcomes: Vec<Vec<f64>> = attempts
         .iter()
         .map(|task| {
@@ -283,13 +373,17 @@ fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
             [vec![1.0; task.passed], vec![0.0; failed]].concat()
         })
         .collect();
-    let rate = score_of(&outcomes, trials).0?;
-    Some(with_interval(rate, &outcomes))
+    rate(&outcomes, trials)
+}
+
+fn rate(outcomes: &[impl AsRef<[f64]>], trials: usize) -> Option<Estimate> {
+    let rate = score_of(outcomes, trials).0?;
+    Some(with_interval(rate, outcomes))
 }
 
 /// The estimate with the interval that the gate uses, at the first look. Student's interval has no
 /// width if all scores are equal.
-fn with_interval(of: Estimate, scores: &[Vec<f64>]) -> Estimate {
+fn with_interval(of: Estimate, scores: &[impl AsRef<[f64]>]) -> Estimate {
     let found = mean_interval(scores, 1);
     let method = found.map_or(of.method, |(_, method)| method);
     estimate(of.value, of.se, found.map(|(interval, _)| interval), method)
@@ -306,18 +400,23 @@ fn estimate(value: f64, se: Option<f64>, interval: Option<Interval>, method: Met
 }
 
 /// The mean score, and the design effect.
-fn score_of(scores: &[Vec<f64>], trials: usize) -> (Option<Estimate>, Option<f64>) {
+fn score_of(scores: &[impl AsRef<[f64]>], trials: usize) -> (Option<Estimate>, Option<f64>) {
     if trials > 1 {
         let effect = clustered_mean(scores, CONFIDENCE).and_then(|found| found.design_effect);
         return (clustered(scores), effect);
     }
-    let scores: Vec<f64> = scores.iter().flatten().copied().collect();
+    let scores: Vec<f64> = flat(scores).collect();
     let found = mean(&scores, CONFIDENCE);
     let score = found.map(|found| estimate(found.value, found.se, found.interval, Method::T));
     (score, None)
 }
 
-fn clustered(clusters: &[Vec<f64>]) -> Option<Estimate> {
+/// The scores of all trials.
+fn flat(scores: &[impl AsRef<[f64]>]) -> impl Iterator<Item = f64> {
+    scores.iter().flat_map(AsRef::as_ref).copied()
+}
+
+fn clustered(clusters: &[impl AsRef<[f64]>]) -> Option<Estimate> {
     let found = clustered_mean(clusters, CONFIDENCE)?;
     Some(estimate(
         found.value,
@@ -395,19 +494,21 @@ pub fn difference_interval(pairs: &[(f64, f64)], confidence: f64) -> Option<Inte
 ///
 /// If tasks have different numbers of trials, the mean over tasks must show the same as the mean
 /// over trials. Otherwise, repeating only the easy tasks would raise the score.
-pub fn mean_interval(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
-    let counts = || scores.iter().map(Vec::len);
+pub fn mean_interval(scores: &[impl AsRef<[f64]>], look: usize) -> Option<(Interval, Method)> {
+    let counts = || scores.iter().map(|task| task.as_ref().len());
     let trials = counts().max().unwrap_or_default();
     let score = score_of(scores, trials).0?;
     let mut interval = interval_of_mean(score.value, scores.len(), counts().sum(), look)?;
-    let binary = |score: &f64| *score == 0.0 || *score == 1.0;
-    if trials <= 1 && scores.iter().flatten().all(binary) {
+    let binary = |score: f64| score == 0.0 || score == 1.0;
+    if trials <= 1 && flat(scores).all(binary) {
         return Some(interval);
     }
     interval.0 = interval.0.hull(limits(&score)?);
     if counts().min() != Some(trials) {
-        let means = scores.iter().filter_map(|task| mean(task, CONFIDENCE));
-        let means: Vec<Vec<f64>> = means.map(|task| vec![task.value]).collect();
+        let means = scores
+            .iter()
+            .filter_map(|task| mean(task.as_ref(), CONFIDENCE));
+        let means: Vec<[f64; 1]> = means.map(|task| [task.value]).collect();
         let over_tasks = score_of(&means, 1).0?;
         let (weighed, _) = interval_of_mean(over_tasks.value, means.len(), counts().sum(), look)?;
         interval.0 = interval.0.hull(weighed).hull(limits(&over_tasks)?);
@@ -444,112 +545,6 @@ fn interval_of_mean(
         false => Method::Widest,
     };
     Some((widest, method))
-}
-
-/// The scores that count: of all attempts where they are known. `own` has the scores of the named
-/// run and its experiment.
-fn pooled(evidence: &Evidence<'_>, own: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    if evidence.attempts.is_empty() {
-        return own.to_vec();
-    }
-    attempts::scores(evidence.attempts).into_values().collect()
-}
-
-/// Compares the mean score of all attempts with the threshold.
-fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
-    let trials = evidence.trials();
-    let scores = pooled(&evidence, own);
-    let ids = match evidence.attempts {
-        [] => AttemptIds {
-            looks: 1,
-            run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
-            voided: Vec::new(),
-        },
-        attempts => AttemptIds::of(attempts),
-    };
-    let most = scores.iter().map(Vec::len).max().unwrap_or_default();
-    let score = score_of(&scores, most).0.map(|score| score.value);
-    let found = mean_interval(&scores, ids.looks);
-    let interval = found.map(|(interval, _)| interval);
-    let missing = missing_data(&evidence, own.len(), scores.len());
-    let mut reasons = missing.clone();
-    let measured = trials.iter().any(|run| run.is_measured());
-    let least = scores.iter().map(Vec::len).min().unwrap_or_default();
-    if measured && least < MEASURED_TRIALS {
-        reasons.push(format!(
-            "scores from a judge or live tools need {MEASURED_TRIALS} trials per task, but these \
-             have {least}"
-        ));
-    }
-    let by_score = interval.map_or(GateVerdict::Inconclusive, |it| {
-        against_threshold(it, threshold)
-    });
-    let verdict = match by_score {
-        GateVerdict::Pass if !reasons.is_empty() => GateVerdict::Inconclusive,
-        _ if !missing.is_empty() => GateVerdict::Inconclusive,
-        by_score => by_score,
-    };
-    if by_score == GateVerdict::Inconclusive
-        && let (Some(it), Some(score)) = (interval, score)
-    {
-        let runs = match ids.looks {
-            0 | 1 => String::new(),
-            looks => format!(" in {looks} attempts"),
-        };
-        reasons.push(format!(
-            "the interval of the score {score:.3} over {}{runs} is {:.3} to {:.3}, which \
-             includes {threshold:.3}",
-            counted_tasks(scores.len()),
-            it.low.max(0.0),
-            it.high.min(1.0)
-        ));
-    }
-    if reasons.is_empty() && interval.is_none() {
-        reasons.push(match scores.len() {
-            0 => "no task has a score".to_owned(),
-            n => format!(
-                "the score over {} has no confidence interval",
-                counted_tasks(n)
-            ),
-        });
-    }
-    if verdict == GateVerdict::Fail {
-        reasons.clear();
-    }
-    Gate {
-        threshold,
-        verdict,
-        confidence: CONFIDENCE,
-        low: interval.map(|it| it.low),
-        high: interval.map(|it| it.high),
-        method: found.map_or(Method::Wilson, |(_, method)| method),
-        reasons,
-        score,
-        attempts: ids,
-    }
-}
-
-/// Data that is missing for a decision.
-fn missing_data(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
-    let trials = evidence.trials();
-    let mut reasons = Vec::new();
-    if trials.iter().any(|run| !run.is_judged()) {
-        reasons.push("not every trial was judged".to_owned());
-    }
-    if evidence.missing > 0 {
-        let planned = trials.len() + evidence.missing;
-        reasons.push(format!(
-            "{} of {planned} trials are available",
-            trials.len()
-        ));
-    }
-    if pooled < own {
-        reasons.push(format!(
-            "{} of {own} tasks were judged only in voided runs",
-            own - pooled
-        ));
-    }
-    reasons
 }
 
 #[cfg(test)]

@@ -278,3 +278,24 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn a_single_run_has_the_statistics_of_its_trials(
+        scores in prop::collection::vec(
+            prop::option::weighted(0.9, prop_oneof![Just(0.0), Just(1.0), 0.0..=1.0_f64]),
+            0..40,
+        )
+    ) {
+        let report = golden(&scores);
+        let pool = Pool {
+            trials: vec![TrialRun::of(&report)],
+            missing: 0,
+            attempts: &[],
+        };
+        let unjudged = scores.iter().filter(|score| score.is_none()).count();
+        let tasks = by_task(&[&report]);
+        let expected = pool.of_trials(&report.suite, &tasks, unjudged, None, None);
+        prop_assert_eq!(alone(&report), expected);
+    }
+}

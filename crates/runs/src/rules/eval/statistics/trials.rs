@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::rules::eval::report::{EvalReport, TaskOutcome};
+use crate::rules::eval::report::{EvalReport, TaskOutcome, outcome_of};
+use crate::rules::run::fold::EvalFacts;
+use crate::rules::run::record::EvalSpec;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::statistics::{Attempts, mean};
+use touchstone_openwop::summary::TaskSummary;
 
 /// The judged trials of every task that has any.
 pub type TrialsByTask = BTreeMap<TaskId, Trials>;
@@ -71,15 +74,7 @@ fn average(values: &[f64]) -> Option<f64> {
 pub fn by_task(runs: &[&EvalReport]) -> TrialsByTask {
     let mut tasks = TrialsByTask::new();
     for run in runs {
-        let outcomes: HashMap<&TaskId, TaskOutcome> = run
-            .tasks
-            .iter()
-            .map(|task| (&task.task_id, task.outcome))
-            .collect();
-        for scored in &run.summary.tasks {
-            if outcomes.get(&scored.task_id) == Some(&TaskOutcome::Unjudged) {
-                continue;
-            }
+        for scored in judged(run) {
             let task = tasks.entry(scored.task_id.clone()).or_default();
             task.scores.push(scored.score);
             task.passed += usize::from(scored.passed);
@@ -92,4 +87,51 @@ pub fn by_task(runs: &[&EvalReport]) -> TrialsByTask {
         }
     }
     tasks
+}
+
+/// The numbers of the judged tasks of a run, in suite order.
+fn judged(run: &EvalReport) -> impl Iterator<Item = &TaskSummary> {
+    let outcomes: HashMap<&TaskId, TaskOutcome> = run
+        .tasks
+        .iter()
+        .map(|task| (&task.task_id, task.outcome))
+        .collect();
+    let scored = run.summary.tasks.iter();
+    scored.filter(move |task| outcomes.get(&task.task_id) != Some(&TaskOutcome::Unjudged))
+}
+
+/// The result of a judged task of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JudgedTask {
+    /// 0.0..=1.0.
+    pub score: f64,
+    pub passed: bool,
+}
+
+/// The judged tasks of a run. Statistics add scores in the order of the ids.
+pub fn judged_by_id(spec: &EvalSpec, facts: &EvalFacts) -> Vec<JudgedTask> {
+    let mut ids: Vec<&TaskId> = spec.tasks.iter().collect();
+    ids.sort_unstable();
+    let tasks = ids.into_iter().filter_map(|id| facts.scored(id));
+    let judged = tasks.filter(|task| outcome_of(task) != TaskOutcome::Unjudged);
+    let result = judged.map(|task| JudgedTask {
+        score: task.score,
+        passed: task.passed,
+    });
+    result.collect()
+}
+
+/// The judged tasks of a report in the order of their ids; `None` if it has one of them twice.
+pub(super) fn judged_once(run: &EvalReport) -> Option<Vec<JudgedTask>> {
+    let result = |task: &TaskSummary| JudgedTask {
+        score: task.score,
+        passed: task.passed,
+    };
+    let judged = judged(run);
+    let mut tasks: Vec<_> = judged.map(|it| (&it.task_id, result(it))).collect();
+    tasks.sort_unstable_by_key(|(id, _)| *id);
+    let is_twice = tasks
+        .windows(2)
+        .any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
+    (!is_twice).then(|| tasks.into_iter().map(|(_, task)| task).collect())
 }

@@ -1,6 +1,7 @@
 //! The end of an eval run.
 
-use crate::rules::eval::scoring::summary;
+use crate::rules::eval::report::NoTasks;
+use crate::rules::eval::scoring::{outputs, summary_of};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::RunRecord;
@@ -31,7 +32,7 @@ pub fn complete(kinds: Kinds, context: &RunContext) -> WorkEnd {
     let thresholds = context.thresholds();
     let (outputs, is_recorded) = writer.with_state(|state| {
         let (run, spec) = (&context.run.run_id, &context.spec);
-        let outputs = summary(kinds, run, spec, &thresholds, &state.eval);
+        let outputs = outputs(kinds, run, spec, &thresholds, &state.eval);
         (outputs, state.eval.completed.is_some())
     });
     let mut events = Vec::with_capacity(2);
@@ -61,7 +62,7 @@ fn fail_at_loop_limit(context: &RunContext, task: &TaskId) -> WorkEnd {
 }
 
 /// The payload of `eval.completed` for a scorecard.
-fn completed(summary: &EvalSummary) -> EvalCompleted {
+fn completed<T>(summary: &EvalSummary<T>) -> EvalCompleted {
     EvalCompleted {
         aggregate_score: summary.aggregate_score,
         passed: summary.passed,
@@ -100,7 +101,7 @@ impl EvalExecutor {
         let kinds = self.library.kinds;
         let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
         Ok(Some(move |state: &RunState| {
-            let summary = summary(kinds, &facts_of, &spec, &thresholds, &state.eval);
+            let summary = summary_of(kinds, &facts_of, &spec, &thresholds, &state.eval, NoTasks);
             Some(completed(&summary))
         }))
     }

@@ -23,8 +23,8 @@ use crate::rules::eval::rubric::attempt::Attempt;
 use crate::rules::eval::rubric::calibration::{Calibration, Sample, compare, pair};
 use crate::rules::eval::rubric::score;
 use crate::rules::eval::rubric::votes::{RubricVote, tally};
-use crate::rules::eval::scoring::mean;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
+use crate::rules::eval::tally::MeanScore;
 use crate::service::examination::Examination;
 use crate::service::reserving::reserve;
 use crate::service::runs::calibrations::unusable;
@@ -207,7 +207,7 @@ impl Work {
                 });
                 let scores = join_all(asked).await.into_iter();
                 let scores: Vec<f64> = scores.collect::<Result<_, String>>()?;
-                assertions.push(mean(scores.into_iter()));
+                assertions.push(scores.into_iter().collect::<MeanScore>().value());
             }
             Ok::<_, String>(parts.score(rubric, &assertions))
         };

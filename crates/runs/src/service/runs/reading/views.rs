@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::rules::eval::report::additions::{AddedAnnotation, Additions};
-use crate::rules::eval::report::{EvalReport, report};
-use crate::rules::eval::scoring::summary;
-use crate::rules::run::fold::RunState;
+use crate::rules::eval::report::{EvalReport, NoTasks, report};
+use crate::rules::eval::scoring::{summary_of, task_summaries, task_summary};
+use crate::rules::run::fold::{EvalFacts, RunState};
 use crate::rules::run::record::EvalSpec;
 use crate::rules::run::snapshot::snapshot;
 use crate::service::runs::Runs;
@@ -15,7 +15,7 @@ use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_openwop::summary::EvalSummary;
+use touchstone_openwop::summary::{EvalSummary, TaskSummary};
 
 impl Runs {
     /// The run's snapshot.
@@ -38,18 +38,35 @@ impl Runs {
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn summary(&self, tenant: &TenantId, run: &RunId) -> Result<EvalSummary, Problem> {
+        self.summary_with(tenant, run, task_summaries).await
+    }
+
+    /// The run's `EvalSummary` without its tasks.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended.
+    pub async fn summary_totals(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<EvalSummary<NoTasks>, Problem> {
+        self.summary_with(tenant, run, |_, _| NoTasks).await
+    }
+
+    async fn summary_with<T>(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        tasks: impl FnOnce(&EvalSpec, &EvalFacts) -> T,
+    ) -> Result<EvalSummary<T>, Problem> {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
+        let (kinds, facts_of) = (self.library.kinds, record.facts_of());
         let found = self
             .with_state(run, |state| {
                 state.status.is_terminal().then(|| {
-                    summary(
-                        self.library.kinds,
-                        record.facts_of(),
-                        &eval,
-                        &thresholds,
-                        &state.eval,
-                    )
+                    let tasks = tasks(&eval, &state.eval);
+                    summary_of(kinds, facts_of, &eval, &thresholds, &state.eval, tasks)
                 })
             })
             .await?;
@@ -59,6 +76,27 @@ impl Runs {
                 "the eval run has not ended; read its summary once it has",
             )
         })
+    }
+
+    /// The tasks of the run's `EvalSummary` that are among `most` tasks of the suite from the place
+    /// `from` on; `None` after the last task.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn summary_tasks(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: usize,
+        most: usize,
+    ) -> Result<Option<Vec<TaskSummary>>, Problem> {
+        self.with_eval_state(tenant, run, |spec, state| {
+            let ids = spec.tasks.get(from..).filter(|ids| !ids.is_empty())?;
+            let tasks = ids.iter().take(most);
+            let scored = tasks.filter_map(|id| Some(task_summary(id, &*state.eval.scored(id)?)));
+            Some(scored.collect())
+        })
+        .await
     }
 
     /// The run's report, also while it is in progress.
