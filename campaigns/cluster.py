@@ -7,16 +7,15 @@ import http.client
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.parse
 from pathlib import Path
 
-from rig import AGENT_ID, SUITE_ID, Api, Failure, Host, Serving, Site
-from servers import Gate, Gates, NatsServers, Postgres, wait_until
+from hosting import Worker
+from rig import AGENT_ID, SUITE_ID, Failure, Host, Serving, Site
+from servers import Gate, Gates, NatsServers, Postgres
 
 CLUSTER = """
 [cluster]
@@ -28,30 +27,12 @@ hold_s = {hold_s}
 ANSWERED_WITHIN_S = 4
 
 
-class Worker:
-    """A running `touchstone worker`."""
-
-    def __init__(self, host: Host, name: str, nats: str, concurrency: int, log: Path):
-        command = [host.program, "worker", "--nats", nats, "--name", name, "--concurrency", str(concurrency),
-                   "--config", str(host.config)]
-        with log.open("ab") as sink:
-            self.process = subprocess.Popen(command, cwd=host.folder, env=host.environment(), stdin=subprocess.DEVNULL,
-                                            stdout=sink, stderr=sink, start_new_session=True)
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.kill()
-            self.process.wait()
-
-
 class Cluster(Site):
     """Replicas and workers. Each replica reaches the NATS servers through a gate of its own."""
 
     def __init__(self, *, tasks: int, suites: int, concurrency: int, lease_s: int, hold_s: int, latency_s: float, jitter_s: float,
                  replicas: int = 3, workers: int = 4, at_once: int = 8):
-        self.postgres = Postgres()
-        self.gates = Gates()
+        self.postgres, self.gates = Postgres(), Gates()
         self.nats: NatsServers | None = None
         self.suites, self.hold_s, self.at_once = suites, hold_s, at_once
         self.replicas: dict[str, Serving] = {}
@@ -118,7 +99,7 @@ class Cluster(Site):
             config.write_text(text + section)
         host = Host(self.program, self.folder, None, config=config)
         host.variables = {"CAMPAIGN_MODEL_KEY": name}
-        self.workers[name] = Worker(host, name, self.nats.urls, self.at_once, self.folder / f"{name}.log")
+        self.workers[name] = Worker(host, name, self.at_once, self.folder / f"{name}.log")
 
     def ask(self, method: str, path: str, body=None, within_s: float = 60, **headers: str) -> dict:
         """The answer of any replica that answers."""
@@ -163,25 +144,19 @@ class Cluster(Site):
 
     def close(self) -> None:
         for worker in self.workers.values():
-            worker.stop()
-        super_close = super().close
-        # Hosts wait for NATS when they end only if they are connected; a closed gate would delay them.
-        for gate in self.gate_of.values():
-            self.gates.open(gate)
-        if kept := os.environ.get("TOUCHSTONE_KEEP_LOG"):
-            Path(kept).mkdir(parents=True, exist_ok=True)
-            for log in self.folder.glob("*.log"):
-                shutil.copy(log, kept)
+            worker.kill()
+        for serving in self.running:
+            if serving.process.poll() is None:
+                self.kill(serving)
         if self.nats:
             self.nats.close()
         if self.mounted:
             subprocess.run(["umount", str(self.mounted)], check=False)
-        for serving in self.running:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(serving.pid, signal.SIGCONT)
-            if serving.process.poll() is None:
-                serving.process.kill()
-        super_close()
+        if kept := os.environ.get("TOUCHSTONE_KEEP_LOG"):
+            Path(kept).mkdir(parents=True, exist_ok=True)
+            for log in self.folder.glob("*.log"):
+                shutil.copy(log, kept)
+        super().close()
         self.gates.close()
         self.postgres.close()
 

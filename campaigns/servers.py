@@ -35,6 +35,10 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def nats_program() -> str | None:
+    return shutil.which("nats-server", path=NATS_FOLDERS)
+
+
 def wait_until(holds, what: str, within_s: float = READY_WITHIN_S) -> None:
     end = time.monotonic() + within_s
     while not holds():
@@ -144,7 +148,7 @@ class NatsServers:
     """Three NATS servers with JetStream, or one."""
 
     def __init__(self, folder: Path, count: int = 3):
-        program = shutil.which("nats-server", path=NATS_FOLDERS)
+        program = nats_program()
         if not program:
             raise Failure("there is no NATS server; install the package nats-server")
         names = [f"n{number}" for number in range(1, count + 1)]
