@@ -42,6 +42,10 @@ picture:
 bench *arguments:
     bench/run {{ arguments }}
 
+# Inject faults into a cluster of processes: docs/reliability.md
+chaos *arguments:
+    bench/chaos {{ arguments }}
+
 # Measure builds: docs/performance.md
 bench-build *arguments:
     bench/build {{ arguments }}

@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -19,9 +20,10 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "conformance"))
+sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent / "campaigns")]
 
-from hosting import Failure, Serving, Touchstone  # noqa: E402
+from hosting import Failure, Serving, Touchstone, Worker  # noqa: E402
+from servers import NatsServers  # noqa: E402
 
 AGENT_ID = "private.touchstone.bench.default"
 SUITE_ID = "private.touchstone.evals.items"
@@ -372,9 +374,74 @@ class Bench:
         costs = [row["cpuUsPerFurtherEvent"] for row in rows[1:]]
         return {"rows": rows, "dearestOverCheapest": max(costs) / min(costs)}
 
+    def cluster(self) -> dict:
+        """Four workers over one NATS server: the concurrency of all together, and the CPU time of each process."""
+        at_once, tasks, few = 400, 12_000, 5000
+        self.suite(tasks)
+        self.suite(few)
+        with self.workers(4, at_once // 4) as (host, workers, nats):
+            with self.serving(host) as (serving, api):
+                pids = {"host": [serving.pid], "workers": [it.pid for it in workers], "nats": [it.process.pid for it in nats.nodes]}
+
+                def measured(tasks: int, concurrency: int, distribution: str, latency_ms: int) -> dict:
+                    self.mock.behave(latency_ms)
+                    before = {name: sum(map(cpu, of)) for name, of in pids.items()}
+                    started = time.perf_counter()
+                    run = api.start(tasks, evalConcurrency=concurrency, evalDistribution=distribution)
+                    api.wait(run)
+                    wall = time.perf_counter() - started
+                    used = {name: (sum(map(cpu, of)) - before[name]) * 1000 / tasks for name, of in pids.items()}
+                    api.check(run, tasks)
+                    stats = self.mock.stats()
+                    if stats["answered"] != tasks:
+                        raise Failure(f"the endpoint answered {stats['answered']} requests for {tasks} tasks")
+                    ideal = tasks * latency_ms / 1000 / concurrency
+                    return {"wallS": wall, "tasksPerS": tasks / wall, "cpuMsPerTask": {**used, "all": sum(used.values())},
+                            "peakInFlight": stats["peakInFlight"], "ratio": wall / ideal if ideal else None}
+
+                self.mock.behave()
+                # Workers connect and create their queue, which is not measured.
+                api.wait(api.start(few, evalDistribution="cluster"))
+                rows = {
+                    "localAt0Ms": measured(few, CONCURRENCY, "local", 0),
+                    "clusterAt0Ms": measured(few, CONCURRENCY, "cluster", 0),
+                    "localAt100Ms": measured(tasks, at_once, "local", 100),
+                    "clusterAt100Ms": measured(tasks, at_once, "cluster", 100),
+                    # A tenth of the tasks per second: shows whether all places are in use where there are enough cores.
+                    "clusterAt1000Ms": measured(few, at_once, "cluster", 1000),
+                }
+                peaks = {name: [memory(pid)["peak"] for pid in of] for name, of in pids.items()}
+        return {
+            **rows, "ratio": rows["clusterAt100Ms"]["ratio"],
+            "overLocalAt0Ms": rows["clusterAt0Ms"]["cpuMsPerTask"]["all"] / rows["localAt0Ms"]["cpuMsPerTask"]["all"],
+            "maxRssMiB": {name: max(values) for name, values in peaks.items()},
+        }
+
     @contextlib.contextmanager
-    def serving(self):
-        serving = Serving(self.touchstone, self.folder / "host.log")
+    def workers(self, count: int, at_once: int):
+        """A NATS server, workers, and the command line of a host that uses them."""
+        folder = self.folder / "cluster"
+        folder.mkdir()
+        nats, workers = NatsServers(folder, 1), []
+        config = self.folder / "cluster.toml"
+        text = self.touchstone.config.read_text().replace("max_concurrency = 256", f"max_concurrency = {count * at_once}")
+        text = text.replace("[limits]", f"[limits]\nmax_concurrency = {count * at_once}")
+        config.write_text(f'{text}\n[cluster]\nnats = "{nats.urls}"\n')
+        host = Touchstone(self.touchstone.program, self.folder, self.touchstone.database_url, config=config)
+        try:
+            nats.start()
+            for number in range(count):
+                workers.append(Worker(host, f"worker-{number}", at_once, folder / f"worker-{number}.log"))
+            yield host, workers, nats
+        finally:
+            for worker in workers:
+                worker.kill()
+            nats.close()
+            shutil.rmtree(folder)
+
+    @contextlib.contextmanager
+    def serving(self, touchstone: Touchstone | None = None):
+        serving = Serving(touchstone or self.touchstone, self.folder / "host.log")
         try:
             yield serving, Api(serving.base_url, self.key)
         finally:

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -55,8 +56,8 @@ class Endpoint:
     """An OpenAI-compatible model that answers `word N` for item N. The API key identifies the calling host: a run is
     bound to the address of its endpoint, but not to the key, so each host has its own key."""
 
-    def __init__(self, latency_s: float):
-        self.latency_s = latency_s
+    def __init__(self, latency_s: float, jitter_s: float = 0):
+        self.latency_s, self.jitter_s = latency_s, jitter_s
         self.lock = threading.Lock()
         self.seen: list[tuple[float, str, int]] = []
         endpoint = self
@@ -70,7 +71,7 @@ class Endpoint:
                 item = int(ITEM.findall(body["messages"][-1]["content"])[-1])
                 with endpoint.lock:
                     endpoint.seen.append((time.monotonic(), self.headers["Authorization"].split()[-1], item))
-                time.sleep(endpoint.latency_s)
+                time.sleep(endpoint.latency_s + random.uniform(0, endpoint.jitter_s))
                 answer = json.dumps({
                     "id": "x", "object": "chat.completion", "model": "mock",
                     "choices": [{"index": 0, "finish_reason": "stop",
@@ -166,9 +167,9 @@ class Site:
     """A data folder (or database) with an agent and a suite, and a model endpoint; hosts are started over it."""
 
     def __init__(self, *, tasks: int, latency_s: float, concurrency: int = 16, lease_s: int = 3,
-                 max_run_duration_s: int = 3600, database_url: str | None = None):
+                 max_run_duration_s: int = 3600, database_url: str | None = None, jitter_s: float = 0):
         self.folder = Path(tempfile.mkdtemp(prefix="touchstone-campaign-"))
-        self.endpoint = Endpoint(latency_s)
+        self.endpoint = Endpoint(latency_s, jitter_s)
         self.tasks, self.database_url, self.program = tasks, database_url, binary()
         self.running: list[Serving] = []
         (self.folder / "touchstone.toml").write_text(CONFIGURATION.format(

@@ -210,6 +210,27 @@ class Serving:
         return self.process.returncode
 
 
+class Worker:
+    """A running `touchstone worker`, with the NATS servers that its configuration names."""
+
+    def __init__(self, touchstone: Touchstone, name: str, concurrency: int, log: Path):
+        # It takes neither data folder nor database.
+        command = [touchstone.program, "worker", "--name", name, "--concurrency", str(concurrency), "--config", str(touchstone.config)]
+        with log.open("ab") as sink:
+            self.process = subprocess.Popen(
+                command, cwd=touchstone.folder, env=touchstone.environment(), stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
+                start_new_session=True)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 class ConformanceHost:
     """A fresh host with the stub agent, the suites of a folder, two tenants and a key without deploy scopes."""
 
