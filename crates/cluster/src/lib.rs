@@ -12,3 +12,5 @@ pub mod nats;
 pub mod ports;
 pub mod rules;
 pub mod service;
+#[cfg(test)]
+mod simulation;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
@@ -137,18 +137,13 @@ impl Bus for MemoryBus {
         let replica = self.0.state().replicas.get(&address.replica).cloned();
         let replica = replica.filter(|it| !it.is_closed());
         let replica = replica.ok_or(BusError::NoResponder)?;
-        let (reply, answer) = oneshot::channel();
-        let request = Request {
-            address: address.clone(),
-            message,
-            reply,
-        };
+        let (request, answer) = Request::new(address.clone(), message);
         let answered = async {
             let sent = replica.send(request).await;
             sent.map_err(|_| BusError::NoResponder)?;
             match answer.await {
                 Ok(answer) => Ok(answer),
-                // A server does not know that nobody will answer.
+                // A server does not know that there will be no answer.
                 Err(_) => std::future::pending().await,
             }
         };

@@ -16,7 +16,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc};
 use tokio::task::JoinSet;
 use touchstone_host::background;
 use tracing::{info, warn};
@@ -325,12 +325,7 @@ async fn receive(
         let (Some(address), Some(inbox)) = (address, message.reply) else {
             continue;
         };
-        let (reply, answer) = oneshot::channel();
-        let request = Request {
-            address,
-            message: message.payload,
-            reply,
-        };
+        let (request, answer) = Request::new(address, message.payload);
         if sender.send(request).await.is_err() {
             return;
         }

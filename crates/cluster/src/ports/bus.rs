@@ -30,6 +30,19 @@ pub struct Request {
     pub reply: oneshot::Sender<Bytes>,
 }
 
+impl Request {
+    /// A request, and where its answer arrives.
+    pub fn new(address: Address, message: Bytes) -> (Self, oneshot::Receiver<Bytes>) {
+        let (reply, answer) = oneshot::channel();
+        let request = Self {
+            address,
+            message,
+            reply,
+        };
+        (request, answer)
+    }
+}
+
 /// A message of a queue. Unless it is acknowledged in time, it is delivered again.
 pub struct Delivery {
     pub message: Bytes,

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::rules::wire::{Amount, Claim, Held, Proof, Question, Token, Verdict, WorkerId};
+#[cfg(test)]
+use crate::simulation::mutation::Mutation;
 
 /// Lost attempts after which a task is given up.
 pub const MAX_LOST: u32 = 3;
@@ -107,6 +109,10 @@ impl Offer {
 
     /// Additional time for clocks of different speed.
     fn margin(&self) -> Duration {
+        #[cfg(test)]
+        if Mutation::NoMargin.is_on() {
+            return Duration::ZERO;
+        }
         self.hold / 8
     }
 
@@ -155,6 +161,11 @@ impl Offer {
         };
         let holds =
             attempt.worker == *worker && attempt.invocation == id && attempt.token == *token;
+        #[cfg(test)]
+        let holds = holds
+            || (attempt.invocation == id
+                && (attempt.worker == *worker || Mutation::AnyWorker.is_on())
+                && (attempt.token == *token || Mutation::AnyToken.is_on()));
         holds.then_some(&mut **attempt)
     }
 
@@ -185,6 +196,11 @@ impl Offer {
         };
         attempt.next = attempt.next.max(end);
         let skip = usize::try_from(skip).unwrap_or(count).min(count);
+        #[cfg(test)]
+        let skip = match Mutation::RepeatedFactsRecorded.is_on() {
+            true => 0,
+            false => skip,
+        };
         Reception::Record { skip }
     }
 
@@ -226,6 +242,11 @@ impl Offer {
         let Some(attempt) = self.proven(proof) else {
             return Asked::Superseded;
         };
+        #[cfg(test)]
+        if Mutation::RepeatedQuestionsAsked.is_on() {
+            attempt.last_question = Some((call, question, QuestionState::Asked));
+            return Asked::New;
+        }
         match attempt.last_question {
             Some((last, same, state)) if last == call => match state {
                 _ if same != question => Asked::Superseded,
@@ -275,6 +296,15 @@ impl Offer {
     pub fn lose(&mut self, now: Duration) -> Option<Lost> {
         let waiting = State::Waiting { since: now };
         match std::mem::replace(&mut self.state, waiting) {
+            #[cfg(test)]
+            State::Held(attempt) if Mutation::ReservationsKept.is_on() => {
+                self.lost += 1;
+                Some(Lost {
+                    invocation: attempt.invocation,
+                    worker: attempt.worker,
+                    reserved: Vec::new(),
+                })
+            }
             State::Held(attempt) => {
                 self.lost += 1;
                 Some(Lost {
@@ -292,6 +322,10 @@ impl Offer {
 
     /// Whether the holder has been silent for longer than its hold.
     pub fn is_overdue(&self, now: Duration) -> bool {
+        #[cfg(test)]
+        if Mutation::HoldsNeverEnd.is_on() {
+            return false;
+        }
         match &self.state {
             State::Held(attempt) => now >= attempt.until.saturating_add(self.margin()),
             State::Waiting { .. } => false,
@@ -300,6 +334,10 @@ impl Offer {
 
     /// Whether the task waits for so long that its message may be lost.
     pub fn is_unclaimed(&self, now: Duration) -> bool {
+        #[cfg(test)]
+        if Mutation::NotPublishedAgain.is_on() {
+            return false;
+        }
         match self.state {
             State::Waiting { since } => now >= since.saturating_add(PUBLISHED_AGAIN),
             State::Held(_) => false,

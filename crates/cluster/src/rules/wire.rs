@@ -11,16 +11,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
-use touchstone_agents::rules::attachment::Attachment;
-use touchstone_agents::rules::dialogue::{EarlierMessage, SimulatedUser};
-use touchstone_agents::rules::prices::ModelPrice;
-use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
-use touchstone_kit::headers::media_type::MediaType;
-use touchstone_kit::ids::{AgentId, RunId, TaskId, TenantId};
 use touchstone_kit::json;
-use touchstone_openwop::suite::{Fixtures, ModelClass};
 
 use crate::rules::subjects::is_token;
+
+mod report;
+mod task;
+mod text;
+
+pub use report::{Amount, Await, End, Ending, Facts, Frame, Received};
+pub use task::{Agent, Assignment, File, Served, Talk, Turns};
 
 /// The version of this program's messages.
 pub const VERSION: u64 = 1;
@@ -71,27 +71,6 @@ struct Envelope<'a, M> {
     v: u64,
     #[serde(flatten)]
     message: &'a M,
-}
-
-/// Values as JSON text in a string. So they may be as deep as a document of their own, and count as
-/// one value of the message.
-mod text {
-    use serde::de::{DeserializeOwned, Error as _};
-    use serde::ser::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<T: Serialize, S: Serializer>(value: &T, into: S) -> Result<S::Ok, S::Error> {
-        let text = serde_json::to_string(value).map_err(S::Error::custom)?;
-        into.serialize_str(&text)
-    }
-
-    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<T, D::Error> {
-        let text = String::deserialize(from)?;
-        // The error may quote the text.
-        serde_json::from_str(&text).map_err(|_| D::Error::custom("the text has another form"))
-    }
 }
 
 /// Writes a message.
@@ -278,116 +257,6 @@ impl Grant {
     }
 }
 
-/// What a worker needs to execute a task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Assignment {
-    pub tenant: TenantId,
-    pub run: RunId,
-    pub node: TaskId,
-    pub agent: Agent,
-    pub agent_version: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_channel: Option<String>,
-    pub model: Served,
-    pub input: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fixtures: Option<Fixtures>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dialogue: Option<Talk>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_loop_iterations: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-}
-
-/// An agent of a pack.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Agent {
-    pub agent: AgentId,
-    pub model_class: ModelClass,
-    pub prompt: String,
-    pub tool_allowlist: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub return_schema: Option<Value>,
-}
-
-/// A model, and the price that the owner counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Served {
-    pub model: ModelPin,
-    pub endpoint: EndpointPin,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub price: Option<ModelPrice>,
-}
-
-impl Served {
-    pub fn identity(&self) -> ModelIdentity {
-        ModelIdentity {
-            model: self.model.clone(),
-            endpoint: Some(self.endpoint.clone()),
-        }
-    }
-}
-
-/// The user's messages and files beside the input.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Talk {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<File>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub messages: Vec<EarlierMessage>,
-    pub turns: Turns,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Turns {
-    None,
-    Scripted(Vec<String>),
-    Simulated {
-        user: SimulatedUser,
-        model: Box<Served>,
-    },
-}
-
-/// A file that is sent with the input.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct File {
-    name: String,
-    media_type: MediaType,
-    sha256: String,
-    size: usize,
-    base64: String,
-}
-
-impl From<&Attachment> for File {
-    fn from(file: &Attachment) -> Self {
-        Self {
-            name: file.name.to_string(),
-            media_type: file.media_type,
-            sha256: file.sha256.to_string(),
-            size: file.size,
-            base64: file.base64.to_string(),
-        }
-    }
-}
-
-impl From<File> for Attachment {
-    fn from(file: File) -> Self {
-        Self {
-            name: file.name.into(),
-            media_type: file.media_type,
-            sha256: file.sha256.into(),
-            size: file.size,
-            base64: file.base64.into(),
-        }
-    }
-}
-
 /// Shows that a message is from the holder of an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
@@ -404,105 +273,6 @@ impl Proof {
         check_id("offer", &self.offer)?;
         check_id("invocation", &self.invocation)?;
         self.token.check()
-    }
-}
-
-/// One fact of an attempt. Facts are numbered from 0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Frame {
-    Event {
-        kind: String,
-        #[serde(with = "text")]
-        payload: Value,
-        /// Index of the event of this attempt that caused it, from 0.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        cause: Option<u64>,
-    },
-    /// The usage of a call whose estimate was reserved.
-    Settled { call: u64, used: Amount },
-    /// The attempt has ended. Always the last fact.
-    Ended(Ending),
-}
-
-/// Tokens, and a cost in 10⁻⁹ USD.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amount {
-    pub tokens: u64,
-    pub nano_usd: u64,
-}
-
-/// The result of an attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
-    pub end: End,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema_valid: Option<bool>,
-    pub latency_ms: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    Decided {
-        #[serde(with = "text")]
-        output: Value,
-    },
-    Failed {
-        reason: String,
-    },
-    Unjudged {
-        reason: String,
-    },
-}
-
-/// What a worker waits for when it sends facts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Await {
-    /// The owner has recorded them.
-    Recorded,
-    /// The owner has recorded them, and a call may be made.
-    MayCall,
-    /// They are durable.
-    Durable,
-}
-
-/// Facts of one attempt, in order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
-    #[serde(flatten)]
-    pub proof: Proof,
-    /// Number of the first fact.
-    pub from: u64,
-    pub frames: Vec<Frame>,
-    pub until: Await,
-}
-
-impl Message for Facts {
-    const NAME: &'static str = "facts";
-
-    fn check(&self) -> Result<(), Unreadable> {
-        self.proof.check()?;
-        check_most("frames", self.frames.len(), MAX_FRAMES)
-    }
-}
-
-/// The answer to [`Facts`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Received {
-    /// All facts before this number are recorded.
-    Recorded { next: u64 },
-    /// The attempt does not count any more.
-    Superseded,
-}
-
-impl Message for Received {
-    const NAME: &'static str = "an answer to facts";
-
-    fn check(&self) -> Result<(), Unreadable> {
-        Ok(())
     }
 }
 

@@ -27,6 +27,8 @@ use crate::rules::wire::{
 };
 use crate::service::assignment::Job;
 use crate::service::worker::ANSWERED_WITHIN;
+#[cfg(test)]
+use crate::simulation::mutation::Mutation;
 
 /// Pause between two requests to an owner that does not answer.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
@@ -106,6 +108,11 @@ impl Attempt {
     /// Applies the answer to a heartbeat that was sent at `sent_at`.
     pub fn judged(&self, verdict: Verdict, sent_at: Duration) {
         self.contacted();
+        #[cfg(test)]
+        let sent_at = match Mutation::HeldSinceAnswer.is_on() {
+            true => self.clock.uptime(),
+            false => sent_at,
+        };
         match verdict {
             Verdict::Keep { hold_ms } => self.term.renew(sent_at, Duration::from_millis(hold_ms)),
             Verdict::Pause => {}
@@ -331,6 +338,10 @@ impl EventSink for Attempt {
         }
         let sent = self.flush(Await::MayCall).await;
         sent.map_err(|Superseded| Unrecorded)?;
+        #[cfg(test)]
+        if Mutation::HoldIgnored.is_on() {
+            return Ok(());
+        }
         // The owner may have superseded the attempt unless the hold is valid.
         tokio::select! {
             biased;

@@ -7,4 +7,4 @@ mod server;
 pub mod worker;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -35,11 +35,13 @@ use crate::rules::wire::{
 };
 use crate::service::assignment::assignment;
 use crate::service::server::{self, Command};
+#[cfg(test)]
+use crate::simulation::mutation::Mutation;
 
 /// The label of a task whose workers were lost too often.
 pub const WORKER_LOST: &str = "worker_lost";
 /// The label of a task whose log takes no further events.
-const LOG_CLOSED: &str = "log_closed";
+pub(crate) const LOG_CLOSED: &str = "log_closed";
 /// How often the holds are checked.
 const TICK: Duration = Duration::from_millis(500);
 /// Requests to one task that may wait.
@@ -193,12 +195,14 @@ impl<'a> OwnedTask<'a> {
         self.publish(true);
         loop {
             let ended = tokio::select! {
-                Some(command) = commands.recv() => self.receive(command),
+                biased;
                 Some(waited) = self.waiting.next(), if !self.waiting.is_empty() => {
                     self.waited(waited);
                     None
                 }
+                // Before requests, which may always be waiting.
                 _ = ticks.tick() => self.tick(),
+                Some(command) = commands.recv() => self.receive(command),
             };
             if let Some(ended) = ended {
                 return ended;
@@ -321,6 +325,11 @@ impl<'a> OwnedTask<'a> {
             frames,
             until,
         } = facts;
+        #[cfg(test)]
+        let until = match Mutation::ConfirmedEarly.is_on() {
+            true => Await::Recorded,
+            false => until,
+        };
         let mut ended = None;
         match self.offer.receive(&proof, from, frames.len()) {
             Reception::Superseded => {

@@ -52,12 +52,14 @@ pub(super) async fn serve(owner: &Arc<Owner>, stop: &CancellationToken) {
     while !stop.is_cancelled() {
         match owner.bus.serve(&owner.replica).await {
             Ok(requests) => tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = answer_all(owner, requests) => {}
             },
             Err(cause) => warn!(%cause, "workers cannot reach this host"),
         }
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(AFTER_FAULT) => {}
         }
@@ -68,13 +70,14 @@ async fn answer_all(owner: &Arc<Owner>, mut requests: mpsc::Receiver<Request>) {
     let mut answering = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
+            Some(_) = answering.join_next(), if !answering.is_empty() => {}
             request = requests.recv(), if answering.len() < MAX_REQUESTS => {
                 let Some(request) = request else { return };
                 let owner = Arc::clone(owner);
                 let answered = async move { answer(&owner, request).await };
                 answering.spawn(supervised("cluster request", answered).map(drop));
             }
-            Some(_) = answering.join_next(), if !answering.is_empty() => {}
         }
     }
 }

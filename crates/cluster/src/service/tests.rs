@@ -1,6 +1,6 @@
 //! Owners and workers over a bus in memory, with paused time.
 
-mod support;
+pub(crate) mod support;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use support::{Account, Cluster, Recorder, Task, endpoint};
 fn task(cluster: &Cluster, id: &str) -> Task {
     Task {
         id: id.to_owned(),
+        invocation: format!("inv_{id}"),
         input: json!({"tool": true}),
         model: cluster.model(Some(endpoint("test"))),
     }

@@ -1,6 +1,6 @@
 //! A worker: takes tasks whose models it serves, executes them, and keeps its holds alive.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub struct Worker {
     settings: WorkerSettings,
     id: WorkerId,
     /// Attempts in flight, by invocation.
-    active: Mutex<HashMap<String, Arc<Attempt>>>,
+    active: Mutex<BTreeMap<String, Arc<Attempt>>>,
 }
 
 impl Worker {
@@ -135,7 +135,7 @@ impl Worker {
         known.find(|it| it.identity().serves(&wanted)).cloned()
     }
 
-    fn active(&self) -> MutexGuard<'_, HashMap<String, Arc<Attempt>>> {
+    fn active(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Attempt>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,6 +148,7 @@ impl Worker {
             }
         };
         tokio::select! {
+            biased;
             () = self.work(&stop) => {}
             () = beating => {}
         }
@@ -165,7 +166,9 @@ impl Worker {
                 pulls.push(self.pull(lane, free, longest));
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
+                Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
                 Some((lane, taken)) = pulls.next(), if !pulls.is_empty() => {
                     idle.push(lane);
                     for (delivery, place) in taken {
@@ -177,7 +180,6 @@ impl Worker {
                         tasks.spawn(supervised("cluster task", task).map(drop));
                     }
                 }
-                Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             }
         }
         drop(pulls);
@@ -326,7 +328,7 @@ impl Worker {
 
     /// Sends one heartbeat to each owner of attempts in flight.
     async fn beat(&self) {
-        let mut owners: HashMap<String, Vec<Arc<Attempt>>> = HashMap::new();
+        let mut owners: BTreeMap<String, Vec<Arc<Attempt>>> = BTreeMap::new();
         for attempt in self.active().values() {
             attempt.check_contact();
             let attempts = owners.entry(attempt.replica().to_owned()).or_default();

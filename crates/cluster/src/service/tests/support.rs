@@ -428,8 +428,13 @@ pub struct Account {
 
 impl Account {
     pub fn new(limits: Limits) -> Self {
+        Self::resumed(limits, Spending::default())
+    }
+
+    /// The budget of a run that has spent something already.
+    pub fn resumed(limits: Limits, spent: Spending) -> Self {
         Self {
-            budget: Mutex::new(Budget::new(limits, Spending::default())),
+            budget: Mutex::new(Budget::new(limits, spent)),
             settled: Notify::new(),
             reserved: AtomicUsize::new(0),
             is_exhausted: AtomicBool::new(false),
@@ -483,6 +488,8 @@ impl Meter for Account {
 /// A task of a run.
 pub struct Task {
     pub id: String,
+    /// The id of the invocation that the executor asks for.
+    pub invocation: String,
     pub input: Value,
     pub model: ModelBinding,
 }
@@ -492,7 +499,7 @@ impl Task {
         &self,
         runtime: &dyn AgentRuntime,
         meter: &dyn Meter,
-        recorder: &Recorder,
+        sink: &dyn EventSink,
     ) -> InvocationResult {
         let agent = AgentDefinition {
             agent_id: AgentId::from("pack.agent"),
@@ -510,7 +517,7 @@ impl Task {
         let invocation = Invocation {
             tenant: &tenant,
             run: &run,
-            invocation_id: format!("inv_{}", self.id),
+            invocation_id: self.invocation.clone(),
             agent: &agent,
             agent_version: "1.0.0",
             agent_channel: Some("stable"),
@@ -525,6 +532,6 @@ impl Task {
             timeout: None,
             node_id: &node,
         };
-        runtime.invoke(invocation, meter, recorder).await
+        runtime.invoke(invocation, meter, sink).await
     }
 }

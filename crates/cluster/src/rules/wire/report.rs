@@ -1,0 +1,105 @@
+//! The facts of an attempt as a worker reports them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{MAX_FRAMES, Message, Proof, Unreadable, check_most};
+
+/// One fact of an attempt. Facts are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frame {
+    Event {
+        kind: String,
+        #[serde(with = "super::text")]
+        payload: Value,
+        /// Index of the event of this attempt that caused it, from 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<u64>,
+    },
+    /// The usage of a call whose estimate was reserved.
+    Settled { call: u64, used: Amount },
+    /// The attempt has ended. Always the last fact.
+    Ended(Ending),
+}
+
+/// Tokens, and a cost in 10⁻⁹ USD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    pub tokens: u64,
+    pub nano_usd: u64,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    pub end: End,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_valid: Option<bool>,
+    pub latency_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Decided {
+        #[serde(with = "super::text")]
+        output: Value,
+    },
+    Failed {
+        reason: String,
+    },
+    Unjudged {
+        reason: String,
+    },
+}
+
+/// What a worker waits for when it sends facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Await {
+    /// The owner has recorded them.
+    Recorded,
+    /// The owner has recorded them, and a call may be made.
+    MayCall,
+    /// They are durable.
+    Durable,
+}
+
+/// Facts of one attempt, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    #[serde(flatten)]
+    pub proof: Proof,
+    /// Number of the first fact.
+    pub from: u64,
+    pub frames: Vec<Frame>,
+    pub until: Await,
+}
+
+impl Message for Facts {
+    const NAME: &'static str = "facts";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        self.proof.check()?;
+        check_most("frames", self.frames.len(), MAX_FRAMES)
+    }
+}
+
+/// The answer to [`Facts`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Received {
+    /// All facts before this number are recorded.
+    Recorded { next: u64 },
+    /// The attempt does not count any more.
+    Superseded,
+}
+
+impl Message for Received {
+    const NAME: &'static str = "an answer to facts";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
