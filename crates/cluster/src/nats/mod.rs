@@ -41,6 +41,9 @@ const MAX_UNACKNOWLEDGED: i64 = 20_000;
 const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long an answer of JetStream is awaited.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// Time between two questions whether the server still answers. A connection is given up after
+/// three without an answer; without this, a server that hangs stops its clients for minutes.
+const PING: Duration = Duration::from_secs(2);
 /// Requests to one replica that may wait.
 const MAX_REQUESTS: usize = 1_024;
 
@@ -82,6 +85,7 @@ impl NatsBus {
             // The list of other servers comes from the server, and may name some without TLS.
             .ignore_discovered_servers()
             .retry_on_initial_connect()
+            .ping_interval(PING)
             .require_tls(servers.iter().all(|url| url.scheme() == "tls"))
             .event_callback(|event| async move { log(&event) });
         if let Some(file) = &self.settings.ca_file {

@@ -16,6 +16,8 @@ use crate::simulation::mutation::Mutation;
 pub const MAX_LOST: u32 = 3;
 /// How long a task waits for a claim before it may be published again.
 pub const PUBLISHED_AGAIN: Duration = Duration::from_secs(5);
+/// The same after a fault of the queue, in which the message is certainly or probably not.
+const RETRIED_AFTER: Duration = Duration::from_secs(1);
 /// Most facts of one attempt.
 const MAX_FACTS: u64 = 100_000;
 /// Most calls of one attempt whose usage is not known yet.
@@ -348,6 +350,13 @@ impl Offer {
     pub fn published(&mut self, now: Duration) {
         if let State::Waiting { since } = &mut self.state {
             *since = now;
+        }
+    }
+
+    /// The task could not be published at `now`: it is published again soon.
+    pub fn unpublished(&mut self, now: Duration) {
+        if let State::Waiting { since } = &mut self.state {
+            *since = now.saturating_sub(PUBLISHED_AGAIN.saturating_sub(RETRIED_AFTER));
         }
     }
 

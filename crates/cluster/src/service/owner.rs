@@ -44,6 +44,9 @@ pub const WORKER_LOST: &str = "worker_lost";
 pub(crate) const LOG_CLOSED: &str = "log_closed";
 /// How often the holds are checked.
 const TICK: Duration = Duration::from_millis(500);
+/// How often a task is not published again because the queue has messages. The number of messages
+/// comes from the bus, which may be wrong for long; the task must not wait for ever.
+const MAX_SKIPPED: u32 = 12;
 /// Requests to one task that may wait.
 const MAX_COMMANDS: usize = 16;
 /// Room for the members around a task in the answer to a claim.
@@ -129,6 +132,8 @@ impl AgentRuntime for ClusterRuntime {
             open: None,
             waiting: FuturesUnordered::new(),
             asking: None,
+            is_stored: false,
+            skipped: 0,
         };
         task.own(commands).await
     }
@@ -168,7 +173,14 @@ enum Waited {
         next: u64,
         answer: Result<(), Unrecorded>,
     },
-    Published(Result<(), BusError>),
+    Published(Result<Published, BusError>),
+}
+
+/// What became of a message to a queue.
+enum Published {
+    Stored,
+    /// The queue has messages, so that this one is probably among them.
+    Skipped,
 }
 
 struct OwnedTask<'a> {
@@ -186,6 +198,11 @@ struct OwnedTask<'a> {
     waiting: FuturesUnordered<BoxFuture<'a, Waited>>,
     /// Who waits for the budget's answer to which question.
     asking: Option<(u64, oneshot::Sender<Answer>)>,
+    /// Whether the queue has confirmed the last message. One that it has not confirmed is
+    /// published again, however many others wait.
+    is_stored: bool,
+    /// Number of times since then that the task was not published because others wait.
+    skipped: u32,
 }
 
 impl<'a> OwnedTask<'a> {
@@ -213,6 +230,9 @@ impl<'a> OwnedTask<'a> {
     /// Puts the task into its queue; not the first time only if the queue is empty, because the
     /// message may have been lost.
     fn publish(&mut self, first: bool) {
+        if first {
+            self.is_stored = false;
+        }
         self.offer.published(self.owner.clock.uptime());
         let (owner, lane) = (self.owner, self.lane);
         let offered = Offered {
@@ -450,8 +470,15 @@ impl<'a> OwnedTask<'a> {
                 };
                 let _ = reply.send(answer);
             }
-            Waited::Published(Ok(())) => {}
+            Waited::Published(Ok(Published::Stored)) => {
+                self.is_stored = true;
+                self.skipped = 0;
+            }
+            Waited::Published(Ok(Published::Skipped)) => {
+                self.skipped = self.skipped.saturating_add(1);
+            }
             Waited::Published(Err(cause)) => {
+                self.offer.unpublished(self.owner.clock.uptime());
                 warn!(lane = %self.lane, %cause, "a task could not be offered to workers; it is offered again");
             }
         }
@@ -466,7 +493,8 @@ impl<'a> OwnedTask<'a> {
             return self.lose();
         }
         if self.offer.is_unclaimed(now) {
-            self.publish(false);
+            let certain = !self.is_stored || self.skipped >= MAX_SKIPPED;
+            self.publish(certain);
         }
         None
     }
@@ -525,11 +553,17 @@ fn unjudged(reason: &str) -> InvocationResult {
     }
 }
 
-async fn publish(owner: &Owner, lane: &Lane, message: Bytes, first: bool) -> Result<(), BusError> {
+async fn publish(
+    owner: &Owner,
+    lane: &Lane,
+    message: Bytes,
+    first: bool,
+) -> Result<Published, BusError> {
     if !first && owner.bus.waiting(lane).await? > 0 {
-        return Ok(());
+        return Ok(Published::Skipped);
     }
-    owner.bus.publish(lane, &owner.replica, message).await
+    owner.bus.publish(lane, &owner.replica, message).await?;
+    Ok(Published::Stored)
 }
 
 const fn estimate(amount: Amount) -> Estimate {
