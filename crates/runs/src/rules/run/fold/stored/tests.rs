@@ -300,7 +300,7 @@ fn log_of_everything() -> Vec<(u64, Vec<u8>)> {
         ("budget.threshold.crossed", None, consumed.clone()),
         ("budget.exhausted", None, consumed),
         (
-            "touchstone.oasis.observed",
+            "touchstone.kind.observed",
             None,
             json!({"text": "\u{e9}\n", "n": [1.50, 1e3]}),
         ),
