@@ -246,10 +246,11 @@ impl Database {
                     return Err("a call after the budget was exhausted");
                 }
             }
-            Event::AgentToolCalled(it) => {
-                if Some(it.call_id) != attempt.calls.last().map(|it| format!("call_{it}")) {
-                    return Err("a tool call of another attempt");
-                }
+            Event::AgentToolCalled(it)
+                if Some(&it.call_id)
+                    != attempt.calls.last().map(|it| format!("call_{it}")).as_ref() =>
+            {
+                return Err("a tool call of another attempt");
             }
             Event::AgentDecided(it) if !it.decision.is_null() => {
                 attempt.decision = Some(it.decision);

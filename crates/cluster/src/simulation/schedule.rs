@@ -162,7 +162,7 @@ impl Schedule {
             let fault = fault(&mut rng, hosts, workers);
             schedule.add(fault);
         }
-        if seed % HOLDS_OF == 0 {
+        if seed.is_multiple_of(HOLDS_OF) {
             schedule.test_holds(&mut rng);
         }
         schedule

@@ -275,14 +275,14 @@ impl World {
     /// Why a worker that was not stopped must not make a call.
     fn call_problem(&self, worker: usize, task: &str, at: Millis) -> Option<String> {
         let state = self.state();
-        let of_task = state.grants.iter().filter(|it| it.task == task);
+        let mut of_task = state.grants.iter().filter(|it| it.task == task);
         let Some(own) = of_task.clone().rfind(|it| it.worker == worker) else {
             return Some(format!(
                 "w{worker} calls the model for {task} without a grant"
             ));
         };
         // A new owner does not wait for the holds that another one gave.
-        let latest = of_task.filter(|it| it.offer == own.offer).next_back();
+        let latest = of_task.rfind(|it| it.offer == own.offer);
         if let Some(latest) = latest.filter(|it| it.worker != worker && it.at < at) {
             return Some(format!(
                 "w{worker} calls the model for {task}, which w{} was granted at {} ms",
