@@ -268,7 +268,7 @@ pub fn http_settings(config: &Config) -> HttpSettings {
 
 pub fn worker_settings(config: &Config) -> WorkerSettings {
     WorkerSettings {
-        lease: Duration::from_secs(config.worker.lease_s),
+        lease: Duration::from_secs(config.lease_s()),
         max_runs: config.worker.max_runs,
         drain: Duration::from_secs(config.worker.drain_s),
         ..WorkerSettings::default()
