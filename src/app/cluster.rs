@@ -8,22 +8,32 @@ use crate::config::Config;
 use touchstone_agents::model::{Judges, ModelCatalog, Setup};
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_cluster::nats::NatsBus;
+use touchstone_cluster::service::Cluster;
 use touchstone_cluster::service::owner::Owner;
+use touchstone_cluster::service::signals::ReplicaSignals;
 use touchstone_cluster::service::worker::{Worker, WorkerSettings};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
+use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
 
-/// The tasks that a host offers to workers; `None` if it has no workers.
-pub(super) fn owner(
+/// The connection of a host to its workers and, for signals, to the other replicas of its database;
+/// `None` if it has none.
+pub(super) fn join(
     settings: &ClusterSettings,
+    store: &Database,
     clock: &Arc<dyn Clock>,
     ids: &Arc<dyn Ids>,
-) -> Option<Arc<Owner>> {
+) -> Option<Cluster> {
     settings.nats.as_ref()?;
     let bus = Arc::new(NatsBus::new(settings.clone(), "touchstone".to_owned()));
-    let owner = Owner::new(bus, clock.clone(), ids.clone(), settings.hold());
-    Some(Arc::new(owner))
+    let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold());
+    let signals = Arc::new(ReplicaSignals::new(bus, owner.replica().to_owned()));
+    store.fan_out_by(signals.clone());
+    Some(Cluster {
+        owner: Arc::new(owner),
+        signals,
+    })
 }
 
 /// A worker with the models of a configuration.

@@ -76,7 +76,7 @@ pub async fn open(
     // A cassette has its own judge and its own tools.
     // A command executes its runs itself.
     let cluster = match command {
-        None => cluster::owner(&config.cluster, &clock, &ids),
+        None => cluster::join(&config.cluster, &store, &clock, &ids),
         Some(_) => None,
     };
     let limits = HostLimits {

@@ -3,6 +3,8 @@
 //! All queues are subjects of one stream, and a lane has one durable consumer. More streams and
 //! consumers would be expensive where they are replicated.
 
+mod announcements;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use touchstone_host::background;
 use tracing::{info, warn};
@@ -49,6 +51,8 @@ pub struct NatsBus {
     settings: ClusterSettings,
     name: String,
     connected: OnceCell<Connected>,
+    /// Number of connections made so far.
+    connections: watch::Sender<u64>,
 }
 
 struct Connected {
@@ -64,6 +68,7 @@ impl NatsBus {
             settings,
             name,
             connected: OnceCell::new(),
+            connections: watch::Sender::new(0),
         }
     }
 
@@ -77,13 +82,20 @@ impl NatsBus {
         let addresses: Result<Vec<async_nats::ServerAddr>, _> =
             servers.iter().map(|url| url.as_str().parse()).collect();
         let addresses = addresses.map_err(|cause| fault(&cause))?;
+        let connections = self.connections.clone();
         let mut options = ConnectOptions::new()
             .name(&self.name)
             // The list of other servers comes from the server, and may name some without TLS.
             .ignore_discovered_servers()
             .retry_on_initial_connect()
             .require_tls(servers.iter().all(|url| url.scheme() == "tls"))
-            .event_callback(|event| async move { log(&event) });
+            .event_callback(move |event| {
+                if matches!(event, Event::Connected) {
+                    connections.send_modify(|count| *count += 1);
+                }
+                log(&event);
+                std::future::ready(())
+            });
         if let Some(file) = &self.settings.ca_file {
             options = options.add_root_certificates(file.clone());
         }

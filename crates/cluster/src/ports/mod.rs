@@ -1,3 +1,4 @@
 //! Interfaces to what is outside.
 
+pub mod announcements;
 pub mod bus;

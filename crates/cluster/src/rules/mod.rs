@@ -1,5 +1,6 @@
 //! The protocol between owners and workers as pure rules.
 
+pub mod announcements;
 pub mod facts;
 pub mod lane;
 pub mod offer;

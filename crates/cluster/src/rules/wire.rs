@@ -150,7 +150,7 @@ fn check_name(field: &'static str, name: &str) -> Result<(), Unreadable> {
     Err(Unreadable::Field { field, problem })
 }
 
-fn check_most(field: &'static str, found: usize, most: usize) -> Result<(), Unreadable> {
+pub(super) fn check_most(field: &'static str, found: usize, most: usize) -> Result<(), Unreadable> {
     if found <= most {
         return Ok(());
     }

@@ -76,6 +76,11 @@ impl Owner {
         }
     }
 
+    /// The name of this replica on the bus.
+    pub fn replica(&self) -> &str {
+        &self.replica
+    }
+
     /// Answers workers until `stop` is cancelled.
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) {
         server::serve(&self, &stop).await;
