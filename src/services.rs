@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::{Seams, SeamsDeps};
+use crate::http::cluster::ClusterApi;
 use crate::http::{self, Apis, DocumentsApi};
 use crate::kinds::KINDS;
 use crate::kinds::PACK_FORMAT;
@@ -412,6 +413,11 @@ impl Services {
                 allowances: Allowances::new(rates),
             }),
             conformance: self.conformance_api(&host),
+            cluster: ClusterApi {
+                host: host.clone(),
+                runs: self.runs.clone(),
+                cluster: parts.cluster.clone(),
+            },
             host: Arc::new(HostApi {
                 audit: Audit::new(parts.store.clone(), parts.audit_key.clone()),
                 host,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::app::cluster;
 use crate::app::parts::worker_settings;
 use crate::config::Config;
 use crate::services::{Parts, Services};
@@ -174,10 +175,7 @@ impl Background {
         let drained = CancellationToken::new();
         let answering = async {
             if let Some(cluster) = &self.cluster {
-                tokio::join!(
-                    cluster.owner.clone().serve(drained.clone()),
-                    cluster.signals.receive(&self.store, &drained)
-                );
+                cluster::serve(cluster, &self.store, &drained).await;
             }
         };
         let executing = async {

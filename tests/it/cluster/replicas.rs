@@ -37,6 +37,25 @@ fn first(site: &Site) -> (Host, String) {
     (host, key)
 }
 
+const CLUSTER: &str = "/v1/host/touchstone/cluster";
+
+/// Waits until the status of the cluster fits.
+async fn cluster(api: &Api, fits: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    let fitting = async {
+        loop {
+            last = api.get(CLUSTER).await;
+            if fits(&last) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    let waited = tokio::time::timeout(TOO_LONG, fitting).await;
+    assert!(waited.is_ok(), "{last}");
+    last
+}
+
 async fn endpoint() -> Endpoint {
     Endpoint::start(5..20, |body| saying(&format!("word {}", item(body)))).await
 }
@@ -139,6 +158,26 @@ async fn another_replica_continues_the_run_of_a_killed_one() {
     let mut log = Vec::new();
     let mut frames = stream(&other.api(&key), &run, 0).await;
     read(&mut frames, &mut log, 1).await;
+    let operator = site.key_of("operator", &["metrics:read"]);
+    let operator = other.api(&operator);
+    let status = cluster(&operator, |it| {
+        let lengths = ["replicas", "workers", "queues", "runs"]
+            .map(|list| it[list].as_array().unwrap().len());
+        lengths == [2, 1, 1, 1] && it["runs"][0]["held"] == AT_ONCE
+    })
+    .await;
+    assert_eq!(status["workers"][0]["worker"], "w1");
+    assert_eq!(status["workers"][0]["free"], 0);
+    assert_eq!(status["runs"][0]["runId"], run.as_str());
+    assert_eq!(status["runs"][0]["tenant"], "acme");
+    assert!(status["runs"][0]["leaseMs"].is_u64(), "{status}");
+    assert_ne!(status["runs"][0]["replica"], status["replica"]);
+    let shown = site.run_at(&operator, &["cluster", "status"]);
+    assert!(shown.contains("worker\tw1\t"), "{shown}");
+    let tenant = other.api(&key);
+    let refused = tenant.send(Method::GET, CLUSTER, None).await.unwrap();
+    assert_eq!(refused.status(), 403);
+
     owner.kill();
     endpoint.next_era();
     read(&mut frames, &mut log, u64::MAX).await;

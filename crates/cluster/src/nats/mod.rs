@@ -4,6 +4,7 @@
 //! consumers would be expensive where they are replicated.
 
 mod announcements;
+mod queues;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

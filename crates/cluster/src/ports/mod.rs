@@ -2,3 +2,4 @@
 
 pub mod announcements;
 pub mod bus;
+pub mod queues;

@@ -13,12 +13,15 @@ pub const MAX_SIGNALS: usize = 1_000;
 pub enum Topic {
     /// Logs have grown, or there is new work.
     Signals,
+    /// A replica or a worker is there.
+    Presence,
 }
 
 impl Topic {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Signals => "signals",
+            Self::Presence => "presence",
         }
     }
 

@@ -5,5 +5,6 @@ pub mod facts;
 pub mod lane;
 pub mod offer;
 pub mod outbox;
+pub mod presence;
 pub mod subjects;
 pub mod wire;

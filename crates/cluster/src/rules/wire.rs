@@ -133,7 +133,7 @@ pub fn read<M: Message>(bytes: &[u8]) -> Result<M, Unreadable> {
     Ok(message)
 }
 
-fn check_id(field: &'static str, id: &str) -> Result<(), Unreadable> {
+pub(super) fn check_id(field: &'static str, id: &str) -> Result<(), Unreadable> {
     let plain = |byte: u8| byte.is_ascii_graphic();
     if (1..=MAX_ID).contains(&id.len()) && id.bytes().all(plain) {
         return Ok(());
