@@ -172,6 +172,12 @@ pub struct Limits {
 }
 
 /// The maximum cost of a run in USD, unless the operator sets one.
+/// How long a lease lasts without a heartbeat, in seconds.
+const LEASE_S: u64 = 15;
+/// The same for replicas of a cluster, where others can continue at once.
+const CLUSTER_LEASE_S: u64 = 5;
+/// Shortest lease: it is renewed three times in its length.
+const MIN_LEASE_S: u64 = 3;
 const USUAL_MAX_COST_USD: f64 = 25.0;
 
 impl Limits {
@@ -206,8 +212,8 @@ impl Default for Limits {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkerConfig {
-    /// Seconds that a lease lasts without a heartbeat.
-    pub lease_s: u64,
+    /// Seconds that a lease lasts without a heartbeat; if unset, 15, or 5 in a cluster.
+    pub lease_s: Option<u64>,
     /// Maximum runs that one replica executes concurrently; at most half of them for one tenant.
     pub max_runs: usize,
     /// Seconds that running tasks may continue after a shutdown request.
@@ -217,7 +223,7 @@ pub struct WorkerConfig {
 impl Default for WorkerConfig {
     fn default() -> Self {
         Self {
-            lease_s: 15,
+            lease_s: None,
             max_runs: 64,
             drain_s: 10,
         }
@@ -418,10 +424,23 @@ impl Config {
         if let Err((field, problem)) = self.cluster.check() {
             return bad(&format!("cluster.{field}"), &problem);
         }
-        if self.worker.lease_s < 3 {
-            return bad("worker.lease_s", "must be at least 3");
+        if self.lease_s() < MIN_LEASE_S {
+            return bad(
+                "worker.lease_s",
+                &format!("must be at least {MIN_LEASE_S}, got {}", self.lease_s()),
+            );
         }
         Ok(())
+    }
+
+    /// Seconds that a lease lasts without a heartbeat. Replicas of a cluster take over the runs of a
+    /// dead one sooner.
+    pub fn lease_s(&self) -> u64 {
+        let default = match self.cluster.nats {
+            Some(_) => CLUSTER_LEASE_S,
+            None => LEASE_S,
+        };
+        self.worker.lease_s.unwrap_or(default)
     }
 
     /// The roles of this host.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::{Seams, SeamsDeps};
+use crate::http::cluster::ClusterApi;
 use crate::http::{self, Apis, DocumentsApi};
 use crate::kinds::KINDS;
 use crate::kinds::PACK_FORMAT;
@@ -19,7 +20,8 @@ use touchstone_agents::ports::agent::AgentRuntime;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
 use touchstone_agents::runtime::Runtime;
-use touchstone_cluster::service::owner::{ClusterRuntime, Owner};
+use touchstone_cluster::service::Cluster;
+use touchstone_cluster::service::owner::ClusterRuntime;
 use touchstone_console::api::ConsoleApi;
 use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_console::live::hub::LiveRuns;
@@ -103,8 +105,8 @@ pub struct Parts {
     pub models: Arc<dyn Models>,
     /// Tools for `live-shadow` runs.
     pub tools: Option<Arc<dyn LiveTools>>,
-    /// The tasks that this host offers to workers, if it has any.
-    pub cluster: Option<Arc<Owner>>,
+    /// The connection to workers and other replicas, if this host has one.
+    pub cluster: Option<Cluster>,
     /// Providers of environments for OASIS evaluations.
     pub providers: Arc<dyn Providers>,
     /// The evaluator that OASIS reports name.
@@ -170,8 +172,8 @@ impl Parts {
             library: library.clone(),
             models: self.models.clone(),
             runtime: Arc::new(Runtime::default()),
-            cluster: self.cluster.clone().map(|owner| {
-                let local = Runtime::default();
+            cluster: self.cluster.as_ref().map(|cluster| {
+                let (owner, local) = (cluster.owner.clone(), Runtime::default());
                 Arc::new(ClusterRuntime { owner, local }) as Arc<dyn AgentRuntime>
             }),
             tools: self.tools.clone(),
@@ -411,6 +413,11 @@ impl Services {
                 allowances: Allowances::new(rates),
             }),
             conformance: self.conformance_api(&host),
+            cluster: ClusterApi {
+                host: host.clone(),
+                runs: self.runs.clone(),
+                cluster: parts.cluster.clone(),
+            },
             host: Arc::new(HostApi {
                 audit: Audit::new(parts.store.clone(), parts.audit_key.clone()),
                 host,

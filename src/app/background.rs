@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::app::cluster;
 use crate::app::parts::worker_settings;
 use crate::config::Config;
 use crate::services::{Parts, Services};
 use touchstone_agent_cards::service::rescoring::Rescorer;
-use touchstone_cluster::service::owner::Owner;
+use touchstone_cluster::service::Cluster;
 use touchstone_host::audit::checkpoint::INTERVAL_SECONDS;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
@@ -59,7 +60,7 @@ pub struct Background {
     retention: Retention,
     sessions: Arc<Sessions>,
     worker: Arc<Worker>,
-    cluster: Option<Arc<Owner>>,
+    cluster: Option<Cluster>,
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
     assessor: Arc<Assessor>,
@@ -173,8 +174,8 @@ impl Background {
     async fn execute_runs(&self, shutdown: &CancellationToken) {
         let drained = CancellationToken::new();
         let answering = async {
-            if let Some(owner) = &self.cluster {
-                owner.clone().serve(drained.clone()).await;
+            if let Some(cluster) = &self.cluster {
+                cluster::serve(cluster, &self.store, &drained).await;
             }
         };
         let executing = async {

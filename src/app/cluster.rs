@@ -5,25 +5,80 @@ use std::time::Duration;
 
 use crate::app::Error;
 use crate::config::Config;
+use tokio_util::sync::CancellationToken;
 use touchstone_agents::model::{Judges, ModelCatalog, Setup};
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_cluster::nats::NatsBus;
+use touchstone_cluster::rules::presence::Presence;
+use touchstone_cluster::service::Cluster;
 use touchstone_cluster::service::owner::Owner;
+use touchstone_cluster::service::presence::{Membership, announce};
+use touchstone_cluster::service::signals::ReplicaSignals;
 use touchstone_cluster::service::worker::{Worker, WorkerSettings};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
+use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
 
-/// The tasks that a host offers to workers; `None` if it has no workers.
-pub(super) fn owner(
+/// The version that this process announces.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The connection of a host to its workers and, for signals, to the other replicas of its database;
+/// `None` if it has none.
+pub(super) fn join(
     settings: &ClusterSettings,
+    store: &Database,
     clock: &Arc<dyn Clock>,
     ids: &Arc<dyn Ids>,
-) -> Option<Arc<Owner>> {
+) -> Option<Cluster> {
     settings.nats.as_ref()?;
     let bus = Arc::new(NatsBus::new(settings.clone(), "touchstone".to_owned()));
-    let owner = Owner::new(bus, clock.clone(), ids.clone(), settings.hold());
-    Some(Arc::new(owner))
+    let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold());
+    let signals = Arc::new(ReplicaSignals::new(bus.clone(), owner.replica().to_owned()));
+    store.fan_out_by(signals.clone());
+    Some(Cluster {
+        owner: Arc::new(owner),
+        signals,
+        membership: Arc::new(Membership::new(bus.clone(), clock.clone())),
+        queues: bus,
+    })
+}
+
+/// Answers workers, and receives signals and heartbeats, until `stop` is cancelled.
+pub(super) async fn serve(cluster: &Cluster, store: &Database, stop: &CancellationToken) {
+    let owner = &cluster.owner;
+    let presence = || Presence {
+        version: VERSION.to_owned(),
+        worker: None,
+        replica: Some(owner.state()),
+    };
+    let members = &cluster.membership;
+    tokio::join!(
+        owner.clone().serve(stop.clone()),
+        cluster.signals.receive(store, stop),
+        members.take_part(owner.replica(), presence, stop)
+    );
+}
+
+/// A worker and its connection.
+pub struct WorkerProcess {
+    pub worker: Arc<Worker>,
+    bus: Arc<NatsBus>,
+}
+
+impl WorkerProcess {
+    /// Works until `stop` is cancelled, then finishes the tasks in flight.
+    pub async fn run(&self, stop: &CancellationToken) {
+        let presence = || Presence {
+            version: VERSION.to_owned(),
+            worker: Some(self.worker.state(stop.is_cancelled())),
+            replica: None,
+        };
+        tokio::select! {
+            () = self.worker.clone().run(stop.clone()) => {}
+            () = announce(&*self.bus, self.worker.name(), presence) => {}
+        }
+    }
 }
 
 /// A worker with the models of a configuration.
@@ -35,7 +90,7 @@ pub fn worker(
     name: Option<String>,
     concurrency: usize,
     drain: Duration,
-) -> Result<Worker, Error> {
+) -> Result<WorkerProcess, Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(SystemIds);
     let environment = |name: &str| std::env::var(name).ok();
@@ -50,10 +105,15 @@ pub fn worker(
     let models = ModelCatalog::build(&config.models, Judges::default(), setup)?;
     let name = name.unwrap_or_else(|| ids.mint("worker"));
     let bus = NatsBus::new(config.cluster.clone(), format!("touchstone worker {name}"));
+    let bus = Arc::new(bus);
     let settings = WorkerSettings {
         name,
         concurrency,
         drain,
     };
-    Ok(Worker::new(Arc::new(bus), clock, ids, &models, settings))
+    let worker = Worker::new(bus.clone(), clock, ids, &models, settings);
+    Ok(WorkerProcess {
+        worker: Arc::new(worker),
+        bus,
+    })
 }

@@ -96,7 +96,7 @@ fn limits(rows: &mut Rows, config: &Config) {
         "limits.refused_keys_per_minute_per_address",
         limits.refused_keys_per_minute_per_address,
     );
-    rows.add("worker.lease_s", config.worker.lease_s);
+    rows.add("worker.lease_s", config.lease_s());
     rows.add("worker.max_runs", config.worker.max_runs);
     rows.add("worker.drain_s", config.worker.drain_s);
     cluster(rows, config);

@@ -76,7 +76,7 @@ pub async fn open(
     // A cassette has its own judge and its own tools.
     // A command executes its runs itself.
     let cluster = match command {
-        None => cluster::owner(&config.cluster, &clock, &ids),
+        None => cluster::join(&config.cluster, &store, &clock, &ids),
         Some(_) => None,
     };
     let limits = HostLimits {
@@ -268,7 +268,7 @@ pub fn http_settings(config: &Config) -> HttpSettings {
 
 pub fn worker_settings(config: &Config) -> WorkerSettings {
     WorkerSettings {
-        lease: Duration::from_secs(config.worker.lease_s),
+        lease: Duration::from_secs(config.lease_s()),
         max_runs: config.worker.max_runs,
         drain: Duration::from_secs(config.worker.drain_s),
         ..WorkerSettings::default()

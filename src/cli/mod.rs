@@ -7,6 +7,7 @@
 
 pub mod attest;
 pub mod backup;
+pub mod cluster;
 pub mod demo;
 pub mod doctor;
 pub mod embedded;
@@ -107,6 +108,8 @@ enum Command {
     Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
     Worker(worker::Arguments),
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     Health(health::Arguments),
     Doctor(doctor::Arguments),
     Backup(backup::Arguments),
@@ -249,6 +252,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
         Command::Worker(arguments) => worker::run(&context, arguments).await,
+        Command::Cluster(command) => cluster::run(&context, command).await,
         Command::Health(arguments) => health::run(&context, arguments).await,
         Command::Doctor(arguments) => doctor::run(&context, arguments).await,
         Command::Backup(arguments) => backup::run(&context, arguments).await,

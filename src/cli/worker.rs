@@ -1,6 +1,5 @@
 //! `touchstone worker`: execute tasks of other hosts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -72,7 +71,8 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     let drain = Duration::from_secs(arguments.drain);
     let concurrency = usize::from(arguments.concurrency);
     let worker = cluster::worker(&config, arguments.name, concurrency, drain);
-    let worker = Arc::new(embedded::started(worker)?);
+    let process = embedded::started(worker)?;
+    let worker = &process.worker;
     let models: Vec<String> = worker.models().map(|it| it.to_string()).collect();
     if models.is_empty() {
         let text = "the configuration has no model that a worker can serve";
@@ -88,7 +88,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         let served = models.join(", ");
         terminal.print(&format!("worker {} serves {served}", worker.name()));
     }
-    worker.run(shutdown).await;
+    process.run(&shutdown).await;
     signals.abort();
     Ok(Exit::Good)
 }

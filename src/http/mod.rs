@@ -1,5 +1,6 @@
 //! The whole HTTP API: the routes of all features as one service.
 
+pub mod cluster;
 pub mod discovery;
 pub mod errors;
 pub mod openapi;
@@ -10,6 +11,7 @@ use axum::Router;
 use axum::http::Method;
 
 use crate::conformance::http::{self as conformance, ConformanceApi};
+use crate::http::cluster::ClusterApi;
 use touchstone_agent_cards::http::{self as agent_cards, CardsApi};
 use touchstone_console::api::ConsoleApi;
 use touchstone_deployments::http::{self as deployments, DeploymentsApi};
@@ -51,6 +53,7 @@ pub struct Apis {
     pub cards: Arc<CardsApi>,
     pub ratings: Arc<RatingsApi>,
     pub conformance: ConformanceApi,
+    pub cluster: ClusterApi,
     /// `None` on a host that does not serve the console.
     pub console: Option<Arc<ConsoleApi>>,
 }
@@ -67,7 +70,8 @@ pub fn router(apis: Apis) -> Router {
         .merge(oasis::routes(Table::new(Some(apis.oasis))).router())
         .merge(agent_cards::routes(Table::new(Some(apis.cards))).router())
         .merge(ratings::routes::routes(Table::new(Some(apis.ratings))).router())
-        .merge(conformance::routes(Table::new(Some(Arc::new(apis.conformance)))).router());
+        .merge(conformance::routes(Table::new(Some(Arc::new(apis.conformance)))).router())
+        .merge(cluster::routes(Table::new(Some(Arc::new(apis.cluster)))).router());
     if let Some(console) = apis.console {
         routes = routes.merge(touchstone_console::router(console));
     }
@@ -86,6 +90,7 @@ pub fn operations() -> Vec<Operation> {
         agent_cards::routes(Table::new(None)).operations(),
         ratings::routes::public(Table::new(None)).operations(),
         conformance::routes(Table::new(None)).operations(),
+        cluster::routes(Table::new(None)).operations(),
     ]
     .concat()
 }

@@ -51,6 +51,31 @@ fn published_namespaces_and_their_tenant_must_be_configured(
     }
 }
 
+#[rstest]
+#[case::alone("", Some(15))]
+#[case::in_a_cluster("[cluster]\nnats = \"nats://127.0.0.1:4222\"", Some(5))]
+#[case::chosen(
+    "[worker]\nlease_s = 20\n[cluster]\nnats = \"nats://127.0.0.1:4222\"",
+    Some(20)
+)]
+#[case::too_short("[worker]\nlease_s = 2", None)]
+fn a_lease_is_shorter_in_a_cluster(#[case] settings: &str, #[case] seconds: Option<u64>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("touchstone.toml");
+    std::fs::write(&file, settings).unwrap();
+    match (Config::load(Some(&file)), seconds) {
+        (Ok(config), Some(seconds)) => assert_eq!(config.lease_s(), seconds),
+        (Err(refused), None) => {
+            let text = refused.to_string();
+            assert!(
+                text.contains("`worker.lease_s` must be at least 3, got 2"),
+                "{text}"
+            );
+        }
+        (found, _) => panic!("{found:?}"),
+    }
+}
+
 #[test]
 fn nothing_is_published_unless_the_operator_says_so() {
     let config = Config::load(None).unwrap();

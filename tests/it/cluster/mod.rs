@@ -1,6 +1,7 @@
 //! A host and its workers as processes, over a NATS server. Workers are killed and stopped.
 
 mod nats;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};

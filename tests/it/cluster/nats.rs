@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::TcpStream;
 
 use crate::process::TOO_LONG;
 
@@ -57,6 +59,44 @@ impl NatsServer {
 
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Listens to a subject from now on.
+    pub async fn subscribe(&self, subject: &str) -> Subscription {
+        let (_, address) = self.url.split_once("://").unwrap();
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        let words = format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n");
+        connection.write_all(words.as_bytes()).await.unwrap();
+        let mut subscription = Subscription(BufReader::new(connection).lines());
+        subscription.line("PONG").await;
+        subscription
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// A connection that listens to one subject.
+pub struct Subscription(Lines<BufReader<TcpStream>>);
+
+impl Subscription {
+    /// Waits for a message.
+    pub async fn message(&mut self) {
+        self.line("MSG ").await;
+    }
+
+    async fn line(&mut self, start: &str) {
+        let heard = async {
+            while let Some(line) = self.0.next_line().await.unwrap() {
+                if line.starts_with(start) {
+                    return;
+                }
+            }
+            panic!("the server closed the connection");
+        };
+        tokio::time::timeout(TOO_LONG, heard).await.unwrap();
     }
 }
 

@@ -3,6 +3,9 @@
 //! All queues are subjects of one stream, and a lane has one durable consumer. More streams and
 //! consumers would be expensive where they are replicated.
 
+mod announcements;
+mod queues;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +19,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use touchstone_host::background;
 use tracing::{info, warn};
@@ -52,6 +55,8 @@ pub struct NatsBus {
     settings: ClusterSettings,
     name: String,
     connected: OnceCell<Connected>,
+    /// Number of connections made so far.
+    connections: watch::Sender<u64>,
 }
 
 struct Connected {
@@ -67,6 +72,7 @@ impl NatsBus {
             settings,
             name,
             connected: OnceCell::new(),
+            connections: watch::Sender::new(0),
         }
     }
 
@@ -80,6 +86,7 @@ impl NatsBus {
         let addresses: Result<Vec<async_nats::ServerAddr>, _> =
             servers.iter().map(|url| url.as_str().parse()).collect();
         let addresses = addresses.map_err(|cause| fault(&cause))?;
+        let connections = self.connections.clone();
         let mut options = ConnectOptions::new()
             .name(&self.name)
             // The list of other servers comes from the server, and may name some without TLS.
@@ -87,7 +94,13 @@ impl NatsBus {
             .retry_on_initial_connect()
             .ping_interval(PING)
             .require_tls(servers.iter().all(|url| url.scheme() == "tls"))
-            .event_callback(|event| async move { log(&event) });
+            .event_callback(move |event| {
+                if matches!(event, Event::Connected) {
+                    connections.send_modify(|count| *count += 1);
+                }
+                log(&event);
+                std::future::ready(())
+            });
         if let Some(file) = &self.settings.ca_file {
             options = options.add_root_certificates(file.clone());
         }

@@ -1,8 +1,10 @@
 //! The protocol between owners and workers as pure rules.
 
+pub mod announcements;
 pub mod facts;
 pub mod lane;
 pub mod offer;
 pub mod outbox;
+pub mod presence;
 pub mod subjects;
 pub mod wire;

@@ -112,7 +112,7 @@ pub fn read<M: Message>(bytes: &[u8]) -> Result<M, Unreadable> {
     Ok(message)
 }
 
-fn check_id(field: &'static str, id: &str) -> Result<(), Unreadable> {
+pub(super) fn check_id(field: &'static str, id: &str) -> Result<(), Unreadable> {
     let plain = |byte: u8| byte.is_ascii_graphic();
     if (1..=MAX_ID).contains(&id.len()) && id.bytes().all(plain) {
         return Ok(());
@@ -129,7 +129,7 @@ fn check_name(field: &'static str, name: &str) -> Result<(), Unreadable> {
     Err(Unreadable::Field { field, problem })
 }
 
-fn check_most(field: &'static str, found: usize, most: usize) -> Result<(), Unreadable> {
+pub(super) fn check_most(field: &'static str, found: usize, most: usize) -> Result<(), Unreadable> {
     if found <= most {
         return Ok(());
     }

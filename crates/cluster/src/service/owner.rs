@@ -1,6 +1,7 @@
 //! The owner's side: offers each invocation to workers and records what their attempts report.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use touchstone_agents::ports::agent::{
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
-use touchstone_kit::ids::EventId;
+use touchstone_kit::ids::{EventId, RunId, TenantId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{AgentInvocationCompleted, Event, InvocationOutcome};
 use tracing::{info, warn};
@@ -29,6 +30,7 @@ use crate::ports::bus::{Bus, BusError};
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
 use crate::rules::offer::{Asked, Offer, Reception};
+use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks};
 use crate::rules::wire::{
     self, Amount, Answer, Ask, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant,
     Held, Offered, Question, Received, Token, Verdict, WorkerId,
@@ -59,7 +61,16 @@ pub struct Owner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     hold: Duration,
-    tasks: Mutex<HashMap<String, mpsc::Sender<Command>>>,
+    tasks: Mutex<HashMap<String, Entry>>,
+}
+
+/// A task in the list of its owner.
+struct Entry {
+    commands: mpsc::Sender<Command>,
+    run: RunId,
+    tenant: TenantId,
+    /// Whether a worker executes the task.
+    held: Arc<AtomicBool>,
 }
 
 impl Owner {
@@ -81,17 +92,43 @@ impl Owner {
         }
     }
 
+    /// The name of this replica on the bus.
+    pub fn replica(&self) -> &str {
+        &self.replica
+    }
+
     /// Answers workers until `stop` is cancelled.
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) {
         server::serve(&self, &stop).await;
     }
 
-    fn tasks(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<Command>>> {
+    fn tasks(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn task(&self, offer: &str) -> Option<mpsc::Sender<Command>> {
-        self.tasks().get(offer).cloned()
+        let tasks = self.tasks();
+        tasks.get(offer).map(|entry| entry.commands.clone())
+    }
+
+    /// The runs whose tasks are offered or executed now.
+    pub fn state(&self) -> ReplicaState {
+        let mut runs: BTreeMap<RunId, RunTasks> = BTreeMap::new();
+        for entry in self.tasks().values() {
+            let tasks = runs.entry(entry.run.clone()).or_insert_with(|| RunTasks {
+                run: entry.run.clone(),
+                tenant: entry.tenant.clone(),
+                offered: 0,
+                held: 0,
+            });
+            match entry.held.load(Ordering::Relaxed) {
+                true => tasks.held += 1,
+                false => tasks.offered += 1,
+            }
+        }
+        ReplicaState {
+            runs: runs.into_values().take(MAX_RUNS).collect(),
+        }
     }
 }
 
@@ -115,7 +152,14 @@ impl AgentRuntime for ClusterRuntime {
         let owner = &*self.owner;
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let offer_id = invocation.invocation_id;
-        owner.tasks().insert(offer_id.clone(), sender);
+        let held = Arc::new(AtomicBool::new(false));
+        let entry = Entry {
+            commands: sender,
+            run: invocation.run.clone(),
+            tenant: invocation.tenant.clone(),
+            held: Arc::clone(&held),
+        };
+        owner.tasks().insert(offer_id.clone(), entry);
         let _listed = Listed {
             owner,
             offer: &offer_id,
@@ -127,6 +171,7 @@ impl AgentRuntime for ClusterRuntime {
             lane: &lane,
             offer_id: &offer_id,
             offer: Offer::new(owner.hold, owner.clock.uptime()),
+            held,
             assignment,
             events: Vec::new(),
             open: None,
@@ -190,6 +235,7 @@ struct OwnedTask<'a> {
     lane: &'a Lane,
     offer_id: &'a str,
     offer: Offer,
+    held: Arc<AtomicBool>,
     assignment: Assignment,
     /// The events of the current attempt.
     events: Vec<EventId>,
@@ -280,6 +326,7 @@ impl<'a> OwnedTask<'a> {
         let Some(granted) = self.offer.claim(claim, now, mint) else {
             return Claimed::Gone;
         };
+        self.held.store(true, Ordering::Relaxed);
         Claimed::Granted(Box::new(Grant {
             invocation: granted.invocation,
             token: granted.token,
@@ -502,6 +549,7 @@ impl<'a> OwnedTask<'a> {
     /// Ends the current attempt without a result, and offers the task again.
     fn lose(&mut self) -> Option<InvocationResult> {
         let lost = self.offer.lose(self.owner.clock.uptime())?;
+        self.held.store(false, Ordering::Relaxed);
         let (run, invocation, worker) =
             (&self.assignment.run, &lost.invocation, &lost.worker.worker);
         info!(run_id = %run, invocation, worker, "an attempt was lost");

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 
 use crate::ports::bus::{Bus, BusError, Delivery};
 use crate::rules::lane::Lane;
+use crate::rules::presence::WorkerState;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
     self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
@@ -112,6 +113,18 @@ impl Worker {
     /// The models that this worker serves.
     pub fn models(&self) -> impl Iterator<Item = ModelIdentity> {
         self.models.iter().map(ModelBinding::identity)
+    }
+
+    /// What it announces; `draining` if it takes no more tasks.
+    pub fn state(&self, draining: bool) -> WorkerState {
+        let capacity = self.settings.concurrency;
+        let free = capacity.saturating_sub(self.active().len());
+        WorkerState {
+            capacity: u64::try_from(capacity).unwrap_or(u64::MAX),
+            free: u64::try_from(free).unwrap_or(u64::MAX),
+            models: self.models().map(|it| it.to_string()).collect(),
+            draining,
+        }
     }
 
     fn lanes(&self) -> Vec<Lane> {

@@ -1,4 +1,5 @@
 pub mod clock;
+pub mod fanout;
 pub mod host_keys;
 pub mod host_secrets;
 pub mod idempotency;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ports::fanout::Fanout;
 use crate::ports::host_keys::HostKeys;
 use crate::ports::run_log::Fence;
 use crate::ports::run_log::Head;
@@ -12,6 +13,7 @@ use crate::store::convert::{Batch, head_of};
 use crate::store::health::WriteHealth;
 use crate::store::migrations::{self, HeldWork, Schema, SecretTable};
 use crate::store::postgres::Postgres;
+use crate::store::postgres::broadcast::{Origin, receive};
 use crate::store::secrets::Cipher;
 use crate::store::signals::LocalSignals;
 use crate::store::sql::{Pool, Transaction, query};
@@ -251,6 +253,25 @@ impl Database {
             Engine::Sqlite(engine) => engine.signals(),
             Engine::Postgres(engine) => engine.signals(),
         }
+    }
+
+    /// Sends later signals to the other replicas by `fanout`, and through the database only if that
+    /// fails. Without effect on SQLite, which has no other replicas.
+    pub fn fan_out_by(&self, fanout: Arc<dyn Fanout>) {
+        if let Engine::Postgres(engine) = &self.engine {
+            engine.broadcast().send_by(fanout);
+        }
+    }
+
+    /// Receives a signal that another replica sent by its [`Fanout`]. It only makes those who wait
+    /// read the log, so a wrong one is harmless.
+    pub fn receive_signal(&self, signal: &str) {
+        receive(signal, Origin::Fanout, self.local_signals());
+    }
+
+    /// Makes all who wait read the log, because signals of other replicas may have been missed.
+    pub fn signals_missed(&self) {
+        self.local_signals().touch_all();
     }
 
     pub fn signal_annotated(&self, run: &RunId) {

@@ -110,6 +110,14 @@ impl LocalSignals {
         self.grown.notify_one();
     }
 
+    /// Signals that the log of `run` may have grown. The next waiter reads the log.
+    pub(super) fn hint(&self, run: &RunId) {
+        if let Some(sender) = self.lock().heads.remove(run) {
+            sender.send_modify(|_| {});
+        }
+        self.grown.notify_one();
+    }
+
     /// Signals another change to `run`.
     pub(super) fn touch(&self, run: &RunId) {
         if let Some(sender) = self.lock().heads.get(run) {
@@ -192,6 +200,20 @@ mod tests {
         assert!(signals.lock().heads.len() <= 2 * REMEMBERED);
         assert!(!signals.wait(&"awaited".into()).first);
         drop(waiting);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hint_ends_waits_and_lets_the_next_waiter_read_the_log() {
+        let signals = LocalSignals::new();
+        let (run, head) = ("run_1".into(), Head::default());
+        signals.raise(&run, head);
+        let start = tokio::time::Instant::now();
+        let waiter = signals.wait(&run);
+        assert!(!waiter.first);
+        signals.hint(&run);
+        waiter.changed(head, Duration::from_secs(60)).await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(signals.wait(&run).first);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,15 +2,18 @@
 
 use crate::support::host_keys;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_host::store::database::Database;
 use touchstone_runs::store as run_store;
 
 use rstest::rstest;
+use sqlx::postgres::PgListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::store::{Engine, Engine::*, TOO_LONG, TestStore, claimed, events, head, open, record};
+use touchstone_host::ports::fanout::{Fanout, Undelivered};
 use touchstone_host::ports::run_log::Head;
 use touchstone_runs::ports::queue::CancelRequest;
 
@@ -222,4 +225,74 @@ async fn signals_come_through_again_after_a_lost_connection() {
         follower.await.unwrap()
     };
     assert_eq!(timeout(TOO_LONG / 2, told).await.unwrap(), 6);
+}
+
+/// Passes signals to one other replica while it is connected.
+struct TestFanout {
+    to: Arc<Database>,
+    connected: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Fanout for TestFanout {
+    async fn send(&self, signals: &[String]) -> Result<(), Undelivered> {
+        if !self.connected.load(Ordering::SeqCst) {
+            return Err(Undelivered("not connected".to_owned()));
+        }
+        signals.iter().for_each(|it| self.to.receive_signal(it));
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_database_carries_only_the_signals_that_the_fan_out_does_not() {
+    open!(Postgres => database, one);
+    let two = database.open().await;
+    let TestStore::Postgres(server) = &database else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    let mut notifications = PgListener::connect(&server.url()).await.unwrap();
+    notifications.listen("touchstone").await.unwrap();
+    let fanout = Arc::new(TestFanout {
+        to: Arc::clone(&two),
+        connected: AtomicBool::new(true),
+    });
+    one.fan_out_by(fanout.clone());
+    let (run, fence) = claimed(&one, "run_1").await;
+    let follower = tokio::spawn(follow(Arc::clone(&two), run.clone()));
+    for sequence in 1..=100 {
+        let ends = sequence == 100;
+        let event = events(&run, sequence, 1);
+        run_store::runs::append(&one, &run, fence, &event, ends)
+            .await
+            .unwrap();
+        one.notify_run(&run, head(sequence, ends)).await;
+        tokio::task::yield_now().await;
+    }
+    let reached = timeout(TOO_LONG / 2, follower).await.unwrap();
+    assert_eq!(reached.unwrap(), 100);
+
+    fanout.connected.store(false, Ordering::SeqCst);
+    one.notify_work().await;
+    let first = timeout(TOO_LONG / 2, notifications.recv()).await.unwrap();
+    assert_eq!(first.unwrap().payload(), "\"work\"");
+    timeout(TOO_LONG / 2, two.work_waiting(TOO_LONG))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_signal_of_a_fan_out_only_makes_waiters_read_the_log() {
+    open!(Postgres => _database, store);
+    let (run, fence) = claimed(&store, "run_1").await;
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 1), false)
+        .await
+        .unwrap();
+    let known = head(1, false);
+    store.notify_run(&run, known).await;
+    let wrong = r#"{"head":{"run":"run_1","sequence":99,"ended":true}}"#;
+    store.receive_signal(wrong);
+    let (start, pause) = (Instant::now(), Duration::from_millis(50));
+    store.run_changed(&run, known, pause).await;
+    assert!(start.elapsed() >= pause, "the wrong head was believed");
 }

@@ -1,12 +1,13 @@
-//! Signals between replicas, over LISTEN and NOTIFY.
+//! Signals between replicas, over a [`Fanout`] if there is one, else over LISTEN and NOTIFY.
 //!
 //! Senders do not wait. Signals accumulate while a statement is in flight, with only the newest
 //! head of each run kept, and the next statement sends them all. Signals need not be durable: a
 //! replica that misses one reads the log at its next poll. After a lost connection, all waiters
-//! read the log at once.
+//! read the log at once. Replicas always listen to the database, because a replica without a
+//! connection to the fan-out sends its signals there.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -14,9 +15,10 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::background::{Panicked, spawn};
+use crate::ports::fanout::Fanout;
 use crate::ports::run_log::Head;
 use crate::store::signals::LocalSignals;
 use touchstone_kit::ids::RunId;
@@ -48,6 +50,7 @@ enum Signal {
 /// Sends signals to the other replicas and receives theirs, until it is dropped.
 pub struct Broadcast {
     outbox: Arc<Outbox>,
+    fanout: Arc<OnceLock<Arc<dyn Fanout>>>,
     _tasks: [AbortOnDropHandle<Result<(), Panicked>>; 2],
 }
 
@@ -79,14 +82,24 @@ impl Broadcast {
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen(CHANNEL).await?;
         let outbox = Arc::new(Outbox::default());
+        let fanout = Arc::new(OnceLock::new());
         let tasks = [
             spawn("signal listener", listen(listener, signals)),
-            spawn("signal sender", send(pool, Arc::clone(&outbox))),
+            spawn(
+                "signal sender",
+                send(pool, Arc::clone(&outbox), Arc::clone(&fanout)),
+            ),
         ];
         Ok(Self {
             outbox,
+            fanout,
             _tasks: tasks.map(AbortOnDropHandle::new),
         })
+    }
+
+    /// Sends later signals by `fanout`. Only the first one is used.
+    pub(in crate::store) fn send_by(&self, fanout: Arc<dyn Fanout>) {
+        let _ = self.fanout.set(fanout);
     }
 
     pub fn head(&self, run: &RunId, head: Head) {
@@ -142,7 +155,7 @@ impl Pending {
     }
 }
 
-async fn send(pool: PgPool, outbox: Arc<Outbox>) {
+async fn send(pool: PgPool, outbox: Arc<Outbox>, fanout: Arc<OnceLock<Arc<dyn Fanout>>>) {
     loop {
         outbox.filled.notified().await;
         let pending = std::mem::take(&mut *outbox.lock());
@@ -150,6 +163,12 @@ async fn send(pool: PgPool, outbox: Arc<Outbox>) {
             .into_signals()
             .map(|signal| text_of(&signal))
             .collect();
+        if let Some(fanout) = fanout.get() {
+            match fanout.send(&payloads).await {
+                Ok(()) => continue,
+                Err(cause) => debug!(%cause, "the database carries signals instead"),
+            }
+        }
         if let Err(cause) = sqlx::query(SEND).bind(payloads).execute(&pool).await {
             warn!(%cause, "a signal to the other replicas was lost; they will read the log at their next poll");
         }
@@ -159,21 +178,9 @@ async fn send(pool: PgPool, outbox: Arc<Outbox>) {
 async fn listen(mut listener: PgListener, signals: Arc<LocalSignals>) {
     loop {
         match listener.try_recv().await {
-            Ok(Some(notification)) => match serde_json::from_str(notification.payload()) {
-                Ok(Signal::Head {
-                    run,
-                    sequence,
-                    ended,
-                }) => signals.raise(&run, Head { sequence, ended }),
-                Ok(Signal::Cancel { run }) => {
-                    signals.touch(&run);
-                    signals.ring();
-                }
-                Ok(Signal::Annotated { run }) => signals.annotate(Some(run)),
-                Ok(Signal::Work) => signals.ring(),
-                // A replica of another version may send unknown signals.
-                Err(_) => signals.touch_all(),
-            },
+            Ok(Some(notification)) => {
+                receive(notification.payload(), Origin::Database, &signals);
+            }
             // The connection was lost and has been restored.
             Ok(None) => signals.touch_all(),
             Err(cause) => {
@@ -182,5 +189,35 @@ async fn listen(mut listener: PgListener, signals: Arc<LocalSignals>) {
                 signals.touch_all();
             }
         }
+    }
+}
+
+/// How a signal came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Origin {
+    Database,
+    /// A wrong head may come this way, so the log is read again.
+    Fanout,
+}
+
+/// Wakes those who wait for a signal.
+pub(in crate::store) fn receive(signal: &str, origin: Origin, signals: &LocalSignals) {
+    match serde_json::from_str(signal) {
+        Ok(Signal::Head {
+            run,
+            sequence,
+            ended,
+        }) => match origin {
+            Origin::Database => signals.raise(&run, Head { sequence, ended }),
+            Origin::Fanout => signals.hint(&run),
+        },
+        Ok(Signal::Cancel { run }) => {
+            signals.touch(&run);
+            signals.ring();
+        }
+        Ok(Signal::Annotated { run }) => signals.annotate(Some(run)),
+        Ok(Signal::Work) => signals.ring(),
+        // A replica of another version may send unknown signals.
+        Err(_) => signals.touch_all(),
     }
 }

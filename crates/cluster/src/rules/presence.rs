@@ -1,0 +1,169 @@
+//! What replicas and workers announce about themselves, and who was heard.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use touchstone_kit::ids::{RunId, TenantId};
+
+use crate::rules::wire::{Message, Unreadable, check_id, check_most};
+
+/// A process announces itself this often.
+pub const EVERY: Duration = Duration::from_secs(2);
+/// Most runs that a replica announces.
+pub const MAX_RUNS: usize = 1_000;
+/// Most models that a worker announces.
+const MAX_MODELS: usize = 256;
+/// Longest name of a model in bytes.
+const MAX_MODEL: usize = 512;
+/// A process that was not heard for this time is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// Most processes that are remembered.
+const MAX_MEMBERS: usize = 4_096;
+
+/// A replica or a worker is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    /// Version of the program.
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica: Option<ReplicaState>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerState {
+    /// Maximum number of tasks in flight.
+    pub capacity: u64,
+    /// How many more tasks it takes now.
+    pub free: u64,
+    pub models: Vec<String>,
+    /// It takes no more tasks.
+    pub draining: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaState {
+    /// The runs whose tasks it offers to workers, at most [`MAX_RUNS`].
+    pub runs: Vec<RunTasks>,
+}
+
+/// The tasks of a run that an owner offers to workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTasks {
+    pub run: RunId,
+    pub tenant: TenantId,
+    /// Tasks that wait for a worker.
+    pub offered: u64,
+    /// Tasks that workers execute.
+    pub held: u64,
+}
+
+impl Message for Presence {
+    const NAME: &'static str = "a presence";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        check_id("version", &self.version)?;
+        if let Some(worker) = &self.worker {
+            check_most("worker.models", worker.models.len(), MAX_MODELS)?;
+            for model in &worker.models {
+                check_most("worker.models", model.len(), MAX_MODEL)?;
+            }
+        }
+        if let Some(replica) = &self.replica {
+            check_most("replica.runs", replica.runs.len(), MAX_RUNS)?;
+            for tasks in &replica.runs {
+                check_id("replica.runs.run", tasks.run.as_str())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A process that was heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    pub presence: Presence,
+    /// Time since its last announcement.
+    pub silent: Duration,
+}
+
+/// The processes that were heard lately, by name.
+#[derive(Debug, Default)]
+pub struct Members(BTreeMap<String, (Presence, Duration)>);
+
+impl Members {
+    pub fn hear(&mut self, name: &str, presence: Presence, now: Duration) {
+        self.forget(now);
+        if self.0.len() < MAX_MEMBERS || self.0.contains_key(name) {
+            self.0.insert(name.to_owned(), (presence, now));
+        }
+    }
+
+    /// All that were heard lately, sorted by name.
+    pub fn current(&mut self, now: Duration) -> Vec<Member> {
+        self.forget(now);
+        let members = self.0.iter().map(|(name, (presence, at))| Member {
+            name: name.clone(),
+            presence: presence.clone(),
+            silent: now.saturating_sub(*at),
+        });
+        members.collect()
+    }
+
+    fn forget(&mut self, now: Duration) {
+        self.0
+            .retain(|_, (_, at)| now.saturating_sub(*at) < FORGOTTEN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::wire;
+
+    fn worker(free: u64) -> Presence {
+        Presence {
+            version: "1.2.3".to_owned(),
+            worker: Some(WorkerState {
+                capacity: 4,
+                free,
+                models: vec!["openai/m".to_owned()],
+                draining: false,
+            }),
+            replica: None,
+        }
+    }
+
+    #[test]
+    fn a_silent_process_is_shown_for_a_while() {
+        let mut members = Members::default();
+        members.hear("w2", worker(4), Duration::ZERO);
+        members.hear("w1", worker(3), Duration::from_secs(5));
+        members.hear("w1", worker(2), Duration::from_secs(7));
+        let seen = members.current(Duration::from_secs(9));
+        let names: Vec<&str> = seen.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["w1", "w2"]);
+        assert_eq!(seen[0].silent, Duration::from_secs(2));
+        assert_eq!(seen[0].presence, worker(2));
+        let seen = members.current(FORGOTTEN);
+        assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn a_presence_is_read_as_it_is_written() {
+        let message = wire::write(&worker(1)).unwrap();
+        assert_eq!(wire::read::<Presence>(&message), Ok(worker(1)));
+    }
+
+    #[test]
+    fn names_with_control_characters_are_refused() {
+        let odd = Presence {
+            version: "1\u{1b}[2J".to_owned(),
+            ..worker(1)
+        };
+        assert!(wire::read::<Presence>(&wire::write(&odd).unwrap()).is_err());
+    }
+}

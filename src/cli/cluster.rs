@@ -1,0 +1,197 @@
+//! `touchstone cluster`: replicas and workers of a host.
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::http::cluster::PATH;
+use touchstone_cluster::service::status::Status;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::render::table::{self, Style};
+use touchstone_host::render::words::{duration, plain};
+
+/// Show the replicas and workers of a host
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com")]
+pub enum Command {
+    /// List replicas, workers, queues and the runs that workers execute
+    #[command(
+        after_help = "Needs a key with the scope `metrics:read`. Silence is the time since the last heartbeat, which\nreplicas and workers send every two seconds; after a minute of it they are not listed.\n\nExit codes: 0 workers are connected, 1 the host has no cluster, no worker is connected or NATS\ndoes not answer, 2 bad input, 3 no host.\n\nExamples:\n  touchstone cluster status --server https://evals.example.com\n  touchstone cluster status --json"
+    )]
+    Status,
+}
+
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Status => status(context).await,
+    }
+}
+
+async fn status(context: &Context<'_>) -> Result<Exit, Failure> {
+    let session = context.read().await?;
+    let answer: Value = session.client().get(PATH).await?;
+    let status = Status::deserialize(&answer).map_err(|fault| Failure::unexpected(&fault))?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&answer);
+    } else {
+        terminal.print(&shown(&status, terminal.style()));
+    }
+    Ok(
+        match status.problem.is_none() && !status.workers.is_empty() {
+            true => Exit::Good,
+            false => Exit::Negative,
+        },
+    )
+}
+
+fn shown(status: &Status, style: Style) -> String {
+    if !status.enabled {
+        return "the host has no cluster: set `nats` in its section `[cluster]`".to_owned();
+    }
+    let mut text = String::new();
+    let replicas = status.replicas.iter().map(|it| {
+        let mark = match status.replica.as_ref() == Some(&it.replica) {
+            true => "answers",
+            false => "",
+        };
+        let (name, version) = (plain(&it.replica), plain(&it.version));
+        vec![name, version, duration(it.silent_ms), mark.to_owned()]
+    });
+    list(
+        &mut text,
+        &["replica", "version", "silence", ""],
+        replicas.collect(),
+        style,
+    );
+    let workers = status.workers.iter().map(|it| {
+        let models: Vec<String> = it.models.iter().map(|model| plain(model)).collect();
+        let state = match it.draining {
+            true => "draining",
+            false => "working",
+        };
+        vec![
+            plain(&it.worker),
+            plain(&it.version),
+            duration(it.silent_ms),
+            state.to_owned(),
+            format!("{}/{}", it.free, it.capacity),
+            models.join(", "),
+        ]
+    });
+    list(
+        &mut text,
+        &["worker", "version", "silence", "state", "free", "models"],
+        workers.collect(),
+        style,
+    );
+    let queues = status.queues.iter().map(|it| {
+        let numbers = [it.waiting, it.unacknowledged, it.pulls];
+        let mut row = vec![plain(&it.lane)];
+        row.extend(numbers.iter().map(u64::to_string));
+        row
+    });
+    list(
+        &mut text,
+        &["queue", "waiting", "taken", "requests"],
+        queues.collect(),
+        style,
+    );
+    let runs = status.runs.iter().map(|it| {
+        vec![
+            plain(&it.run_id),
+            plain(&it.tenant),
+            plain(&it.replica),
+            it.lease_ms.map_or_else(|| "–".to_owned(), duration),
+            it.offered.to_string(),
+            it.held.to_string(),
+        ]
+    });
+    list(
+        &mut text,
+        &["run", "tenant", "replica", "lease", "offered", "held"],
+        runs.collect(),
+        style,
+    );
+    if status.workers.is_empty() {
+        let _ = writeln!(text, "no worker is connected");
+    }
+    if let Some(problem) = &status.problem {
+        let _ = writeln!(text, "the queues could not be read: {}", plain(problem));
+    }
+    text.trim_end().to_owned()
+}
+
+/// A table, or one line per row that begins with the kind of the row, with tabs between its values.
+fn list(text: &mut String, header: &[&str], rows: Vec<Vec<String>>, style: Style) {
+    if rows.is_empty() {
+        return;
+    }
+    if style.table {
+        let mut table = table::begin(style);
+        table.set_header(header);
+        for row in &rows {
+            table.add_row(row);
+        }
+        if let Some(drawn) = table::drawn(table, style) {
+            let _ = writeln!(text, "{drawn}");
+            return;
+        }
+    }
+    let kind = header.first().copied().unwrap_or_default();
+    for row in rows {
+        let _ = writeln!(text, "{kind}\t{}", row.join("\t").trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status() -> Status {
+        let document = json!({
+            "enabled": true, "replica": "host_1", "problem": null,
+            "replicas": [{"replica": "host_1", "version": "1.0.0", "silentMs": 1000}],
+            "workers": [{
+                "worker": "w1", "version": "1.0.0", "capacity": 4, "free": 1, "models": ["openai/m"],
+                "draining": false, "silentMs": 2000
+            }],
+            "queues": [{"lane": "h1", "waiting": 3, "unacknowledged": 2, "pulls": 1}],
+            "runs": [{
+                "runId": "run_1", "tenant": "acme", "replica": "host_1", "offered": 3, "held": 2,
+                "leaseMs": null
+            }]
+        });
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn a_pipe_gets_one_line_per_row() {
+        let text = shown(&status(), Style::default());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "replica\thost_1\t1.0.0\t1.0 s\tanswers");
+        assert_eq!(lines[1], "worker\tw1\t1.0.0\t2.0 s\tworking\t1/4\topenai/m");
+        assert_eq!(lines[2], "queue\th1\t3\t2\t1");
+        assert_eq!(lines[3], "run\trun_1\tacme\thost_1\t–\t3\t2");
+        assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn a_cluster_without_workers_or_answers_says_so() {
+        let none = Status {
+            workers: Vec::new(),
+            problem: Some("the message bus gave no answer in time".to_owned()),
+            ..status()
+        };
+        let text = shown(&none, Style::default());
+        assert!(text.contains("no worker is connected"), "{text}");
+        assert!(text.contains("gave no answer in time"), "{text}");
+        let text = shown(&Status::default(), Style::default());
+        assert!(text.contains("the host has no cluster"), "{text}");
+    }
+}
