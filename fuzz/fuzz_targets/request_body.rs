@@ -36,6 +36,7 @@ const LIMITS: HostLimits = HostLimits {
     default_concurrency: 16,
     max_concurrency: 256,
     scored_modes: &EvalMode::ALL,
+    distribution: None,
 };
 
 fuzz_target!(|data: &[u8]| {
