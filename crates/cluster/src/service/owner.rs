@@ -273,10 +273,10 @@ impl<'a> OwnedTask<'a> {
         }
     }
 
-    /// Puts the task into its queue; not the first time only if the queue is empty, because the
-    /// message may have been lost.
-    fn publish(&mut self, first: bool) {
-        if first {
+    /// Puts the task into its queue. Unless `certainly`, only if the queue is empty: the message of
+    /// the task may be among the others.
+    fn publish(&mut self, certainly: bool) {
+        if certainly {
             self.is_stored = false;
         }
         self.offer.published(self.owner.clock.uptime());
@@ -288,7 +288,7 @@ impl<'a> OwnedTask<'a> {
         let Ok(message) = wire::write(&offered) else {
             return;
         };
-        let publish = async move { publish(owner, lane, message, first).await };
+        let publish = async move { publish(owner, lane, message, certainly).await };
         self.waiting.push(publish.map(Waited::Published).boxed());
     }
 
@@ -605,9 +605,9 @@ async fn publish(
     owner: &Owner,
     lane: &Lane,
     message: Bytes,
-    first: bool,
+    certainly: bool,
 ) -> Result<Published, BusError> {
-    if !first && owner.bus.waiting(lane).await? > 0 {
+    if !certainly && owner.bus.waiting(lane).await? > 0 {
         return Ok(Published::Skipped);
     }
     owner.bus.publish(lane, &owner.replica, message).await?;
