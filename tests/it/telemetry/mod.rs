@@ -546,7 +546,7 @@ async fn a_dead_collector_neither_slows_nor_fails_runs_and_losses_are_counted(
     }
     // Far below the timeouts of the 50 spans of these runs, were they awaited.
     assert!(
-        begun.elapsed() < Duration::from_secs(15),
+        begun.elapsed() < Duration::from_secs(30),
         "{:?}",
         begun.elapsed()
     );

@@ -87,7 +87,7 @@ async fn tasks_are_unjudged_if_the_server_of_their_tool_cannot_start(
 ) {
     let mut entry = entry("look");
     entry["command"] = command;
-    entry["timeout_s"] = json!(1.0);
+    entry["timeout_s"] = json!(5.0);
     let live = live(entry);
     let (trial, result) = calls(&["t:look"], live.clone()).await;
     assert_eq!(unjudged(&result), reason);
@@ -103,7 +103,7 @@ async fn tasks_are_unjudged_if_the_server_of_their_tool_cannot_start(
     // The next task gets this error at once.
     let asked = Instant::now();
     assert_eq!(unjudged(&calls(&["t:look"], live).await.1), reason);
-    assert!(asked.elapsed() < Duration::from_millis(500));
+    assert!(asked.elapsed() < Duration::from_secs(4));
 }
 
 #[tokio::test]
