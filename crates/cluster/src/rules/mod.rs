@@ -7,4 +7,5 @@ pub mod offer;
 pub mod outbox;
 pub mod presence;
 pub mod subjects;
+pub mod turns;
 pub mod wire;

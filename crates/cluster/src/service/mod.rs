@@ -14,6 +14,7 @@ pub mod presence;
 mod server;
 pub mod signals;
 pub mod status;
+mod turns;
 pub mod worker;
 
 /// What a host does on the message bus.

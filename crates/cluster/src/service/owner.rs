@@ -37,6 +37,7 @@ use crate::rules::wire::{
 };
 use crate::service::assignment::assignment;
 use crate::service::server::{self, Command};
+use crate::service::turns::{Schedule, Turn};
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
 
@@ -61,6 +62,7 @@ pub struct Owner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     hold: Duration,
+    schedule: Arc<Schedule>,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -85,6 +87,7 @@ impl Owner {
         Self {
             bus,
             replica,
+            schedule: Arc::new(Schedule::new(Arc::clone(&clock))),
             clock,
             ids,
             hold,
@@ -177,6 +180,7 @@ impl AgentRuntime for ClusterRuntime {
             open: None,
             waiting: FuturesUnordered::new(),
             asking: None,
+            turn: None,
             is_stored: false,
             skipped: 0,
         };
@@ -219,6 +223,8 @@ enum Waited {
         answer: Result<(), Unrecorded>,
     },
     Published(Result<Published, BusError>),
+    /// The task may be put into the queue; `None` never comes.
+    Turn(Option<Turn>),
 }
 
 /// What became of a message to a queue.
@@ -244,6 +250,8 @@ struct OwnedTask<'a> {
     waiting: FuturesUnordered<BoxFuture<'a, Waited>>,
     /// Who waits for the budget's answer to which question.
     asking: Option<(u64, oneshot::Sender<Answer>)>,
+    /// The right to be in the queue.
+    turn: Option<Turn>,
     /// Whether the queue has confirmed the last message. One that it has not confirmed is
     /// published again, however many others wait.
     is_stored: bool,
@@ -255,7 +263,7 @@ impl<'a> OwnedTask<'a> {
     async fn own(mut self, mut commands: mpsc::Receiver<Command>) -> InvocationResult {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        self.publish(true);
+        self.await_turn(false);
         loop {
             let ended = tokio::select! {
                 biased;
@@ -271,6 +279,14 @@ impl<'a> OwnedTask<'a> {
                 return ended;
             }
         }
+    }
+
+    /// Waits for the turn of the task, after which it is put into its queue.
+    fn await_turn(&mut self, ahead: bool) {
+        let Assignment { tenant, run, .. } = &self.assignment;
+        let turn = self.owner.schedule.turn(self.lane, tenant, run, ahead);
+        let turn = turn.map(|it| Waited::Turn(it.ok()));
+        self.waiting.push(turn.boxed());
     }
 
     /// Puts the task into its queue. Unless `certainly`, only if the queue is empty: the message of
@@ -327,6 +343,9 @@ impl<'a> OwnedTask<'a> {
             return Claimed::Gone;
         };
         self.held.store(true, Ordering::Relaxed);
+        if let Some(turn) = self.turn.take() {
+            turn.claimed();
+        }
         Claimed::Granted(Box::new(Grant {
             invocation: granted.invocation,
             token: granted.token,
@@ -517,6 +536,13 @@ impl<'a> OwnedTask<'a> {
                 };
                 let _ = reply.send(answer);
             }
+            Waited::Turn(turn) => {
+                // An earlier message may have been claimed meanwhile.
+                if self.offer.invocation().is_none() && self.turn.is_none() {
+                    self.turn = turn;
+                    self.publish(true);
+                }
+            }
             Waited::Published(Ok(Published::Stored)) => {
                 self.is_stored = true;
                 self.skipped = 0;
@@ -539,7 +565,7 @@ impl<'a> OwnedTask<'a> {
         if self.offer.is_overdue(now) {
             return self.lose();
         }
-        if self.offer.is_unclaimed(now) {
+        if self.turn.is_some() && self.offer.is_unclaimed(now) {
             let certain = !self.is_stored || self.skipped >= MAX_SKIPPED;
             self.publish(certain);
         }
@@ -571,7 +597,7 @@ impl<'a> OwnedTask<'a> {
         if self.offer.is_given_up() {
             return Some(unjudged(WORKER_LOST));
         }
-        self.publish(true);
+        self.await_turn(true);
         None
     }
 }

@@ -1,5 +1,6 @@
 //! Owners and workers over a bus in memory, with paused time.
 
+mod sharing;
 pub(crate) mod support;
 
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use serde_json::json;
 use touchstone_agents::budget::Limits;
 use touchstone_agents::ports::agent::{InvocationEnd, InvocationResult};
 use touchstone_agents::runtime::Runtime;
+use touchstone_kit::ids::RunId;
 
 use crate::ports::bus::Bus as _;
 use crate::rules::lane::Lane;
@@ -19,6 +21,7 @@ use support::{Account, Cluster, Recorder, Task, endpoint};
 
 fn task(cluster: &Cluster, id: &str) -> Task {
     Task {
+        run: RunId::from("run_1"),
         id: id.to_owned(),
         invocation: format!("inv_{id}"),
         input: json!({"tool": true}),

@@ -12,6 +12,7 @@ use touchstone_agents::budget::Limits;
 use touchstone_agents::model::ModelCatalog;
 use touchstone_agents::ports::agent::InvocationEnd;
 use touchstone_agents::runtime::Runtime;
+use touchstone_kit::ids::RunId;
 
 use crate::service::owner::{ClusterRuntime, LOG_CLOSED, Owner};
 use crate::service::tests::support::{Account, Task};
@@ -124,6 +125,7 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
         let (meter, task) = (
             &meter,
             Task {
+                run: RunId::from("run_1"),
                 id,
                 invocation: world.ids.mint("inv"),
                 input: json!({"calls": calls}),

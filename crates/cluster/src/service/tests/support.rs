@@ -487,6 +487,7 @@ impl Meter for Account {
 
 /// A task of a run.
 pub struct Task {
+    pub run: RunId,
     pub id: String,
     /// The id of the invocation that the executor asks for.
     pub invocation: String,
@@ -512,11 +513,11 @@ impl Task {
             "toolResponses": [{"tool": "docs:find", "response": {"found": 1}}],
         }))
         .unwrap();
-        let (tenant, run) = (TenantId::from("acme"), RunId::from("run_1"));
+        let tenant = TenantId::from("acme");
         let node = TaskId::from(self.id.as_str());
         let invocation = Invocation {
             tenant: &tenant,
-            run: &run,
+            run: &self.run,
             invocation_id: self.invocation.clone(),
             agent: &agent,
             agent_version: "1.0.0",
