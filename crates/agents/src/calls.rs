@@ -207,7 +207,6 @@ impl Calls<'_> {
         }
         let mut attempt = 1;
         loop {
-            self.may_call().await?;
             let permit = self
                 .binding
                 .permits
@@ -215,7 +214,7 @@ impl Calls<'_> {
                 .await
                 .inspect_err(|error| metrics.prevented(error))
                 .map_err(CallError::Model)?;
-            // Waiting for the permit may have taken longer than the lease.
+            // After the wait for the permit, which may have been longer than the lease.
             self.may_call().await?;
             match state.first_call {
                 None => state.first_call = Some(Instant::now()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::assert_command::AssertCommand;
@@ -130,7 +131,8 @@ pub trait Permit: Send {
 }
 
 /// The state of the endpoint, as seen by a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EndpointHealth {
     Answered,
     /// It is up, and asks for fewer calls.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::rules::wire::{Amount, Claim, Held, Proof, Question, Token, Verdict, WorkerId};
+use crate::rules::wire::{Amount, Answer, Claim, Held, Proof, Question, Token, Verdict, WorkerId};
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
 
@@ -57,7 +57,7 @@ struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QuestionState {
     Asked,
-    Answered { granted: bool },
+    Answered(Answer),
 }
 
 /// A granted attempt.
@@ -84,9 +84,7 @@ pub enum Asked {
     New,
     /// It has been asked and has no answer yet.
     Pending,
-    Known {
-        granted: bool,
-    },
+    Known(Answer),
     Superseded,
 }
 
@@ -253,7 +251,7 @@ impl Offer {
             Some((last, same, state)) if last == call => match state {
                 _ if same != question => Asked::Superseded,
                 QuestionState::Asked => Asked::Pending,
-                QuestionState::Answered { granted } => Asked::Known { granted },
+                QuestionState::Answered(answer) => Asked::Known(answer),
             },
             Some((last, _, _)) if call < last => Asked::Superseded,
             _ if attempt.reserved.len() >= MAX_OPEN_CALLS => Asked::Superseded,
@@ -264,9 +262,9 @@ impl Offer {
         }
     }
 
-    /// Records the budget's answer. `false` if the attempt was lost meanwhile: a reservation is
-    /// then given back by the caller.
-    pub fn answered(&mut self, invocation: &str, call: u64, granted: bool) -> bool {
+    /// Records the answer to a question. `false` if the attempt was lost meanwhile: what was granted
+    /// is then given back by the caller.
+    pub fn answered(&mut self, invocation: &str, call: u64, answer: Answer) -> bool {
         let State::Held(attempt) = &mut self.state else {
             return false;
         };
@@ -279,8 +277,8 @@ impl Offer {
         if *last != call {
             return false;
         }
-        *state = QuestionState::Answered { granted };
-        if let (true, Question::Reserve(estimate)) = (granted, *question) {
+        *state = QuestionState::Answered(answer);
+        if let (Answer::Granted, Question::Reserve(estimate)) = (answer, *question) {
             attempt.reserved.insert(call, estimate);
         }
         true

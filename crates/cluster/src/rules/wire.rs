@@ -276,7 +276,7 @@ impl Proof {
     }
 }
 
-/// A question to the run's budget.
+/// A question to the run's budget, or to the limits of an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
     #[serde(flatten)]
@@ -303,6 +303,16 @@ pub enum Question {
     Tool,
     /// May a call be retried?
     Retry,
+    /// May a model be called now? The answer waits until its endpoint has room for the call.
+    Call(ModelRole),
+}
+
+/// The models that an attempt calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelRole {
+    Agent,
+    SimulatedUser,
 }
 
 /// The answer to [`Ask`].
@@ -311,6 +321,8 @@ pub enum Question {
 pub enum Answer {
     Granted,
     Exhausted,
+    /// The endpoint is down and is not called for some time.
+    EndpointDown,
     /// Other calls must end first. The worker asks again.
     Wait,
     /// The attempt does not count any more.

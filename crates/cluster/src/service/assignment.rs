@@ -12,7 +12,9 @@ use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_openwop::schema::compile_untrusted;
 
 use crate::rules::lane::Lane;
-use crate::rules::wire::{Agent, Assignment, File, Served, Talk, Turns};
+use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, Turns};
+use crate::service::attempt::Attempt;
+use crate::service::limits::SharedPermits;
 
 /// What a worker needs to execute an invocation, and the lane of workers that can. `None` if only
 /// this process can execute it.
@@ -129,6 +131,22 @@ impl Job {
             model,
             user,
         })
+    }
+
+    /// With the limits that the owner of the attempt keeps for all workers.
+    pub fn limited_by(mut self, attempt: &Arc<Attempt>) -> Self {
+        let limited = |binding: ModelBinding, role| ModelBinding {
+            permits: Arc::new(SharedPermits {
+                own: binding.permits,
+                attempt: Arc::clone(attempt),
+                role,
+            }),
+            ..binding
+        };
+        self.model = limited(self.model, ModelRole::Agent);
+        let user = self.user.take();
+        self.user = user.map(|it| limited(it, ModelRole::SimulatedUser));
+        self
     }
 
     pub fn invocation(&self, invocation_id: String) -> Invocation<'_> {

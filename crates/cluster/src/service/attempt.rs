@@ -8,9 +8,11 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::budget::Estimate;
+use touchstone_agents::model::CIRCUIT_OPEN;
 use touchstone_agents::ports::agent::{
     AgentRuntime as _, EventSink, Exhausted, InvocationEnd, InvocationResult, Meter, Unrecorded,
 };
+use touchstone_agents::ports::model::ModelError;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::service::lease::{Lease, LeaseTerm};
@@ -22,10 +24,11 @@ use crate::ports::bus::{Bus, BusError};
 use crate::rules::outbox::{Outbox, TooLarge};
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
-    self, Amount, Answer, Ask, Await, End, Ending, Facts, Frame, Message, Proof, Question,
-    Received, Verdict,
+    self, Amount, Answer, Ask, Await, End, Ending, Facts, Frame, Message, ModelRole, Proof,
+    Question, Received, Verdict,
 };
 use crate::service::assignment::Job;
+use crate::service::owner::LOG_CLOSED;
 use crate::service::worker::ANSWERED_WITHIN;
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
@@ -37,6 +40,13 @@ const TOO_LARGE: &str = "too_large_for_worker";
 
 /// The attempt is lost: its owner has started another one, or has gone.
 struct Superseded;
+
+/// Why a question is not granted.
+enum Refused {
+    Exhausted,
+    EndpointDown,
+    Superseded,
+}
 
 pub(super) struct Attempt {
     bus: Arc<dyn Bus>,
@@ -136,7 +146,7 @@ impl Attempt {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, frame: Frame) -> Option<u64> {
+    pub fn push(&self, frame: Frame) -> Option<u64> {
         match self.outbox().push(frame) {
             Ok(index) => Some(index),
             Err(TooLarge) => {
@@ -147,12 +157,13 @@ impl Attempt {
     }
 
     /// Executes the attempt until its result is recorded, or until it is lost.
-    pub async fn execute(&self, job: &Job, runtime: &Runtime) {
+    pub async fn execute(self: &Arc<Self>, job: Job, runtime: &Runtime) {
+        let job = job.limited_by(self);
         let invocation = job.invocation(self.proof.invocation.clone());
         let result = tokio::select! {
             biased;
             () = self.lost.cancelled() => return,
-            result = runtime.invoke(invocation, self, self) => result,
+            result = runtime.invoke(invocation, &**self, &**self) => result,
         };
         let ending = if self.overflowed.load(Ordering::Relaxed) {
             unjudged(TOO_LARGE)
@@ -257,11 +268,11 @@ impl Attempt {
         }
     }
 
-    /// Asks the run's budget. Returns the number of the question if it is granted.
-    async fn ask(&self, question: Question) -> Result<u64, Exhausted> {
+    /// Asks the owner. Returns the number of the question if it is granted.
+    async fn ask(&self, question: Question) -> Result<u64, Refused> {
         // The budget may wait for the usage of this attempt's last call.
         let sent = self.flush(Await::Recorded).await;
-        sent.map_err(|Superseded| Exhausted)?;
+        sent.map_err(|Superseded| Refused::Superseded)?;
         let mut last = self.asking.lock().await;
         *last += 1;
         let ask = Ask {
@@ -274,11 +285,32 @@ impl Attempt {
             match answer.unwrap_or(Answer::Superseded) {
                 Answer::Granted => return Ok(*last),
                 Answer::Wait => {}
-                Answer::Exhausted => return Err(Exhausted),
+                Answer::Exhausted => return Err(Refused::Exhausted),
+                Answer::EndpointDown => return Err(Refused::EndpointDown),
                 Answer::Superseded => {
                     self.lost.cancel();
-                    return Err(Exhausted);
+                    return Err(Refused::Superseded);
                 }
+            }
+        }
+    }
+
+    async fn ask_budget(&self, question: Question) -> Result<u64, Exhausted> {
+        self.ask(question).await.map_err(|_| Exhausted)
+    }
+
+    /// Waits until the owner allows a call of this model. Returns the number of the question.
+    pub async fn ask_to_call(&self, role: ModelRole) -> Result<u64, ModelError> {
+        match self.ask(Question::Call(role)).await {
+            Ok(call) => {
+                // The owner has also asked the log.
+                let recorded = self.outbox().first();
+                self.allowed.fetch_max(recorded, Ordering::Relaxed);
+                Ok(call)
+            }
+            Err(Refused::EndpointDown) => Err(ModelError::unavailable(CIRCUIT_OPEN, false)),
+            Err(Refused::Exhausted | Refused::Superseded) => {
+                Err(ModelError::unavailable(LOG_CLOSED, false))
             }
         }
     }
@@ -354,7 +386,7 @@ impl EventSink for Attempt {
 #[async_trait]
 impl Meter for Attempt {
     async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
-        let call = self.ask(Question::Reserve(estimate.into())).await?;
+        let call = self.ask_budget(Question::Reserve(estimate.into())).await?;
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         reserved.push((estimate, call));
         Ok(())
@@ -373,10 +405,10 @@ impl Meter for Attempt {
     }
 
     async fn call_tool(&self) -> Result<(), Exhausted> {
-        self.ask(Question::Tool).await.map(drop)
+        self.ask_budget(Question::Tool).await.map(drop)
     }
 
     async fn retry(&self) -> Result<(), Exhausted> {
-        self.ask(Question::Retry).await.map(drop)
+        self.ask_budget(Question::Retry).await.map(drop)
     }
 }

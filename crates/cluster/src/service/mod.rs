@@ -9,6 +9,7 @@ use crate::service::signals::ReplicaSignals;
 
 mod assignment;
 mod attempt;
+mod limits;
 pub mod owner;
 pub mod presence;
 mod server;

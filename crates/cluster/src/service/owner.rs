@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use touchstone_agents::budget::Estimate;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
-    Unrecorded,
+    Unrecorded, UserTurns,
 };
+use touchstone_agents::ports::model::{ModelError, Permit, Permits};
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -33,7 +34,7 @@ use crate::rules::offer::{Asked, Offer, Reception};
 use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks};
 use crate::rules::wire::{
     self, Amount, Answer, Ask, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant,
-    Held, Offered, Question, Received, Token, Verdict, WorkerId,
+    Held, ModelRole, Offered, Question, Received, Token, Verdict, WorkerId,
 };
 use crate::service::assignment::assignment;
 use crate::service::server::{self, Command};
@@ -52,6 +53,8 @@ const TICK: Duration = Duration::from_millis(500);
 const MAX_SKIPPED: u32 = 12;
 /// Requests to one task that may wait.
 const MAX_COMMANDS: usize = 16;
+/// Most calls of one attempt that have not ended.
+const MAX_CALLS: usize = 16;
 /// Room for the members around a task in the answer to a claim.
 const GRANT_BYTES: usize = 4 * 1024;
 
@@ -154,6 +157,10 @@ impl AgentRuntime for ClusterRuntime {
         };
         let owner = &*self.owner;
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
+        let user = match invocation.dialogue.map(|it| it.turns) {
+            Some(UserTurns::Simulated { model, .. }) => Some(&*model.permits),
+            _ => None,
+        };
         let offer_id = invocation.invocation_id;
         let held = Arc::new(AtomicBool::new(false));
         let entry = Entry {
@@ -179,6 +186,11 @@ impl AgentRuntime for ClusterRuntime {
             events: Vec::new(),
             open: None,
             waiting: FuturesUnordered::new(),
+            permits: EndpointLimits {
+                agent: &*invocation.model.permits,
+                user,
+            },
+            calls: BTreeMap::new(),
             asking: None,
             turn: None,
             is_stored: false,
@@ -216,6 +228,12 @@ enum Waited {
         reserved: Option<Estimate>,
         granted: bool,
     },
+    /// The limits of an endpoint have answered a question.
+    Permit {
+        invocation: String,
+        call: u64,
+        permit: Result<Box<dyn Permit>, Answer>,
+    },
     /// The log has answered for facts that are recorded.
     Log {
         reply: oneshot::Sender<Received>,
@@ -234,6 +252,21 @@ enum Published {
     Skipped,
 }
 
+/// The limits of the endpoints that a task calls, which all workers share.
+struct EndpointLimits<'a> {
+    agent: &'a dyn Permits,
+    user: Option<&'a dyn Permits>,
+}
+
+impl<'a> EndpointLimits<'a> {
+    const fn of(&self, role: ModelRole) -> Option<&'a dyn Permits> {
+        match role {
+            ModelRole::Agent => Some(self.agent),
+            ModelRole::SimulatedUser => self.user,
+        }
+    }
+}
+
 struct OwnedTask<'a> {
     owner: &'a Owner,
     meter: &'a dyn Meter,
@@ -248,6 +281,9 @@ struct OwnedTask<'a> {
     /// The invocation that has started and not completed.
     open: Option<String>,
     waiting: FuturesUnordered<BoxFuture<'a, Waited>>,
+    permits: EndpointLimits<'a>,
+    /// The calls that the worker makes now, by question.
+    calls: BTreeMap<u64, Box<dyn Permit>>,
     /// Who waits for the budget's answer to which question.
     asking: Option<(u64, oneshot::Sender<Answer>)>,
     /// The right to be in the queue.
@@ -361,13 +397,15 @@ impl<'a> OwnedTask<'a> {
 
     fn ask(&mut self, ask: &Ask, reply: oneshot::Sender<Answer>) {
         let known = match self.offer.ask(&ask.proof, ask.call, ask.question) {
-            Asked::New => {
-                self.ask_budget(ask);
-                None
-            }
+            Asked::New => match ask.question {
+                Question::Call(role) => self.ask_endpoint(ask, role),
+                Question::Reserve(_) | Question::Tool | Question::Retry => {
+                    self.ask_budget(ask);
+                    None
+                }
+            },
             Asked::Pending => None,
-            Asked::Known { granted: true } => Some(Answer::Granted),
-            Asked::Known { granted: false } => Some(Answer::Exhausted),
+            Asked::Known(answer) => Some(answer),
             Asked::Superseded => Some(Answer::Superseded),
         };
         match known {
@@ -376,6 +414,31 @@ impl<'a> OwnedTask<'a> {
             }
             None => self.asking = Some((ask.call, reply)),
         }
+    }
+
+    /// Waits for room for a call. Returns the answer if no call may be made.
+    fn ask_endpoint(&mut self, ask: &Ask, role: ModelRole) -> Option<Answer> {
+        let permits = self.permits.of(role);
+        let permits = permits.filter(|_| self.calls.len() < MAX_CALLS);
+        let Some(permits) = permits else {
+            return Some(Answer::Superseded);
+        };
+        let (sink, call, invocation) = (self.sink, ask.call, ask.proof.invocation.clone());
+        let asked = async move {
+            let permit = match permits.acquire().await {
+                Err(ModelError::Unavailable { .. } | ModelError::Rejected { .. }) => {
+                    Err(Answer::EndpointDown)
+                }
+                Ok(permit) => permit_to_call(sink, permit).await,
+            };
+            Waited::Permit {
+                invocation,
+                call,
+                permit,
+            }
+        };
+        self.waiting.push(asked.boxed());
+        None
     }
 
     fn ask_budget(&mut self, ask: &Ask) {
@@ -389,6 +452,7 @@ impl<'a> OwnedTask<'a> {
                 }
                 Question::Tool => (None, meter.call_tool().await),
                 Question::Retry => (None, meter.retry().await),
+                Question::Call(_) => (None, Err(Exhausted)),
             };
             Waited::Budget {
                 invocation,
@@ -498,6 +562,11 @@ impl<'a> OwnedTask<'a> {
                     self.meter.settle(estimate(reserved), estimate(used));
                 }
             }
+            Frame::Called { call, health } => {
+                if let (Some(permit), Some(health)) = (self.calls.remove(&call), health) {
+                    permit.report(health);
+                }
+            }
             Frame::Ended(ending) => return Ok(Some(result(ending))),
         }
         Ok(None)
@@ -511,18 +580,29 @@ impl<'a> OwnedTask<'a> {
                 reserved,
                 granted,
             } => {
-                if !self.offer.answered(&invocation, call, granted) {
+                let answer = match granted {
+                    true => Answer::Granted,
+                    false => Answer::Exhausted,
+                };
+                if !self.offer.answered(&invocation, call, answer) {
                     if let Some(reserved) = reserved.filter(|_| granted) {
                         self.meter.settle(reserved, Estimate::default());
                     }
                     return;
                 }
-                if let Some((_, reply)) = self.asking.take_if(|(asked, _)| *asked == call) {
-                    let answer = match granted {
-                        true => Answer::Granted,
-                        false => Answer::Exhausted,
-                    };
-                    let _ = reply.send(answer);
+                self.answer(call, answer);
+            }
+            Waited::Permit {
+                invocation,
+                call,
+                permit,
+            } => {
+                let answer = permit.as_ref().err().copied().unwrap_or(Answer::Granted);
+                if self.offer.answered(&invocation, call, answer) {
+                    if let Ok(permit) = permit {
+                        self.calls.insert(call, permit);
+                    }
+                    self.answer(call, answer);
                 }
             }
             Waited::Log {
@@ -554,6 +634,13 @@ impl<'a> OwnedTask<'a> {
                 self.offer.unpublished(self.owner.clock.uptime());
                 warn!(lane = %self.lane, %cause, "a task could not be offered to workers; it is offered again");
             }
+        }
+    }
+
+    /// Answers the worker that waits for this question.
+    fn answer(&mut self, call: u64, answer: Answer) {
+        if let Some((_, reply)) = self.asking.take_if(|(asked, _)| *asked == call) {
+            let _ = reply.send(answer);
         }
     }
 
@@ -593,6 +680,7 @@ impl<'a> OwnedTask<'a> {
             self.sink.emit(event, self.events.first());
         }
         self.events.clear();
+        self.calls.clear();
         self.asking = None;
         if self.offer.is_given_up() {
             return Some(unjudged(WORKER_LOST));
@@ -613,6 +701,21 @@ impl Drop for OwnedTask<'_> {
         while let Some(Some(waited)) = self.waiting.next().now_or_never() {
             self.waited(waited);
         }
+    }
+}
+
+/// The permit, once the log of the run takes the call.
+async fn permit_to_call(
+    sink: &dyn EventSink,
+    permit: Box<dyn Permit>,
+) -> Result<Box<dyn Permit>, Answer> {
+    #[cfg(test)]
+    if Mutation::ConfirmedEarly.is_on() {
+        return Ok(permit);
+    }
+    match sink.may_call().await {
+        Ok(()) => Ok(permit),
+        Err(Unrecorded) => Err(Answer::Superseded),
     }
 }
 

@@ -270,7 +270,7 @@ impl Worker {
             worker: self,
             invocation: &invocation,
         };
-        attempt.execute(&job, &self.runtime).await;
+        attempt.execute(job, &self.runtime).await;
     }
 
     async fn claim(&self, offered: Offered) -> Option<(Attempt, Job)> {

@@ -102,7 +102,7 @@ fn nothing_of_a_superseded_attempt_counts() {
     };
     let reserve = Question::Reserve(estimate);
     assert_eq!(offer.ask(&old, 1, reserve), Asked::New);
-    assert!(offer.answered(&first.invocation, 1, true));
+    assert!(offer.answered(&first.invocation, 1, Answer::Granted));
     let lost = offer.lose(at(9)).unwrap();
     assert_eq!(lost.reserved, [estimate]);
     assert_eq!(offer.lose(at(9)), None);
@@ -111,7 +111,7 @@ fn nothing_of_a_superseded_attempt_counts() {
     assert_ne!(first.invocation, second.invocation);
     assert_eq!(offer.receive(&old, 2, 1), Reception::Superseded);
     assert_eq!(offer.ask(&old, 2, Question::Tool), Asked::Superseded);
-    assert!(!offer.answered(&first.invocation, 1, true));
+    assert!(!offer.answered(&first.invocation, 1, Answer::Granted));
     let verdict = offer.beat(&worker("w1"), &held(&first), at(10), Some(true));
     assert_eq!(verdict, Verdict::Drop);
     let stolen = proof("w1", &second);
@@ -130,8 +130,8 @@ fn a_question_is_asked_once() {
     assert_eq!(offer.ask(&proof, 1, Question::Tool), Asked::New);
     assert_eq!(offer.ask(&proof, 1, Question::Tool), Asked::Pending);
     assert_eq!(offer.ask(&proof, 1, Question::Retry), Asked::Superseded);
-    assert!(offer.answered(&granted.invocation, 1, false));
-    let known = Asked::Known { granted: false };
+    assert!(offer.answered(&granted.invocation, 1, Answer::Exhausted));
+    let known = Asked::Known(Answer::Exhausted);
     assert_eq!(offer.ask(&proof, 1, Question::Tool), known);
     assert_eq!(offer.ask(&proof, 2, Question::Retry), Asked::New);
     assert_eq!(offer.ask(&proof, 1, Question::Tool), Asked::Superseded);
@@ -147,7 +147,7 @@ fn a_reservation_is_settled_once() {
     let proof = proof("w1", &granted);
     offer.ask(&proof, 1, Question::Reserve(estimate));
     assert_eq!(offer.settle(1), None, "it is not granted yet");
-    assert!(offer.answered(&granted.invocation, 1, true));
+    assert!(offer.answered(&granted.invocation, 1, Answer::Granted));
     assert_eq!(offer.settle(1), Some(estimate));
     assert_eq!(offer.settle(1), None);
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use touchstone_agents::ports::model::EndpointHealth;
 
 use super::{MAX_FRAMES, Message, Proof, Unreadable, check_most};
 
@@ -19,6 +20,12 @@ pub enum Frame {
     },
     /// The usage of a call whose estimate was reserved.
     Settled { call: u64, used: Amount },
+    /// A call that the question with this number allowed has ended. No health if it was cancelled.
+    Called {
+        call: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        health: Option<EndpointHealth>,
+    },
     /// The attempt has ended. Always the last fact.
     Ended(Ending),
 }

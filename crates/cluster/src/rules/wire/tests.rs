@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
+use touchstone_agents::ports::model::EndpointHealth;
 
 use super::*;
 
@@ -36,10 +37,14 @@ fn facts() -> Facts {
             nano_usd: u64::MAX,
         },
     };
+    let called = Frame::Called {
+        call: 2,
+        health: Some(EndpointHealth::Throttled),
+    };
     Facts {
         proof: proof(),
         from: 4,
-        frames: vec![event, settled, ended],
+        frames: vec![event, settled, called, ended],
         until: Await::Durable,
     }
 }

@@ -70,10 +70,34 @@ impl Ids for TestIds {
     }
 }
 
+/// Counts the calls that are made at the same time.
+#[derive(Default)]
+pub struct AtOnce {
+    now: AtomicUsize,
+    pub most: AtomicUsize,
+}
+
+impl AtOnce {
+    fn begin(&self) -> InFlight<'_> {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        InFlight(self)
+    }
+}
+
+struct InFlight<'a>(&'a AtOnce);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Answers "done" after a tool call, and counts the calls of each task.
 pub struct TestModel {
     info: ModelInfo,
     pub calls: Arc<Mutex<HashMap<String, usize>>>,
+    at_once: Arc<AtOnce>,
     /// Calls do not end while it is true, as in a process that was stopped.
     stopped: watch::Receiver<bool>,
 }
@@ -81,6 +105,7 @@ pub struct TestModel {
 #[async_trait]
 impl Model for TestModel {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let _in_flight = self.at_once.begin();
         let task = request.task.as_ref().unwrap();
         let id = task.id.as_str().to_owned();
         *self.calls.lock().unwrap().entry(id).or_default() += 1;
@@ -256,6 +281,7 @@ pub struct Cluster {
     ids: Arc<dyn Ids>,
     pub owner: Arc<Owner>,
     pub calls: Arc<Mutex<HashMap<String, usize>>>,
+    pub at_once: Arc<AtOnce>,
     pub faults: usize,
     _never_stopped: watch::Sender<bool>,
     _serving: CancellationToken,
@@ -284,6 +310,7 @@ impl Cluster {
             ids,
             owner,
             calls: Arc::default(),
+            at_once: Arc::default(),
             faults,
             _never_stopped: never_stopped,
             _serving: serving,
@@ -311,6 +338,7 @@ impl Cluster {
             model: Arc::new(TestModel {
                 info: info(),
                 calls: self.calls.clone(),
+                at_once: self.at_once.clone(),
                 stopped,
             }),
             permits: Arc::new(EndpointPermits::new(100)),
