@@ -102,14 +102,25 @@ pub struct Retention {
     /// Age in days, from creation, at which an ended run is deleted. 0 keeps runs until a request
     /// deletes them.
     pub runs_days: u32,
+    /// Age in days, from creation, at which the log of an ended run is compressed. 0 compresses none.
+    pub compress_days: u32,
 }
 
 impl Retention {
     /// Runs created before this time are due for deletion; `None` if runs are kept.
     pub fn due_before(&self, now: Timestamp) -> Option<Timestamp> {
-        let age = SignedDuration::from_hours(i64::from(self.runs_days) * 24);
-        (self.runs_days > 0).then(|| now.checked_sub(age).unwrap_or(Timestamp::MIN))
+        days_before(now, self.runs_days)
     }
+
+    /// The logs of runs created before this time are due for compression; `None` if none are.
+    pub fn compressed_before(&self, now: Timestamp) -> Option<Timestamp> {
+        days_before(now, self.compress_days)
+    }
+}
+
+fn days_before(now: Timestamp, days: u32) -> Option<Timestamp> {
+    let age = SignedDuration::from_hours(i64::from(days) * 24);
+    (days > 0).then(|| now.checked_sub(age).unwrap_or(Timestamp::MIN))
 }
 
 /// How long the logs of eval runs keep task content after their end. Scores, statistics and digests
@@ -280,10 +291,16 @@ mod tests {
     }
 
     #[test]
-    fn retention_of_zero_days_keeps_runs() {
+    fn zero_days_keep_runs_as_they_are() {
         let now: Timestamp = "2026-11-23T00:00:00Z".parse().unwrap();
         assert_eq!(Retention::default().due_before(now), None);
-        let month = Retention { runs_days: 30 };
+        let month = Retention {
+            runs_days: 30,
+            compress_days: 7,
+        };
+        let week = "2026-11-16T00:00:00Z".parse().unwrap();
+        assert_eq!(month.compressed_before(now), Some(week));
+        assert_eq!(Retention::default().compressed_before(now), None);
         let expected = "2026-10-24T00:00:00Z".parse().unwrap();
         assert_eq!(month.due_before(now), Some(expected));
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::ports::storage::{ContentKept, Retained, RunDeletion};
 use crate::rules::kind::{Action, Kinds};
@@ -283,6 +283,54 @@ impl Storage {
             info!(deleted, "deleted the task content of runs");
         }
         Ok(deleted)
+    }
+
+    /// Compresses the logs of ended runs that are due.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn compress_logs(
+        &self,
+        shutdown: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let Some(before) = self.limits.retention.compressed_before(self.clock.now()) else {
+            return Ok(());
+        };
+        let (mut after, mut compressed) = (0, 0_u64);
+        loop {
+            let due = store::segments::compressible(&self.store, before, after, RUNS).await?;
+            let Some(last) = due.last() else { break };
+            after = *last;
+            for number in due {
+                compressed += u64::from(self.compress_log(number, shutdown).await?);
+                if shutdown.is_cancelled() {
+                    return Ok(());
+                }
+            }
+        }
+        if compressed > 0 {
+            info!(runs = compressed, "compressed the logs of runs");
+        }
+        Ok(())
+    }
+
+    async fn compress_log(
+        &self,
+        number: i64,
+        shutdown: &CancellationToken,
+    ) -> Result<bool, StoreError> {
+        loop {
+            match store::segments::compress_next(&self.store, number).await {
+                Ok(true) if !shutdown.is_cancelled() => {}
+                Ok(_) => return Ok(true),
+                // The log stays as it is. Other runs are not affected.
+                Err(cause @ StoreError::Inconsistent { .. }) => {
+                    error!(number, %cause, "could not compress the log of a run");
+                    return Ok(false);
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
     }
 
     /// Whether retention may delete a run that is due.

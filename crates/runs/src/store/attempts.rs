@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use futures_util::TryStreamExt;
-
 use crate::rules::eval::attempts::Voided;
 use crate::rules::run::record::{EvalSpec, RunRecord};
-use crate::store::event_row::event_of;
 use crate::store::runs::parse_record;
+use crate::store::segments::{self, Found, with_segments};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
 use touchstone_host::ports::run_log::StoredEvent;
@@ -31,11 +29,22 @@ const EVALS_OF_SUITE: &str = "SELECT r.number, c.record
     ORDER BY r.number LIMIT $5";
 /// `agent.invocation.started` is included because a repeated invocation discards the verdict of the
 /// previous one.
-const VERDICTS: &str = "SELECT sequence, kind, body FROM event
-    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
-    AND kind IN ('run.started', 'run.completed', 'run.failed', 'run.cancelled', 'agent.invocation.started', 'eval.scored',
-        'touchstone.task.unjudged', 'touchstone.task.reused', 'touchstone.task.safety')
-    ORDER BY sequence LIMIT $3";
+const VERDICT_KINDS: [&str; 9] = [
+    "run.started",
+    "run.completed",
+    "run.failed",
+    "run.cancelled",
+    "agent.invocation.started",
+    "eval.scored",
+    "touchstone.task.unjudged",
+    "touchstone.task.reused",
+    "touchstone.task.safety",
+];
+const VERDICTS: &str = with_segments!(
+    "SELECT sequence, kind, body FROM event
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND kind IN ({each $4})
+    ORDER BY sequence LIMIT $3"
+);
 const VOID: &str = "INSERT INTO run_void (run_number, document)
     SELECT number, $3 FROM run WHERE tenant = $1 AND run_id = $2
     ON CONFLICT DO NOTHING";
@@ -134,14 +143,34 @@ pub async fn verdicts(
     after: u64,
     limit: u32,
 ) -> Result<Vec<StoredEvent>, StoreError> {
-    query(VERDICTS)
-        .bind(run.as_str())
-        .bind(i64::try_from(after).unwrap_or(i64::MAX))
-        .bind(i64::from(limit))
-        .fetch(database.readers())?
-        .and_then(async |row| event_of(row))
-        .try_collect()
-        .await
+    let kinds = column("event", "kind").text(&VERDICT_KINDS)?;
+    let (mut events, mut after) = (Vec::new(), after);
+    loop {
+        let left = (limit as usize).saturating_sub(events.len());
+        let rows = query(VERDICTS)
+            .bind(run.as_str())
+            .bind(i64::try_from(after).unwrap_or(i64::MAX))
+            .bind(i64::try_from(left).unwrap_or(i64::MAX))
+            .bind(&kinds)
+            .fetch_all(database.readers())
+            .await?;
+        let compressed = match segments::found(rows, after)? {
+            Found::Rows(rows) => {
+                events.extend(rows);
+                return Ok(events);
+            }
+            Found::Segments(compressed) => compressed,
+        };
+        for event in compressed {
+            after = event.sequence;
+            if VERDICT_KINDS.contains(&&*event.kind) {
+                events.push(event);
+            }
+            if events.len() >= limit as usize {
+                return Ok(events);
+            }
+        }
+    }
 }
 
 /// Declares a run void, together with the audit entry and the response to the request, all or

@@ -11,6 +11,7 @@ pub mod reviews;
 pub mod run_list;
 pub mod run_names;
 pub mod runs;
+pub mod segments;
 pub mod storage;
 pub mod webhooks;
 pub mod work;
@@ -24,6 +25,7 @@ pub const SCHEMA: Schema = Schema {
         include_str!("schema.sql"),
         include_str!("decided.sql"),
         include_str!("projection/schema.sql"),
+        include_str!("segments/schema.sql"),
     ],
     leases: &[
         Leases {

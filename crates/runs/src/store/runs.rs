@@ -8,9 +8,9 @@ use serde::Deserialize;
 use crate::ports::webhooks::WebhookRecord;
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::record::RunRecord;
-use crate::store::event_row::event_of;
 use crate::store::pauses::END_PAUSE;
 use crate::store::run_list;
+use crate::store::segments::{self, Found, with_segments};
 use crate::store::webhooks::{self, FOLLOW};
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
 use touchstone_host::ports::run_log::{CompanionRecord, Fence, READ_BYTES, StoredEvent};
@@ -58,7 +58,8 @@ const FOLLOW_RUN: Sql = Sql {
 };
 // The point where the bodies reach $4 bytes is found from their lengths alone; neither engine loads
 // a body to get its length.
-const READ: &str = "SELECT sequence, kind, body FROM event
+const READ: &str = with_segments!(
+    "SELECT sequence, kind, body FROM event
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
       AND sequence <= COALESCE((
         SELECT MIN(sequence) FROM (
@@ -66,7 +67,8 @@ const READ: &str = "SELECT sequence, kind, body FROM event
             WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
             ORDER BY sequence LIMIT $3) AS sized
         WHERE total >= $4), 9223372036854775807)
-    ORDER BY sequence LIMIT $3";
+    ORDER BY sequence LIMIT $3"
+);
 
 /// OpenWOP run-event: maximum length of `eventId`, in characters.
 const EVENT_ID_MAX: usize = 128;
@@ -278,15 +280,35 @@ pub async fn read(
     after: u64,
     limit: u32,
 ) -> Result<Vec<StoredEvent>, StoreError> {
-    query(READ)
-        .bind(run.as_str())
-        .bind(i64::try_from(after).unwrap_or(i64::MAX))
-        .bind(i64::from(limit))
-        .bind(i64::try_from(READ_BYTES).unwrap_or(i64::MAX))
-        .fetch(database.readers())?
-        .and_then(async |row| event_of(row))
-        .try_collect()
-        .await
+    let (mut events, mut bytes, mut after) = (Vec::new(), 0, after);
+    loop {
+        let left = (limit as usize).saturating_sub(events.len());
+        let rows = query(READ)
+            .bind(run.as_str())
+            .bind(i64::try_from(after).unwrap_or(i64::MAX))
+            .bind(i64::try_from(left).unwrap_or(i64::MAX))
+            .bind(i64::try_from(READ_BYTES - bytes).unwrap_or(i64::MAX))
+            .fetch_all(database.readers())
+            .await?;
+        let compressed = match segments::found(rows, after)? {
+            Found::Rows(rows) => {
+                events.extend(rows);
+                return Ok(events);
+            }
+            Found::Segments(compressed) => compressed,
+        };
+        for event in compressed {
+            if events.len() >= limit as usize || bytes >= READ_BYTES {
+                return Ok(events);
+            }
+            after = event.sequence;
+            bytes += event.body.len();
+            events.push(event);
+        }
+        if events.len() >= limit as usize || bytes >= READ_BYTES {
+            return Ok(events);
+        }
+    }
 }
 
 /// The sequence of an event id within a run, for `Last-Event-ID`. An event at the position its
@@ -314,7 +336,18 @@ pub async fn sequence_of(
             return column("event", "sequence").number(sequence).map(Some);
         }
     }
-    Ok(None)
+    // After the rows, which may be compressed meanwhile.
+    let mut after = 0;
+    loop {
+        let events = segments::after(database, run, after).await?;
+        let Some(last) = events.last() else {
+            return Ok(None);
+        };
+        after = last.sequence;
+        if let Some(found) = events.iter().find(|it| has_event_id(&it.body, event_id)) {
+            return Ok(Some(found.sequence));
+        }
+    }
 }
 
 /// The newest eval run of this version of an agent among those that have ended and were not

@@ -8,6 +8,7 @@ use crate::storage::{LegalHold, Usage};
 use crate::store::projection::{self, FORGET};
 use crate::store::run_names;
 use crate::store::runs::parse_record;
+use crate::store::segments;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -35,12 +36,16 @@ const ATTEMPT_RECORD: &str = "UPDATE run_record SET record = $2 WHERE run_number
 const UNMASKED: &str =
     "SELECT r.masked_to, r.deleted_at IS NOT NULL, r.content, d.record FROM run r JOIN run_record d ON d.run_number = r.number
     WHERE r.masked_to IS NOT NULL ORDER BY r.number LIMIT 1";
+const LOCK_UNMASKED: &str =
+    "UPDATE run SET tenant = tenant WHERE run_id = $1 AND masked_to IS NOT NULL";
 const MASK: &str = "UPDATE event SET body = $3
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence = $2";
 const MASKED_TO: &str = "UPDATE run SET masked_to = $2 WHERE run_id = $1 AND masked_to IS NOT NULL";
 const MASKED: &str =
     "UPDATE run SET masked_to = NULL, bytes = CAST((SELECT COALESCE(SUM(OCTET_LENGTH(body)), 0)
         FROM event WHERE run_number = run.number) AS BIGINT)
+        + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0)
+        FROM log_segment WHERE run_number = run.number) AS BIGINT)
     WHERE run_id = $1 AND masked_to IS NOT NULL";
 const CONTENT: &str = "SELECT content FROM run WHERE run_id = $1";
 const ARCHIVABLE: &str = "SELECT content FROM run WHERE run_id = $1 AND tenant = $2
@@ -84,7 +89,8 @@ const DEPENDENTS: [&str; 10] = [
     "DELETE FROM webhook_run WHERE run_number = $1",
     "DELETE FROM webhook WHERE run_number = $1",
 ];
-const WHOLE_RUN: [&str; 3] = [
+const WHOLE_RUN: [&str; 4] = [
+    segments::FORGET,
     "DELETE FROM event WHERE run_number = $1",
     "DELETE FROM run_record WHERE run_number = $1",
     "DELETE FROM run WHERE number = $1",
@@ -263,7 +269,13 @@ pub async fn mask_events(
     done: bool,
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
-    for event in events {
+    // A segment is read and written again, so only one process at a time may mask it.
+    query(LOCK_UNMASKED)
+        .bind(run.as_str())
+        .execute(&mut transaction)
+        .await?;
+    let compressed = segments::replace(&mut transaction, run, events).await?;
+    for event in events.iter().filter(|it| it.sequence > compressed) {
         let body =
             std::str::from_utf8(&event.body).map_err(|_| column("event", "body").inconsistent())?;
         query(MASK)

@@ -480,7 +480,10 @@ async fn a_legal_hold_keeps_content() {
 #[tokio::test]
 async fn retention_deletes_only_expired_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let retention = Retention { runs_days: 30 };
+    let retention = Retention {
+        runs_days: 30,
+        ..Retention::default()
+    };
     let host = host(&dir, Quotas::default(), retention).await;
     host.equip(&says(&["a"])).await;
     host.work();

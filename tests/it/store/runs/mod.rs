@@ -10,5 +10,6 @@ mod recovery;
 mod reviews;
 mod scope;
 mod search;
+mod segments;
 mod storage;
 mod throughput;

@@ -12,7 +12,7 @@ use touchstone_runs::store as run_store;
 
 use crate::store::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
 
-fn decision(run: &RunId) -> Decision {
+pub(super) fn decision(run: &RunId) -> Decision {
     Decision {
         at: at(9),
         principal: "key_1".to_owned(),
@@ -37,7 +37,12 @@ async fn ended(store: &Database, id: &str) -> RunId {
     run
 }
 
-async fn delete(store: &Database, owner: &str, run: &RunId, retained: &Retained) -> RunDeletion {
+pub(super) async fn delete(
+    store: &Database,
+    owner: &str,
+    run: &RunId,
+    retained: &Retained,
+) -> RunDeletion {
     run_store::storage::delete_run(store, &tenant(owner), run, retained, &decision(run))
         .await
         .unwrap()

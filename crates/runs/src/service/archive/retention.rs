@@ -39,12 +39,18 @@ impl Retention {
         }
     }
 
-    /// Deletes runs past their retention, and masks the logs of deleted runs. With an archive, a run
+    /// Deletes runs past their retention, masks the logs of deleted runs, and compresses logs. With an archive, a run
     /// is deleted only after its archive was written; what failed is tried again by the next call.
     ///
     /// # Errors
     /// The store failed.
     pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
+        let deleted = self.delete(shutdown).await?;
+        self.storage.compress_logs(shutdown).await?;
+        Ok(deleted)
+    }
+
+    async fn delete(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
         // Content that is due for deletion must not outlive the run in its archive.
         self.storage.delete_content(shutdown).await?;
         if self.storage.due_before().is_none() {

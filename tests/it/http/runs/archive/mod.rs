@@ -32,7 +32,10 @@ fn key() -> PublicKey {
 /// A host that archives in `folder`, with a retention of 30 days.
 async fn host(database: &TestStore, folder: &Path, content: ContentRetention) -> TestHost {
     let lab = Lab {
-        retention: Retention { runs_days: 30 },
+        retention: Retention {
+            runs_days: 30,
+            ..Retention::default()
+        },
         content,
         archive: Some(ObjectStorage::folder(folder.to_owned()).unwrap()),
         ..Lab::default()

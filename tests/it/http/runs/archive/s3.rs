@@ -115,7 +115,10 @@ async fn retention_archives_in_a_bucket_and_keeps_runs_while_it_does_not_answer(
     };
     let storage = service.storage("runs");
     let lab = Lab {
-        retention: Retention { runs_days: 30 },
+        retention: Retention {
+            runs_days: 30,
+            ..Retention::default()
+        },
         archive: Some(storage.clone()),
         ..Lab::default()
     };
