@@ -40,6 +40,9 @@ const KEPT: Duration = Duration::from_secs(3600);
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(20);
 /// Most deliveries of a lane without acknowledgement.
 const MAX_UNACKNOWLEDGED: i64 = 20_000;
+/// Most requests of workers that wait for a message of one lane. NATS allows 512 by default, and
+/// refuses those of further idle workers.
+const MAX_WAITING: i64 = 16_384;
 /// An unused consumer is removed after this.
 const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long an answer of JetStream is awaited.
@@ -141,17 +144,24 @@ impl NatsBus {
             ..stream::Config::default()
         });
         let stream = stream.await.map_err(|cause| fault(&cause))?;
+        let name = lane.to_string();
+        // One that exists may be of a version with another configuration, which cannot be changed.
+        let existing = stream.get_consumer::<pull::Config>(&name).await;
         let created = stream.create_consumer(pull::Config {
-            durable_name: Some(lane.to_string()),
+            durable_name: Some(name),
             filter_subject: subjects::queue(lane),
             ack_policy: AckPolicy::Explicit,
             ack_wait: ACKNOWLEDGED_WITHIN,
             max_deliver: -1,
             max_ack_pending: MAX_UNACKNOWLEDGED,
+            max_waiting: MAX_WAITING,
             inactive_threshold: CONSUMER_KEPT,
             ..pull::Config::default()
         });
-        let consumer = created.await.map_err(|cause| fault(&cause))?;
+        let consumer = match existing {
+            Ok(consumer) => consumer,
+            Err(_) => created.await.map_err(|cause| fault(&cause))?,
+        };
         let mut consumers = connected.consumers();
         consumers.insert(lane.clone(), consumer.clone());
         Ok(consumer)
