@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use touchstone_host::background;
 use tracing::{info, warn};
 
+use crate::cluster_metrics::{BusFault, BusMetrics};
 use crate::config::ClusterSettings;
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
 use crate::rules::lane::Lane;
@@ -60,6 +61,7 @@ pub struct NatsBus {
     connected: OnceCell<Connected>,
     /// Number of connections made so far.
     connections: watch::Sender<u64>,
+    metrics: BusMetrics,
 }
 
 struct Connected {
@@ -76,7 +78,14 @@ impl NatsBus {
             name,
             connected: OnceCell::new(),
             connections: watch::Sender::new(0),
+            metrics: BusMetrics::default(),
         }
+    }
+
+    /// Whether the connection works, as far as this process knows.
+    pub fn is_connected(&self) -> bool {
+        let connected = self.connected.get();
+        connected.is_some_and(|it| it.client.connection_state() == State::Connected)
     }
 
     async fn connected(&self) -> Result<&Connected, BusError> {
@@ -90,6 +99,7 @@ impl NatsBus {
             servers.iter().map(|url| url.as_str().parse()).collect();
         let addresses = addresses.map_err(|cause| fault(&cause))?;
         let connections = self.connections.clone();
+        let metrics = self.metrics.clone();
         let mut options = ConnectOptions::new()
             .name(&self.name)
             // The list of other servers comes from the server, and may name some without TLS.
@@ -101,7 +111,7 @@ impl NatsBus {
                 if matches!(event, Event::Connected) {
                     connections.send_modify(|count| *count += 1);
                 }
-                log(&event);
+                report(&event, &metrics);
                 std::future::ready(())
             });
         if let Some(file) = &self.settings.ca_file {
@@ -169,6 +179,7 @@ impl NatsBus {
 
     /// Forgets a consumer that does not answer: it may have been removed.
     fn forget(&self, lane: &Lane) {
+        self.metrics.fault(BusFault::Queue);
         if let Some(connected) = self.connected.get() {
             connected.consumers().remove(lane);
         }
@@ -215,12 +226,23 @@ fn fault(cause: &dyn std::fmt::Display) -> BusError {
 }
 
 /// Events of the connection. A refused permission shows only here.
-fn log(event: &Event) {
+fn report(event: &Event, metrics: &BusMetrics) {
+    match event {
+        Event::Connected => metrics.connected(),
+        Event::Disconnected => metrics.fault(BusFault::Disconnected),
+        Event::ServerError(_) => metrics.fault(BusFault::ServerError),
+        Event::ClientError(_) => metrics.fault(BusFault::ClientError),
+        Event::SlowConsumer(_) => metrics.fault(BusFault::SlowConsumer),
+        _ => {}
+    }
     match event {
         Event::Connected => info!("connected to NATS"),
         Event::Disconnected => warn!("disconnected from NATS; connecting again"),
         Event::ServerError(cause) => warn!(%cause, "the NATS server reports an error"),
         Event::ClientError(cause) => warn!(%cause, "the connection to NATS has an error"),
+        Event::SlowConsumer(_) => {
+            warn!("messages of NATS were dropped, because this process does not read them in time");
+        }
         _ => {}
     }
 }

@@ -26,6 +26,7 @@ use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{AgentInvocationCompleted, Event, InvocationOutcome};
 use tracing::{info, warn};
 
+use crate::cluster_metrics::OwnerMetrics;
 use crate::ports::bus::{Bus, BusError};
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
@@ -58,6 +59,7 @@ const GRANT_BYTES: usize = 4 * 1024;
 pub struct Owner {
     pub(super) bus: Arc<dyn Bus>,
     pub(super) replica: String,
+    pub(super) metrics: OwnerMetrics,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     hold: Duration,
@@ -85,6 +87,7 @@ impl Owner {
         Self {
             bus,
             replica,
+            metrics: OwnerMetrics::default(),
             clock,
             ids,
             hold,
@@ -171,6 +174,7 @@ impl AgentRuntime for ClusterRuntime {
             lane: &lane,
             offer_id: &offer_id,
             offer: Offer::new(owner.hold, owner.clock.uptime()),
+            offered_at: owner.clock.uptime(),
             held,
             assignment,
             events: Vec::new(),
@@ -235,6 +239,8 @@ struct OwnedTask<'a> {
     lane: &'a Lane,
     offer_id: &'a str,
     offer: Offer,
+    /// When the task began to wait for a worker.
+    offered_at: Duration,
     held: Arc<AtomicBool>,
     assignment: Assignment,
     /// The events of the current attempt.
@@ -326,7 +332,10 @@ impl<'a> OwnedTask<'a> {
         let Some(granted) = self.offer.claim(claim, now, mint) else {
             return Claimed::Gone;
         };
-        self.held.store(true, Ordering::Relaxed);
+        if !self.held.swap(true, Ordering::Relaxed) {
+            let waited = now.saturating_sub(self.offered_at);
+            self.owner.metrics.taken(waited);
+        }
         Claimed::Granted(Box::new(Grant {
             invocation: granted.invocation,
             token: granted.token,
@@ -479,7 +488,11 @@ impl<'a> OwnedTask<'a> {
                     self.meter.settle(estimate(reserved), estimate(used));
                 }
             }
-            Frame::Ended(ending) => return Ok(Some(result(ending))),
+            Frame::Ended(ending) => {
+                self.owner.metrics.attempt_ended();
+                self.held.store(false, Ordering::Relaxed);
+                return Ok(Some(result(ending)));
+            }
         }
         Ok(None)
     }
@@ -550,6 +563,8 @@ impl<'a> OwnedTask<'a> {
     fn lose(&mut self) -> Option<InvocationResult> {
         let lost = self.offer.lose(self.owner.clock.uptime())?;
         self.held.store(false, Ordering::Relaxed);
+        self.owner.metrics.attempt_lost();
+        self.offered_at = self.owner.clock.uptime();
         let (run, invocation, worker) =
             (&self.assignment.run, &lost.invocation, &lost.worker.worker);
         info!(run_id = %run, invocation, worker, "an attempt was lost");
@@ -579,6 +594,9 @@ impl<'a> OwnedTask<'a> {
 /// Gives back what the attempt has reserved, cancellation included.
 impl Drop for OwnedTask<'_> {
     fn drop(&mut self) {
+        if self.held.load(Ordering::Relaxed) {
+            self.owner.metrics.attempt_withdrawn();
+        }
         let lost = self.offer.lose(self.owner.clock.uptime());
         for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
             self.meter.settle(estimate(reserved), Estimate::default());
