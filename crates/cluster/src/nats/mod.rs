@@ -4,6 +4,7 @@
 //! consumers would be expensive where they are replicated.
 
 mod announcements;
+pub mod examination;
 mod queues;
 
 use std::collections::HashMap;
@@ -93,20 +94,12 @@ impl NatsBus {
     }
 
     async fn connect(&self) -> Result<Connected, BusError> {
-        let servers = self.settings.servers();
-        let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
-        let addresses: Result<Vec<async_nats::ServerAddr>, _> =
-            servers.iter().map(|url| url.as_str().parse()).collect();
-        let addresses = addresses.map_err(|cause| fault(&cause))?;
+        let (addresses, options) = options(&self.settings, &self.name).await?;
         let connections = self.connections.clone();
         let metrics = self.metrics.clone();
-        let mut options = ConnectOptions::new()
-            .name(&self.name)
-            // The list of other servers comes from the server, and may name some without TLS.
-            .ignore_discovered_servers()
+        let options = options
             .retry_on_initial_connect()
             .ping_interval(PING)
-            .require_tls(servers.iter().all(|url| url.scheme() == "tls"))
             .event_callback(move |event| {
                 if matches!(event, Event::Connected) {
                     connections.send_modify(|count| *count += 1);
@@ -114,15 +107,6 @@ impl NatsBus {
                 report(&event, &metrics);
                 std::future::ready(())
             });
-        if let Some(file) = &self.settings.ca_file {
-            options = options.add_root_certificates(file.clone());
-        }
-        if let Some(file) = &self.settings.credentials_file {
-            let credentials = options.credentials_file(file).await;
-            options = credentials.map_err(|cause| {
-                fault(&format!("`credentials_file` could not be read: {cause}"))
-            })?;
-        }
         let client = options.connect(addresses).await;
         let client = client.map_err(|cause| fault(&cause))?;
         let context = jetstream::context::ContextBuilder::new()
@@ -219,6 +203,32 @@ impl Connected {
     fn known(&self, lane: &Lane) -> Option<PullConsumer> {
         self.consumers().get(lane).cloned()
     }
+}
+
+/// The addresses of the servers, and how to connect to them.
+async fn options(
+    settings: &ClusterSettings,
+    name: &str,
+) -> Result<(Vec<async_nats::ServerAddr>, ConnectOptions), BusError> {
+    let servers = settings.servers();
+    let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
+    let addresses: Result<Vec<async_nats::ServerAddr>, _> =
+        servers.iter().map(|url| url.as_str().parse()).collect();
+    let addresses = addresses.map_err(|cause| fault(&cause))?;
+    let mut options = ConnectOptions::new()
+        .name(name)
+        // The list of other servers comes from the server, and may name some without TLS.
+        .ignore_discovered_servers()
+        .require_tls(servers.iter().all(|url| url.scheme() == "tls"));
+    if let Some(file) = &settings.ca_file {
+        options = options.add_root_certificates(file.clone());
+    }
+    if let Some(file) = &settings.credentials_file {
+        let credentials = options.credentials_file(file).await;
+        options = credentials
+            .map_err(|cause| fault(&format!("`credentials_file` could not be read: {cause}")))?;
+    }
+    Ok((addresses, options))
 }
 
 fn fault(cause: &dyn std::fmt::Display) -> BusError {
