@@ -243,6 +243,9 @@ impl Background {
         if let Some(process) = &self.process_gauges {
             process.sample();
         }
+        if let Some(cluster) = &self.cluster {
+            cluster.measure();
+        }
         let database = self.database_gauges.sample(&self.store).await;
         let queue = self.queue_gauges.sample().await;
         let deliveries = self.delivery_gauges.sample().await;

@@ -17,11 +17,15 @@ use touchstone_cluster::service::signals::ReplicaSignals;
 use touchstone_cluster::service::worker::{Worker, WorkerSettings};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
+use touchstone_host::service::gauges::ProcessGauges;
 use touchstone_host::store::database::Database;
 use touchstone_host::system::{SystemClock, SystemIds};
+use touchstone_host::telemetry::Metrics;
 
 /// The version that this process announces.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// How often a worker sets its gauges.
+const MEASURED_EVERY: Duration = Duration::from_secs(5);
 
 /// The connection of a host to its workers and, for signals, to the other replicas of its database;
 /// `None` if it has none.
@@ -41,6 +45,7 @@ pub(super) fn join(
         signals,
         membership: Arc::new(Membership::new(bus.clone(), clock.clone())),
         queues: bus,
+        gauges: Arc::default(),
     })
 }
 
@@ -64,6 +69,7 @@ pub(super) async fn serve(cluster: &Cluster, store: &Database, stop: &Cancellati
 pub struct WorkerProcess {
     pub worker: Arc<Worker>,
     bus: Arc<NatsBus>,
+    gauges: Option<ProcessGauges>,
 }
 
 impl WorkerProcess {
@@ -74,9 +80,29 @@ impl WorkerProcess {
             worker: Some(self.worker.state(stop.is_cancelled())),
             replica: None,
         };
+        let metrics = Metrics::install();
         tokio::select! {
             () = self.worker.clone().run(stop.clone()) => {}
             () = announce(&*self.bus, self.worker.name(), presence) => {}
+            () = metrics.upkeep() => {}
+            () = self.measure() => {}
+        }
+    }
+
+    /// Whether the worker is connected to NATS.
+    pub fn is_connected(&self) -> bool {
+        self.bus.is_connected()
+    }
+
+    /// Sets the gauges from time to time. Never returns.
+    async fn measure(&self) {
+        let mut every = tokio::time::interval(MEASURED_EVERY);
+        loop {
+            every.tick().await;
+            self.worker.measure();
+            if let Some(process) = &self.gauges {
+                process.sample();
+            }
         }
     }
 }
@@ -115,5 +141,6 @@ pub fn worker(
     Ok(WorkerProcess {
         worker: Arc::new(worker),
         bus,
+        gauges: ProcessGauges::new(),
     })
 }

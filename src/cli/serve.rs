@@ -94,13 +94,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
             context.program()
         )));
     }
-    let listener = TcpListener::bind(address).await.map_err(|cause| {
-        Failure::not_done(
-            "cannot_listen",
-            format!("cannot listen on {address}: {cause}"),
-        )
-        .or_try("stop the process that uses the port, or choose another port with --listen")
-    })?;
+    let listener = bind(address, "--listen").await?;
     let bound = listener.local_addr().unwrap_or(address);
     let shutdown = CancellationToken::new();
     let signals = ended_by_signal(shutdown.clone())?;
@@ -152,8 +146,18 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     Ok(Exit::Good)
 }
 
+/// Listens on an address that an option names.
+pub(super) async fn bind(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|cause| {
+        let text = format!("cannot listen on {address}: {cause}");
+        let remedy =
+            format!("stop the process that uses the port, or choose another port with {option}");
+        Failure::not_done("cannot_listen", text).or_try(remedy)
+    })
+}
+
 /// The first address that the text resolves to.
-async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {
+pub(super) async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {
     let unusable = |cause: &str| {
         Failure::usage(format!("cannot listen on `{listen}`: {cause}"))
             .or_try("use an address with a port, such as 127.0.0.1:7800")

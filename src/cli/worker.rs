@@ -1,5 +1,6 @@
 //! `touchstone worker`: execute tasks of other hosts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::cluster;
 use crate::cli::embedded;
-use crate::cli::serve::{Format, ended_by_signal};
+use crate::cli::serve::{Format, bind, ended_by_signal, resolve};
+use crate::http::worker::router;
 use touchstone_cluster::rules::subjects::is_token;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::http;
 use touchstone_host::telemetry::init_logs;
 
 const EXAMPLES: &str = "\
@@ -19,10 +22,13 @@ Takes tasks from the hosts that use the same NATS servers and executes them with
 and `[simulated_user]` of its own configuration. It takes only tasks whose pinned model it serves:
 the entries of host and worker may differ in keys, prices, timeouts and limits only. It needs no
 database. SIGTERM and SIGINT shut it down: tasks in flight get the time of --drain.
+With --metrics, it answers GET /metrics, /healthz and /readyz. They need no key, and show no tenant,
+task or model.
 
 Examples:
   touchstone worker --nats nats://127.0.0.1:4222 --concurrency 16
-  touchstone worker --config worker.toml --name gpu-1";
+  touchstone worker --config worker.toml --name gpu-1
+  touchstone worker --nats tls://nats-1:4222,tls://nats-2:4222 --metrics 127.0.0.1:7801";
 
 /// Execute tasks of other hosts, which NATS servers deliver
 #[derive(Debug, Args)]
@@ -43,6 +49,10 @@ pub struct Arguments {
     /// Seconds that tasks in flight may take after a shutdown request
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     drain: u64,
+
+    /// Address and port for metrics and health checks; port 0 picks a free one [default: none]
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
 
     /// Format of log lines
     #[arg(long, value_enum, default_value = "text")]
@@ -71,7 +81,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     let drain = Duration::from_secs(arguments.drain);
     let concurrency = usize::from(arguments.concurrency);
     let worker = cluster::worker(&config, arguments.name, concurrency, drain);
-    let process = embedded::started(worker)?;
+    let process = Arc::new(embedded::started(worker)?);
     let worker = &process.worker;
     let models: Vec<String> = worker.models().map(|it| it.to_string()).collect();
     if models.is_empty() {
@@ -79,16 +89,44 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         return Err(Failure::bad_input("configuration", text.to_owned())
             .or_try("add a `[[models]]` entry, the same as that of the host"));
     }
+    let listener = match arguments.metrics {
+        None => None,
+        Some(address) => Some(bind(resolve(&address).await?, "--metrics").await?),
+    };
+    let address = listener.as_ref().and_then(|it| it.local_addr().ok());
     let shutdown = CancellationToken::new();
     let signals = ended_by_signal(shutdown.clone())?;
     let terminal = context.terminal();
     if terminal.json() {
-        terminal.line(&json!({"worker": worker.name(), "models": models}));
+        let metrics = address.map(|address| format!("http://{address}/metrics"));
+        let line = json!({"worker": worker.name(), "models": models, "metrics": metrics});
+        terminal.line(&line);
     } else {
         let served = models.join(", ");
         terminal.print(&format!("worker {} serves {served}", worker.name()));
+        if let Some(address) = address {
+            terminal.print(&format!("metrics at http://{address}/metrics"));
+        }
     }
-    process.run(&shutdown).await;
+    let drained = CancellationToken::new();
+    let serving = async {
+        match listener {
+            // Until the worker has drained, so that its last metrics can be read.
+            Some(listener) => {
+                let router = router(process.clone(), shutdown.clone());
+                http::serve(listener, router, drained.clone()).await
+            }
+            None => Ok(()),
+        }
+    };
+    let working = async {
+        process.run(&shutdown).await;
+        drained.cancel();
+    };
+    let (served, ()) = tokio::join!(serving, working);
+    if let Err(cause) = served {
+        tracing::warn!(%cause, "the server of metrics failed");
+    }
     signals.abort();
     Ok(Exit::Good)
 }

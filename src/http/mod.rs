@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod discovery;
 pub mod errors;
 pub mod openapi;
+pub mod worker;
 
 use std::sync::Arc;
 

@@ -70,14 +70,14 @@ fn assert_accepted(arguments: &[&str], input: &str) {
 
 /// An exported metric: its type, the names of its labels, and its series as exported.
 #[derive(Default)]
-struct Metric {
+pub struct Metric {
     kind: String,
     labels: BTreeSet<String>,
-    series: BTreeMap<String, f64>,
+    pub series: BTreeMap<String, f64>,
 }
 
 /// The metrics of a scrape, by name.
-fn metrics_of(scrape: &str) -> BTreeMap<String, Metric> {
+pub fn metrics_of(scrape: &str) -> BTreeMap<String, Metric> {
     let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
     for line in scrape.lines() {
         if let Some(typed) = line.strip_prefix("# TYPE ") {
@@ -193,6 +193,9 @@ async fn measured(site: &Site) -> String {
     scrape_until(&operator, "touchstone_worker_runs 0").await
 }
 
+/// The start of the names that only hosts and workers of a cluster export (`cluster/measured.rs`).
+pub const OF_CLUSTERS: &str = "touchstone_cluster_";
+
 /// Names in documents that only a host with an export over OTLP has.
 const OF_EXPORTS: [&str; 2] = [
     "touchstone_telemetry_dropped_total",
@@ -294,19 +297,35 @@ async fn a_host_measures_its_work_without_content(#[case] on_postgres: bool) {
 /// Alerts, dashboards and the table of the documentation name only what a host exports, and the
 /// table names all of it.
 fn assert_documents_agree(metrics: &BTreeMap<String, Metric>) {
+    for (path, name) in named_in_documents(metrics) {
+        let is_elsewhere = !cfg!(target_os = "linux") && name.starts_with("process_");
+        let is_elsewhere = is_elsewhere || name.starts_with(OF_CLUSTERS);
+        let known =
+            metrics.contains_key(&name) || OF_EXPORTS.contains(&name.as_str()) || is_elsewhere;
+        assert!(known, "{path} names {name}, which a host does not export");
+    }
+    assert_listed(metrics);
+}
+
+/// The metrics that alerts, dashboards and the documentation name, each with its document.
+pub fn named_in_documents(metrics: &BTreeMap<String, Metric>) -> Vec<(String, String)> {
     let named = Regex::new(r"\b(touchstone|process)_[a-z_]+[a-z]").unwrap();
     let mut texts = vec![ALERTS.to_owned(), ALERT_TESTS.to_owned()];
     texts.extend(DASHBOARDS.map(|name| format!("deploy/grafana/{name}.json")));
     texts.push("docs/operations.md".to_owned());
+    let mut found = Vec::new();
     for path in texts {
         let text = text_of(&path);
-        for found in named.find_iter(&text) {
-            let name = family(found.as_str(), metrics);
-            let is_elsewhere = !cfg!(target_os = "linux") && name.starts_with("process_");
-            let known = metrics.contains_key(name) || OF_EXPORTS.contains(&name) || is_elsewhere;
-            assert!(known, "{path} names {name}, which a host does not export");
-        }
+        let names = named
+            .find_iter(&text)
+            .map(|it| family(it.as_str(), metrics));
+        found.extend(names.map(|name| (path.clone(), name.to_owned())));
     }
+    found
+}
+
+/// The table of the documentation has all of these metrics.
+pub fn assert_listed(metrics: &BTreeMap<String, Metric>) {
     let table = table();
     for (name, metric) in metrics {
         let Some((kind, labels)) = table.get(name) else {

@@ -5,6 +5,7 @@
 //! of this version and reports its facts. The message bus between them may lose, repeat and reorder
 //! messages.
 
+pub mod cluster_metrics;
 pub mod config;
 #[cfg(test)]
 mod memory;

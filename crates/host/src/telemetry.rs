@@ -156,6 +156,9 @@ impl Metrics {
                 .set_buckets(SECONDS)
                 .and_then(|it| it.set_buckets_for_metric(of(names::QUEUE_WAIT), LONG_SECONDS))
                 .and_then(|it| it.set_buckets_for_metric(of(names::TASK_SECONDS), LONG_SECONDS))
+                .and_then(|it| {
+                    it.set_buckets_for_metric(of(names::CLUSTER_TASK_WAIT), LONG_SECONDS)
+                })
                 .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_SECONDS), LONG_SECONDS))
                 .and_then(|it| it.set_buckets_for_metric(of(names::MODEL_COST), USD))
                 .and_then(|it| it.set_buckets_for_metric(of(names::GEN_AI_TOKENS), GEN_AI_TOKENS))

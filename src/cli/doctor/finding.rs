@@ -16,6 +16,7 @@ pub enum Area {
     Clock,
     Endpoints,
     Archive,
+    Cluster,
     Disk,
     Limits,
 }
@@ -29,6 +30,7 @@ impl Area {
             Self::Clock => "clock",
             Self::Endpoints => "endpoints",
             Self::Archive => "archive",
+            Self::Cluster => "cluster",
             Self::Disk => "disk",
             Self::Limits => "limits",
         }

@@ -1,6 +1,7 @@
 //! `touchstone doctor`: check the installation of a host.
 
 mod archive;
+mod cluster;
 mod database;
 mod endpoints;
 mod finding;
@@ -18,10 +19,11 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::shell::quoted;
 
 const EXAMPLES: &str = "\
-Checks the configuration, the database, the keys, the clock, the endpoints, the archive, the disk and
-the limits of this machine. It calls no model and prints no secret. It writes one row to test whether
-the database accepts writes, and one small object to test whether runs can be archived. It reads the whole database file, so it takes a while if that
-is large. Run it as the user of the host, with the host's environment; the host may be running.
+Checks the configuration, the database, the keys, the clock, the endpoints, the archive, the NATS
+servers, the disk and the limits of this machine. It calls no model and prints no secret. It writes one row to test whether
+the database accepts writes, and one small object to test whether runs can be archived. Without queues at
+the NATS servers, it creates and deletes a stream. It reads the whole database file, so it takes a
+while if that is large. Run it as the user of the host, with the host's environment; the host may be running.
 Remedies name a database URL with a password as $TOUCHSTONE_DATABASE_URL.
 
 Exit codes: 0 no failure, although there may be warnings; 1 at least one failure; 2 bad usage;
@@ -48,6 +50,7 @@ pub async fn run(context: &Context<'_>, _: Arguments) -> Result<Exit, Failure> {
             machine::check(&config, &mut found);
             endpoints::check(&config, &mut found).await;
             archive::check(&config, &mut found).await;
+            cluster::check(&config.cluster, &mut found).await;
             // Before the database is opened, which corrects permissions.
             let folder = folder(&config);
             found.extend(folder);

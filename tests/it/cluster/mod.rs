@@ -1,5 +1,7 @@
 //! A host and its workers as processes, over a NATS server. Workers are killed and stopped.
 
+mod examined;
+mod measured;
 mod nats;
 mod replicas;
 

@@ -30,6 +30,11 @@ fn program() -> Option<PathBuf> {
 impl NatsServer {
     /// `None`, with a printed note, if the program is not installed.
     pub fn start() -> Option<Self> {
+        Self::start_with("jetstream: {}")
+    }
+
+    /// The same with these lines of its configuration.
+    pub fn start_with(settings: &str) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!("NOT RUN: no NATS server (package nats-server)");
             let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
@@ -40,8 +45,12 @@ impl NatsServer {
             return None;
         };
         let folder = TempDir::new().unwrap();
+        let file = folder.path().join("nats.conf");
+        std::fs::write(&file, settings).unwrap();
         let child = Command::new(program)
-            .args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"])
+            .arg("-c")
+            .arg(file)
+            .args(["-a", "127.0.0.1", "-p", "-1", "-sd"])
             .arg(folder.path().join("store"))
             .arg("--ports_file_dir")
             .arg(folder.path())
@@ -59,6 +68,21 @@ impl NatsServer {
 
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The answer to a request with an empty message.
+    pub async fn ask(&self, subject: &str) -> Value {
+        let mut inbox = self.subscribe("inbox").await;
+        let words = format!("PUB {subject} inbox 0\r\n\r\n");
+        let connection = inbox.0.get_mut();
+        connection
+            .get_mut()
+            .write_all(words.as_bytes())
+            .await
+            .unwrap();
+        inbox.message().await;
+        let answer = inbox.0.next_line().await.unwrap().unwrap();
+        serde_json::from_str(&answer).unwrap()
     }
 
     /// Listens to a subject from now on.

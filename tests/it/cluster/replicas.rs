@@ -16,10 +16,15 @@ const REPLICAS: [&str; 2] = ["touchstone.toml", "second.toml"];
 
 /// A site whose two replicas use this server.
 async fn site(nats: &NatsServer, endpoint: &Endpoint) -> Option<Site> {
+    site_with(nats, endpoint, "").await
+}
+
+/// The same with more settings of the replicas.
+async fn site_with(nats: &NatsServer, endpoint: &Endpoint, more: &str) -> Option<Site> {
     let site = Site::on_postgres().await?;
     for name in REPLICAS {
         let cluster = format!(
-            "[cluster]\nnats = \"{}\"\nhold_s = 3\n[limits]\ndefault_concurrency = {AT_ONCE}\n",
+            "[cluster]\nnats = \"{}\"\nhold_s = 3\n[limits]\ndefault_concurrency = {AT_ONCE}\n{more}",
             nats.url()
         );
         site.configure(name, &format!("{cluster}{}", model(endpoint, "")));
@@ -186,6 +191,40 @@ async fn another_replica_continues_the_run_of_a_killed_one() {
     assert_eq!(scores.len() as u64, TASKS);
     assert!(scores.values().all(|count| *count == 1), "{scores:?}");
     assert_eq!(log, other.api(&key).log(&run).await);
+    let requests = endpoint.asked().len() as u64;
+    assert!(
+        requests <= TASKS + AT_ONCE,
+        "{requests} requests for {TASKS} tasks"
+    );
+}
+
+/// The lease would end long after the test has failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_replica_continues_at_once_when_the_owner_ends_normally() {
+    let Some(nats) = NatsServer::start() else {
+        return;
+    };
+    let endpoint = endpoint().await;
+    let more = "[worker]\nlease_s = 3600\ndrain_s = 1\n";
+    let Some(site) = site_with(&nats, &endpoint, more).await else {
+        return;
+    };
+    site.write("worker.toml", &model(&endpoint, ""));
+    let (owner, key) = first(&site);
+    let _worker = Worker::start(&site, &nats, "w1");
+    endpoint.hold(|body| item(body) > TASKS / 2);
+    let distributed = json!({"evalDistribution": "cluster"});
+    let run = owner.api(&key).start(SUITE, AGENT, distributed).await;
+    asked(&endpoint, TASKS / 2 + AT_ONCE).await;
+    let other = site.serve(REPLICAS[1]);
+    let ended = tokio::task::spawn_blocking(move || owner.terminate());
+    assert!(ended.await.unwrap());
+    endpoint.next_era();
+
+    let log = other.api(&key).log(&run).await;
+    let scores = counts(&log, "eval.scored");
+    assert_eq!(scores.len() as u64, TASKS);
+    assert!(scores.values().all(|count| *count == 1), "{scores:?}");
     let requests = endpoint.asked().len() as u64;
     assert!(
         requests <= TASKS + AT_ONCE,

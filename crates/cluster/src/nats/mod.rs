@@ -4,6 +4,7 @@
 //! consumers would be expensive where they are replicated.
 
 mod announcements;
+pub mod examination;
 mod queues;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use touchstone_host::background;
 use tracing::{info, warn};
 
+use crate::cluster_metrics::{BusFault, BusMetrics};
 use crate::config::ClusterSettings;
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
 use crate::rules::lane::Lane;
@@ -40,6 +42,9 @@ const KEPT: Duration = Duration::from_secs(3600);
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(20);
 /// Most deliveries of a lane without acknowledgement.
 const MAX_UNACKNOWLEDGED: i64 = 20_000;
+/// Most requests of workers that wait for a message of one lane. NATS allows 512 by default, and
+/// refuses those of further idle workers.
+const MAX_WAITING: i64 = 16_384;
 /// An unused consumer is removed after this.
 const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long an answer of JetStream is awaited.
@@ -57,6 +62,7 @@ pub struct NatsBus {
     connected: OnceCell<Connected>,
     /// Number of connections made so far.
     connections: watch::Sender<u64>,
+    metrics: BusMetrics,
 }
 
 struct Connected {
@@ -73,7 +79,14 @@ impl NatsBus {
             name,
             connected: OnceCell::new(),
             connections: watch::Sender::new(0),
+            metrics: BusMetrics::default(),
         }
+    }
+
+    /// Whether the connection works, as far as this process knows.
+    pub fn is_connected(&self) -> bool {
+        let connected = self.connected.get();
+        connected.is_some_and(|it| it.client.connection_state() == State::Connected)
     }
 
     async fn connected(&self) -> Result<&Connected, BusError> {
@@ -81,35 +94,19 @@ impl NatsBus {
     }
 
     async fn connect(&self) -> Result<Connected, BusError> {
-        let servers = self.settings.servers();
-        let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
-        let addresses: Result<Vec<async_nats::ServerAddr>, _> =
-            servers.iter().map(|url| url.as_str().parse()).collect();
-        let addresses = addresses.map_err(|cause| fault(&cause))?;
+        let (addresses, options) = options(&self.settings, &self.name).await?;
         let connections = self.connections.clone();
-        let mut options = ConnectOptions::new()
-            .name(&self.name)
-            // The list of other servers comes from the server, and may name some without TLS.
-            .ignore_discovered_servers()
+        let metrics = self.metrics.clone();
+        let options = options
             .retry_on_initial_connect()
             .ping_interval(PING)
-            .require_tls(servers.iter().all(|url| url.scheme() == "tls"))
             .event_callback(move |event| {
                 if matches!(event, Event::Connected) {
                     connections.send_modify(|count| *count += 1);
                 }
-                log(&event);
+                report(&event, &metrics);
                 std::future::ready(())
             });
-        if let Some(file) = &self.settings.ca_file {
-            options = options.add_root_certificates(file.clone());
-        }
-        if let Some(file) = &self.settings.credentials_file {
-            let credentials = options.credentials_file(file).await;
-            options = credentials.map_err(|cause| {
-                fault(&format!("`credentials_file` could not be read: {cause}"))
-            })?;
-        }
         let client = options.connect(addresses).await;
         let client = client.map_err(|cause| fault(&cause))?;
         let context = jetstream::context::ContextBuilder::new()
@@ -141,17 +138,24 @@ impl NatsBus {
             ..stream::Config::default()
         });
         let stream = stream.await.map_err(|cause| fault(&cause))?;
+        let name = lane.to_string();
+        // One that exists may be of a version with another configuration, which cannot be changed.
+        let existing = stream.get_consumer::<pull::Config>(&name).await;
         let created = stream.create_consumer(pull::Config {
-            durable_name: Some(lane.to_string()),
+            durable_name: Some(name),
             filter_subject: subjects::queue(lane),
             ack_policy: AckPolicy::Explicit,
             ack_wait: ACKNOWLEDGED_WITHIN,
             max_deliver: -1,
             max_ack_pending: MAX_UNACKNOWLEDGED,
+            max_waiting: MAX_WAITING,
             inactive_threshold: CONSUMER_KEPT,
             ..pull::Config::default()
         });
-        let consumer = created.await.map_err(|cause| fault(&cause))?;
+        let consumer = match existing {
+            Ok(consumer) => consumer,
+            Err(_) => created.await.map_err(|cause| fault(&cause))?,
+        };
         let mut consumers = connected.consumers();
         consumers.insert(lane.clone(), consumer.clone());
         Ok(consumer)
@@ -159,6 +163,7 @@ impl NatsBus {
 
     /// Forgets a consumer that does not answer: it may have been removed.
     fn forget(&self, lane: &Lane) {
+        self.metrics.fault(BusFault::Queue);
         if let Some(connected) = self.connected.get() {
             connected.consumers().remove(lane);
         }
@@ -200,17 +205,54 @@ impl Connected {
     }
 }
 
+/// The addresses of the servers, and how to connect to them.
+async fn options(
+    settings: &ClusterSettings,
+    name: &str,
+) -> Result<(Vec<async_nats::ServerAddr>, ConnectOptions), BusError> {
+    let servers = settings.servers();
+    let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
+    let addresses: Result<Vec<async_nats::ServerAddr>, _> =
+        servers.iter().map(|url| url.as_str().parse()).collect();
+    let addresses = addresses.map_err(|cause| fault(&cause))?;
+    let mut options = ConnectOptions::new()
+        .name(name)
+        // The list of other servers comes from the server, and may name some without TLS.
+        .ignore_discovered_servers()
+        .require_tls(servers.iter().all(|url| url.scheme() == "tls"));
+    if let Some(file) = &settings.ca_file {
+        options = options.add_root_certificates(file.clone());
+    }
+    if let Some(file) = &settings.credentials_file {
+        let credentials = options.credentials_file(file).await;
+        options = credentials
+            .map_err(|cause| fault(&format!("`credentials_file` could not be read: {cause}")))?;
+    }
+    Ok((addresses, options))
+}
+
 fn fault(cause: &dyn std::fmt::Display) -> BusError {
     BusError::Failed(cause.to_string())
 }
 
 /// Events of the connection. A refused permission shows only here.
-fn log(event: &Event) {
+fn report(event: &Event, metrics: &BusMetrics) {
+    match event {
+        Event::Connected => metrics.connected(),
+        Event::Disconnected => metrics.fault(BusFault::Disconnected),
+        Event::ServerError(_) => metrics.fault(BusFault::ServerError),
+        Event::ClientError(_) => metrics.fault(BusFault::ClientError),
+        Event::SlowConsumer(_) => metrics.fault(BusFault::SlowConsumer),
+        _ => {}
+    }
     match event {
         Event::Connected => info!("connected to NATS"),
         Event::Disconnected => warn!("disconnected from NATS; connecting again"),
         Event::ServerError(cause) => warn!(%cause, "the NATS server reports an error"),
         Event::ClientError(cause) => warn!(%cause, "the connection to NATS has an error"),
+        Event::SlowConsumer(_) => {
+            warn!("messages of NATS were dropped, because this process does not read them in time");
+        }
         _ => {}
     }
 }

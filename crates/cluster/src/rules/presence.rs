@@ -18,6 +18,8 @@ const MAX_MODELS: usize = 256;
 const MAX_MODEL: usize = 512;
 /// A process that was not heard for this time is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+/// A process that was not heard for this time has probably ended.
+const PRESENT: Duration = Duration::from_secs(10);
 /// Most processes that are remembered.
 const MAX_MEMBERS: usize = 4_096;
 
@@ -90,6 +92,35 @@ pub struct Member {
     pub silent: Duration,
 }
 
+/// The replicas, and the workers that take tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    pub replicas: u64,
+    pub workers: u64,
+    /// How many tasks the workers execute at most.
+    pub places: u64,
+    /// How many more tasks they take now.
+    pub free: u64,
+}
+
+impl Capacity {
+    /// The sum of those that are there now.
+    pub fn of(members: &[Member]) -> Self {
+        let mut sum = Self::default();
+        for member in members.iter().filter(|it| it.silent < PRESENT) {
+            if member.presence.replica.is_some() {
+                sum.replicas += 1;
+            }
+            if let Some(worker) = member.presence.worker.as_ref().filter(|it| !it.draining) {
+                sum.workers += 1;
+                sum.places = sum.places.saturating_add(worker.capacity);
+                sum.free = sum.free.saturating_add(worker.free);
+            }
+        }
+        sum
+    }
+}
+
 /// The processes that were heard lately, by name.
 #[derive(Debug, Default)]
 pub struct Members(BTreeMap<String, (Presence, Duration)>);
@@ -150,6 +181,30 @@ mod tests {
         assert_eq!(seen[0].presence, worker(2));
         let seen = members.current(FORGOTTEN);
         assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_workers_that_take_tasks_now() {
+        let draining = Presence {
+            worker: worker(4).worker.map(|it| WorkerState {
+                draining: true,
+                ..it
+            }),
+            ..worker(4)
+        };
+        let mut members = Members::default();
+        let now = Duration::from_secs(20);
+        members.hear("w1", worker(1), now);
+        members.hear("w2", worker(4), Duration::from_secs(15));
+        members.hear("w3", worker(4), Duration::from_secs(10));
+        members.hear("w4", draining, now);
+        let expected = Capacity {
+            replicas: 0,
+            workers: 2,
+            places: 8,
+            free: 5,
+        };
+        assert_eq!(Capacity::of(&members.current(now)), expected);
     }
 
     #[test]

@@ -95,6 +95,11 @@ pub fn queues() -> String {
     format!("{PROTOCOL}.t.>")
 }
 
+/// The subject of a stream that is only created to learn whether it can be.
+pub fn probe() -> String {
+    format!("{PROTOCOL}.doctor")
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

@@ -115,6 +115,11 @@ impl Attempt {
         &self.proof
     }
 
+    /// Whether the owner has superseded the attempt, or has gone.
+    pub fn is_lost(&self) -> bool {
+        self.lost.is_cancelled()
+    }
+
     /// Applies the answer to a heartbeat that was sent at `sent_at`.
     pub fn judged(&self, verdict: Verdict, sent_at: Duration) {
         self.contacted();

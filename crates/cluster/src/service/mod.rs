@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::cluster_metrics::ReplicaGauges;
 use crate::ports::queues::Queues;
+use crate::rules::presence::Capacity;
 use crate::service::owner::Owner;
 use crate::service::presence::Membership;
 use crate::service::signals::ReplicaSignals;
@@ -25,6 +27,15 @@ pub struct Cluster {
     pub signals: Arc<ReplicaSignals>,
     pub membership: Arc<Membership>,
     pub queues: Arc<dyn Queues>,
+    pub gauges: Arc<ReplicaGauges>,
+}
+
+impl Cluster {
+    /// Sets the gauges to the state of now.
+    pub fn measure(&self) {
+        let capacity = Capacity::of(&self.membership.members());
+        self.gauges.set(capacity, &self.owner.state());
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::{AgentInvocationCompleted, Event, InvocationOutcome};
 use tracing::{info, warn};
 
+use crate::cluster_metrics::OwnerMetrics;
 use crate::ports::bus::{Bus, BusError};
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
@@ -62,6 +63,7 @@ const GRANT_BYTES: usize = 4 * 1024;
 pub struct Owner {
     pub(super) bus: Arc<dyn Bus>,
     pub(super) replica: String,
+    pub(super) metrics: OwnerMetrics,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     hold: Duration,
@@ -91,6 +93,7 @@ impl Owner {
             bus,
             replica,
             schedule: Arc::new(Schedule::new(Arc::clone(&clock))),
+            metrics: OwnerMetrics::default(),
             clock,
             ids,
             hold,
@@ -181,6 +184,7 @@ impl AgentRuntime for ClusterRuntime {
             lane: &lane,
             offer_id: &offer_id,
             offer: Offer::new(owner.hold, owner.clock.uptime()),
+            offered_at: owner.clock.uptime(),
             held,
             assignment,
             events: Vec::new(),
@@ -274,6 +278,8 @@ struct OwnedTask<'a> {
     lane: &'a Lane,
     offer_id: &'a str,
     offer: Offer,
+    /// When the task began to wait for a worker.
+    offered_at: Duration,
     held: Arc<AtomicBool>,
     assignment: Assignment,
     /// The events of the current attempt.
@@ -378,7 +384,10 @@ impl<'a> OwnedTask<'a> {
         let Some(granted) = self.offer.claim(claim, now, mint) else {
             return Claimed::Gone;
         };
-        self.held.store(true, Ordering::Relaxed);
+        if !self.held.swap(true, Ordering::Relaxed) {
+            let waited = now.saturating_sub(self.offered_at);
+            self.owner.metrics.taken(waited);
+        }
         if let Some(turn) = self.turn.take() {
             turn.claimed();
         }
@@ -567,7 +576,11 @@ impl<'a> OwnedTask<'a> {
                     permit.report(health);
                 }
             }
-            Frame::Ended(ending) => return Ok(Some(result(ending))),
+            Frame::Ended(ending) => {
+                self.owner.metrics.attempt_ended();
+                self.held.store(false, Ordering::Relaxed);
+                return Ok(Some(result(ending)));
+            }
         }
         Ok(None)
     }
@@ -663,6 +676,8 @@ impl<'a> OwnedTask<'a> {
     fn lose(&mut self) -> Option<InvocationResult> {
         let lost = self.offer.lose(self.owner.clock.uptime())?;
         self.held.store(false, Ordering::Relaxed);
+        self.owner.metrics.attempt_lost();
+        self.offered_at = self.owner.clock.uptime();
         let (run, invocation, worker) =
             (&self.assignment.run, &lost.invocation, &lost.worker.worker);
         info!(run_id = %run, invocation, worker, "an attempt was lost");
@@ -693,6 +708,9 @@ impl<'a> OwnedTask<'a> {
 /// Gives back what the attempt has reserved, cancellation included.
 impl Drop for OwnedTask<'_> {
     fn drop(&mut self) {
+        if self.held.load(Ordering::Relaxed) {
+            self.owner.metrics.attempt_withdrawn();
+        }
         let lost = self.offer.lose(self.owner.clock.uptime());
         for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
             self.meter.settle(estimate(reserved), Estimate::default());

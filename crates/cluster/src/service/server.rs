@@ -143,16 +143,21 @@ async fn claim(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Byt
     let offer = claim.offer.clone();
     let command = |reply| Command::Claim(claim, reply);
     let answer = of_task(owner, &offer, Claimed::Gone, ANSWERED_WITHIN, command).await;
+    owner.metrics.claimed(answer.as_ref());
     Ok(answer.map(|it| wire::write(&it)).transpose()?)
 }
 
 async fn facts(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
-    let facts: Facts = read(message)?;
-    check_sender(worker, &facts.proof.worker)?;
-    let offer = facts.proof.offer.clone();
+    let read: Result<Facts, Refused> = read(message).and_then(|facts: Facts| {
+        check_sender(worker, &facts.proof.worker)?;
+        Ok(facts)
+    });
+    let facts = read.inspect_err(|_| owner.metrics.facts_refused())?;
+    let (offer, from) = (facts.proof.offer.clone(), facts.from);
     let command = |reply| Command::Facts(facts, reply);
     let gone = Received::Superseded;
     let answer = of_task(owner, &offer, gone, ANSWERED_WITHIN, command).await;
+    owner.metrics.answered_facts(from, answer.as_ref());
     Ok(answer.map(|it| wire::write(&it)).transpose()?)
 }
 

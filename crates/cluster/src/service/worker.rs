@@ -19,6 +19,7 @@ use touchstone_host::ports::ids::Ids;
 use touchstone_openwop::suite::ModelClass;
 use tracing::{info, warn};
 
+use crate::cluster_metrics::WorkerMetrics;
 use crate::ports::bus::{Bus, BusError, Delivery};
 use crate::rules::lane::Lane;
 use crate::rules::presence::WorkerState;
@@ -67,6 +68,7 @@ pub struct Worker {
     id: WorkerId,
     /// Attempts in flight, by invocation.
     active: Mutex<BTreeMap<String, Arc<Attempt>>>,
+    metrics: WorkerMetrics,
 }
 
 impl Worker {
@@ -103,6 +105,7 @@ impl Worker {
             settings,
             id,
             active: Mutex::default(),
+            metrics: WorkerMetrics::default(),
         }
     }
 
@@ -125,6 +128,11 @@ impl Worker {
             models: self.models().map(|it| it.to_string()).collect(),
             draining,
         }
+    }
+
+    /// Sets the gauges to the state of now.
+    pub fn measure(&self) {
+        self.metrics.set(&self.state(false));
     }
 
     fn lanes(&self) -> Vec<Lane> {
@@ -271,6 +279,7 @@ impl Worker {
             invocation: &invocation,
         };
         attempt.execute(job, &self.runtime).await;
+        self.metrics.attempt_ended(attempt.is_lost());
     }
 
     async fn claim(&self, offered: Offered) -> Option<(Attempt, Job)> {

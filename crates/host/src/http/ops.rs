@@ -39,6 +39,9 @@ const PROXY_HEADERS: &[&str] = &[
     "x-real-ip",
 ];
 
+/// The media type of metrics.
+pub const METRICS_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// `GET /healthz`: the process answers.
 pub async fn healthz() -> Answer {
     json(StatusCode::OK, &json!({"status": "ok"}))
@@ -80,9 +83,8 @@ pub async fn metrics(
         authorise(&caller, Scope::MetricsRead)?;
     }
     let mut response: Response = api.host.metrics.render().into_response();
-    response.headers_mut().insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
-    );
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_FORMAT));
     Ok(response)
 }

@@ -88,6 +88,35 @@ metrics! {
     describe_gauge WEBHOOK_LAG(Seconds) = "touchstone_webhook_lag_seconds",
         "Age of the oldest event that is not delivered to a webhook yet; 0 if none";
 
+    describe_gauge CLUSTER_CONNECTED(Count) = "touchstone_cluster_connected",
+        "Whether this process is connected to NATS: 1 or 0";
+    describe_gauge CLUSTER_REPLICAS(Count) = "touchstone_cluster_replicas",
+        "Replicas that announced themselves in the last 10 seconds";
+    describe_gauge CLUSTER_WORKERS(Count) = "touchstone_cluster_workers",
+        "Workers that announced themselves in the last 10 seconds and take tasks";
+    describe_gauge CLUSTER_PLACES(Count) = "touchstone_cluster_places",
+        "Maximum number of tasks that these workers execute at the same time";
+    describe_gauge CLUSTER_FREE_PLACES(Count) = "touchstone_cluster_free_places",
+        "Tasks that these workers take in addition now";
+    describe_gauge CLUSTER_TASKS(Count) = "touchstone_cluster_tasks",
+        "Tasks that this process has given to workers, by state: waiting or held";
+    describe_histogram CLUSTER_TASK_WAIT(Seconds) = "touchstone_cluster_task_wait_seconds",
+        "Time that a task waited until a worker took it";
+    describe_counter CLUSTER_CLAIMS(Count) = "touchstone_cluster_claims_total",
+        "Claims of workers to tasks of this process, by answer: granted, gone or none";
+    describe_counter CLUSTER_ATTEMPTS(Count) = "touchstone_cluster_attempts_total",
+        "Attempts of workers at tasks of this process, by outcome: ended, lost or withdrawn";
+    describe_counter CLUSTER_FACTS_IGNORED(Count) = "touchstone_cluster_facts_ignored_total",
+        "Reports of workers that were not recorded, by reason: superseded, missing or refused";
+    describe_counter CLUSTER_BUS_FAULTS(Count) = "touchstone_cluster_bus_faults_total",
+        "Faults of the connection to NATS and of its queues";
+    describe_counter CLUSTER_WORKER_ATTEMPTS(Count) = "touchstone_cluster_worker_attempts_total",
+        "Attempts at tasks that this worker has finished, by outcome: ended or lost";
+    describe_gauge CLUSTER_WORKER_TASKS(Count) = "touchstone_cluster_worker_tasks",
+        "Tasks that this worker executes";
+    describe_gauge CLUSTER_WORKER_PLACES(Count) = "touchstone_cluster_worker_places",
+        "Maximum number of tasks that this worker executes at the same time";
+
     describe_counter TELEMETRY_DROPPED(Count) = "touchstone_telemetry_dropped_total",
         "Spans, metrics and log records that were not exported by OTLP, by signal and reason";
     describe_counter TELEMETRY_FAILURES(Count) = "touchstone_telemetry_export_failures_total",

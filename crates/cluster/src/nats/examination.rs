@@ -1,0 +1,174 @@
+//! What an operator should know about the NATS servers before hosts and workers use them.
+
+use std::time::Duration;
+
+use async_nats::ConnectErrorKind;
+use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::stream::{self, StorageType};
+use async_nats::jetstream::{self, Context, ErrorCode};
+
+use crate::config::ClusterSettings;
+use crate::nats::{ANSWERED_WITHIN, STREAM, options};
+use crate::ports::bus::BusError;
+use crate::rules::{subjects, wire};
+
+/// How long the connection may take.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+/// A stream that is created to learn how many copies the servers can keep, and deleted.
+const PROBE: &str = "TS1_DOCTOR";
+
+/// Why there is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// No server answers at the addresses.
+    NoAnswer,
+    /// The certificate or the TLS settings do not fit.
+    Tls,
+    /// The credentials are missing, unreadable or refused.
+    Credentials,
+}
+
+/// The queues of the servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueState {
+    /// The first host or worker creates them, with as many copies as the settings say.
+    Possible,
+    /// The servers cannot keep this many copies.
+    TooManyCopies,
+    /// They exist with this number of copies, of which some may be at servers that are down.
+    Exist {
+        copies: usize,
+        offline: usize,
+        has_leader: bool,
+    },
+    /// The account has no JetStream.
+    NoJetStream,
+    Failed(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examination {
+    /// The server that answered.
+    pub server: String,
+    pub version: String,
+    pub has_tls: bool,
+    /// Largest message in bytes.
+    pub max_payload: usize,
+    pub queues: QueueState,
+}
+
+impl Examination {
+    /// Whether the largest message of Touchstone fits.
+    pub const fn takes_all_messages(&self) -> bool {
+        self.max_payload >= wire::MAX_BYTES
+    }
+}
+
+/// Connects once and looks at the servers.
+///
+/// # Errors
+/// There is no connection: the reason and its text.
+pub async fn examine(settings: &ClusterSettings) -> Result<Examination, (Unreachable, String)> {
+    let connecting = async {
+        let (addresses, options) = options(settings, "touchstone doctor").await.map_err(
+            // Addresses were checked with the configuration, which leaves the credentials.
+            |cause| match cause {
+                BusError::Failed(text) => (Unreachable::Credentials, text),
+                other => (Unreachable::NoAnswer, other.to_string()),
+            },
+        )?;
+        let connected = options.connect(addresses).await;
+        connected.map_err(|cause| {
+            let kind = match cause.kind() {
+                ConnectErrorKind::Tls => Unreachable::Tls,
+                ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                    Unreachable::Credentials
+                }
+                _ => Unreachable::NoAnswer,
+            };
+            (kind, cause.to_string())
+        })
+    };
+    let connected = tokio::time::timeout(CONNECTED_WITHIN, connecting).await;
+    let client = connected.map_err(|_| {
+        (
+            Unreachable::NoAnswer,
+            "no answer within 5 seconds".to_owned(),
+        )
+    })??;
+    let info = client.server_info();
+    let context = jetstream::context::ContextBuilder::new()
+        .timeout(ANSWERED_WITHIN)
+        .ack_timeout(ANSWERED_WITHIN)
+        .build(client);
+    Ok(Examination {
+        server: info.server_name,
+        version: info.version,
+        has_tls: info.tls_required,
+        max_payload: info.max_payload,
+        queues: match info.jetstream {
+            true => queues(&context, settings.replicas).await,
+            false => QueueState::NoJetStream,
+        },
+    })
+}
+
+async fn queues(context: &Context, copies: usize) -> QueueState {
+    let cause = match context.get_stream(STREAM).await {
+        Ok(stream) => {
+            let info = stream.cached_info();
+            let cluster = info.cluster.as_ref();
+            let peers = cluster.map(|it| it.replicas.as_slice()).unwrap_or_default();
+            return QueueState::Exist {
+                copies: info.config.num_replicas,
+                offline: peers.iter().filter(|it| it.offline).count(),
+                // A single server has no list of copies.
+                has_leader: cluster.is_none_or(|it| it.leader.is_some()),
+            };
+        }
+        Err(cause) => cause,
+    };
+    match cause.kind() {
+        GetStreamErrorKind::JetStream(cause) => match cause.error_code() {
+            ErrorCode::STREAM_NOT_FOUND => possible(context, copies).await,
+            ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
+                QueueState::NoJetStream
+            }
+            _ => QueueState::Failed(cause.to_string()),
+        },
+        _ => QueueState::Failed(cause.to_string()),
+    }
+}
+
+/// Whether a stream with this many copies can be created.
+async fn possible(context: &Context, copies: usize) -> QueueState {
+    let created = context.create_stream(stream::Config {
+        name: PROBE.to_owned(),
+        subjects: vec![subjects::probe()],
+        storage: StorageType::Memory,
+        num_replicas: copies,
+        max_messages: 1,
+        ..stream::Config::default()
+    });
+    let Err(cause) = created.await else {
+        return match context.delete_stream(PROBE).await {
+            Ok(_) => QueueState::Possible,
+            Err(cause) => QueueState::Failed(cause.to_string()),
+        };
+    };
+    match cause.kind() {
+        CreateStreamErrorKind::JetStream(cause) if is_about_copies(cause.error_code()) => {
+            QueueState::TooManyCopies
+        }
+        _ => QueueState::Failed(cause.to_string()),
+    }
+}
+
+fn is_about_copies(code: ErrorCode) -> bool {
+    [
+        ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED,
+        ErrorCode::CLUSTER_NO_PEERS,
+        ErrorCode::INSUFFICIENT_RESOURCES,
+    ]
+    .contains(&code)
+}

@@ -1,0 +1,199 @@
+//! Whether hosts and workers can use the NATS servers.
+
+use crate::cli::doctor::finding::{Area, Finding};
+use touchstone_cluster::config::ClusterSettings;
+use touchstone_cluster::nats::examination::{Examination, QueueState, Unreachable, examine};
+use touchstone_cluster::rules::wire::MAX_BYTES;
+use touchstone_host::render::words::{bytes, plain};
+
+const AREA: Area = Area::Cluster;
+
+/// Connects to the servers of the section `[cluster]`, if there are any.
+pub async fn check(settings: &ClusterSettings, found: &mut Vec<Finding>) {
+    let Some(servers) = &settings.nats else {
+        return;
+    };
+    let servers = servers.split(',').count();
+    match examine(settings).await {
+        Ok(examination) => report(settings, servers, &examination, found),
+        Err((reason, cause)) => found.push(unreachable(reason, &cause)),
+    }
+}
+
+fn unreachable(reason: Unreachable, cause: &str) -> Finding {
+    let remedy = match reason {
+        Unreachable::NoAnswer => {
+            "correct `cluster.nats`, or start the servers, and check the network and firewalls between"
+        }
+        Unreachable::Tls => {
+            "give the servers certificates that name the hosts of `cluster.nats`, and name their authority in `cluster.ca_file` if it is your own"
+        }
+        Unreachable::Credentials => {
+            "name a file with the credentials of a NATS user of these servers in `cluster.credentials_file`"
+        }
+    };
+    let text = format!("there is no connection to NATS: {}", plain(cause));
+    Finding::failure(AREA, text, remedy)
+}
+
+fn report(
+    settings: &ClusterSettings,
+    servers: usize,
+    examination: &Examination,
+    found: &mut Vec<Finding>,
+) {
+    let (server, version) = (plain(&examination.server), plain(&examination.version));
+    let tls = match examination.has_tls {
+        true => "with TLS",
+        false => "without TLS",
+    };
+    found.push(Finding::ok(
+        AREA,
+        format!("the NATS server {server} answers {tls}, version {version}"),
+    ));
+    if !examination.takes_all_messages() {
+        let most = examination.max_payload as u64;
+        found.push(Finding::failure(
+            AREA,
+            format!(
+                "the NATS server takes messages of at most {}, and tasks need up to {}",
+                bytes(most),
+                bytes(MAX_BYTES as u64)
+            ),
+            "set `max_payload: 1MB` in the configuration of each NATS server",
+        ));
+    }
+    found.push(queues(settings.replicas, servers, &examination.queues));
+}
+
+fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
+    let copies = |count: usize| match count {
+        1 => "1 copy".to_owned(),
+        several => format!("{several} copies"),
+    };
+    match state {
+        QueueState::NoJetStream => Finding::failure(
+            AREA,
+            "JetStream is off for this server or account",
+            "start nats-server with `-js`, or enable JetStream for the account",
+        ),
+        QueueState::TooManyCopies => Finding::failure(
+            AREA,
+            format!(
+                "the NATS servers cannot keep {} of the queues",
+                copies(wanted)
+            ),
+            "start as many servers as one cluster, or lower `cluster.replicas`",
+        ),
+        QueueState::Failed(cause) => Finding::failure(
+            AREA,
+            format!("the queues could not be examined: {}", plain(cause)),
+            "look at the log of the NATS servers: free disk space, a majority of the servers, rights of the user",
+        ),
+        QueueState::Exist {
+            has_leader: false, ..
+        } => Finding::failure(
+            AREA,
+            "the queues have no leader, so no task can be offered",
+            "start the NATS servers that are down: a majority is needed",
+        ),
+        QueueState::Exist {
+            offline,
+            copies: all,
+            ..
+        } if *offline > 0 => Finding::warning(
+            AREA,
+            format!(
+                "{} of {} of the queues are at servers that are down",
+                offline,
+                copies(*all)
+            ),
+            "start these NATS servers; without a majority, no task can be offered",
+        ),
+        QueueState::Exist { copies: all, .. } if *all != wanted => Finding::warning(
+            AREA,
+            format!(
+                "the queues have {}, and `cluster.replicas` is {wanted}",
+                copies(*all)
+            ),
+            format!("nats stream edit TS1_T --replicas {wanted}"),
+        ),
+        QueueState::Exist { copies: 1, .. } | QueueState::Possible
+            if wanted == 1 && servers > 1 =>
+        {
+            Finding::warning(
+                AREA,
+                format!(
+                    "{servers} NATS servers are named, and the queues have 1 copy: without its server, no task can be offered"
+                ),
+                "set `cluster.replicas = 3` for hosts and workers before the first start",
+            )
+        }
+        QueueState::Exist { copies: all, .. } => {
+            Finding::ok(AREA, format!("the queues exist with {}", copies(*all)))
+        }
+        QueueState::Possible => Finding::ok(
+            AREA,
+            format!("the first start creates the queues with {}", copies(wanted)),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::cli::doctor::finding::Status;
+
+    const fn exist(copies: usize, offline: usize, has_leader: bool) -> QueueState {
+        QueueState::Exist {
+            copies,
+            offline,
+            has_leader,
+        }
+    }
+
+    #[rstest]
+    #[case::created_at_the_first_start(1, 1, QueueState::Possible, Status::Ok)]
+    #[case::three_copies(3, 3, exist(3, 0, true), Status::Ok)]
+    #[case::one_server(1, 1, exist(1, 0, true), Status::Ok)]
+    #[case::one_copy_of_three_servers(1, 3, exist(1, 0, true), Status::Warning)]
+    #[case::one_copy_will_be_created(1, 3, QueueState::Possible, Status::Warning)]
+    #[case::other_number(3, 3, exist(1, 0, true), Status::Warning)]
+    #[case::one_down(3, 3, exist(3, 1, true), Status::Warning)]
+    #[case::no_majority(3, 3, exist(3, 2, false), Status::Failure)]
+    #[case::too_many(3, 1, QueueState::TooManyCopies, Status::Failure)]
+    #[case::no_jetstream(1, 1, QueueState::NoJetStream, Status::Failure)]
+    #[case::failed(1, 1, QueueState::Failed("no space".to_owned()), Status::Failure)]
+    fn the_state_of_the_queues_is_judged(
+        #[case] wanted: usize,
+        #[case] servers: usize,
+        #[case] state: QueueState,
+        #[case] expected: Status,
+    ) {
+        let finding = queues(wanted, servers, &state);
+        assert_eq!(finding.status, expected, "{finding:?}");
+        assert_eq!(finding.remedy.is_none(), expected == Status::Ok);
+    }
+
+    #[test]
+    fn a_small_max_payload_is_a_failure() {
+        let examination = Examination {
+            server: "n1".to_owned(),
+            version: "2.10.0".to_owned(),
+            has_tls: false,
+            max_payload: 64 * 1024,
+            queues: QueueState::Possible,
+        };
+        let mut found = Vec::new();
+        report(&ClusterSettings::default(), 1, &examination, &mut found);
+        let failures: Vec<&str> = found
+            .iter()
+            .filter(|it| it.status == Status::Failure)
+            .map(|it| it.found.as_str())
+            .collect();
+        assert_eq!(failures.len(), 1, "{found:?}");
+        assert!(failures[0].contains("64"), "{failures:?}");
+    }
+}
