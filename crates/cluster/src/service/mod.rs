@@ -9,6 +9,7 @@ use crate::service::signals::ReplicaSignals;
 
 mod assignment;
 mod attempt;
+pub mod contact;
 pub mod owner;
 pub mod presence;
 mod server;

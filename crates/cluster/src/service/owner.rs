@@ -18,6 +18,7 @@ use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
     Unrecorded,
 };
+use touchstone_agents::rules::WORKERS_UNREACHABLE;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -36,6 +37,7 @@ use crate::rules::wire::{
     Held, Offered, Question, Received, Token, Verdict, WorkerId,
 };
 use crate::service::assignment::assignment;
+use crate::service::contact::BusContact;
 use crate::service::server::{self, Command};
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
@@ -61,6 +63,7 @@ pub struct Owner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     hold: Duration,
+    contact: Arc<BusContact>,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -82,14 +85,21 @@ impl Owner {
         hold: Duration,
     ) -> Self {
         let replica = ids.mint("host");
+        let contact = Arc::new(BusContact::new(Arc::clone(&clock), hold));
         Self {
             bus,
             replica,
             clock,
             ids,
             hold,
+            contact,
             tasks: Mutex::default(),
         }
+    }
+
+    /// To be told of all that the bus delivers.
+    pub fn contact(&self) -> &Arc<BusContact> {
+        &self.contact
     }
 
     /// The name of this replica on the bus.
@@ -160,6 +170,7 @@ impl AgentRuntime for ClusterRuntime {
             held: Arc::clone(&held),
         };
         owner.tasks().insert(offer_id.clone(), entry);
+        let now = owner.clock.uptime();
         let _listed = Listed {
             owner,
             offer: &offer_id,
@@ -170,7 +181,8 @@ impl AgentRuntime for ClusterRuntime {
             sink,
             lane: &lane,
             offer_id: &offer_id,
-            offer: Offer::new(owner.hold, owner.clock.uptime()),
+            since: now,
+            offer: Offer::new(owner.hold, now),
             held,
             assignment,
             events: Vec::new(),
@@ -179,6 +191,7 @@ impl AgentRuntime for ClusterRuntime {
             asking: None,
             is_stored: false,
             skipped: 0,
+            is_refused: false,
         };
         task.own(commands).await
     }
@@ -234,6 +247,8 @@ struct OwnedTask<'a> {
     sink: &'a dyn EventSink,
     lane: &'a Lane,
     offer_id: &'a str,
+    /// When the task was offered first.
+    since: Duration,
     offer: Offer,
     held: Arc<AtomicBool>,
     assignment: Assignment,
@@ -249,6 +264,8 @@ struct OwnedTask<'a> {
     is_stored: bool,
     /// Number of times since then that the task was not published because others wait.
     skipped: u32,
+    /// Whether a worker was refused because no call may be made now. Its message has left the queue.
+    is_refused: bool,
 }
 
 impl<'a> OwnedTask<'a> {
@@ -319,6 +336,7 @@ impl<'a> OwnedTask<'a> {
 
     fn claim(&mut self, claim: &Claim) -> Claimed {
         if self.may_call() != Some(true) {
+            self.is_refused = true;
             return Claimed::Gone;
         }
         let (ids, now) = (&self.owner.ids, self.owner.clock.uptime());
@@ -518,10 +536,12 @@ impl<'a> OwnedTask<'a> {
                 let _ = reply.send(answer);
             }
             Waited::Published(Ok(Published::Stored)) => {
+                self.owner.contact.bus_answered();
                 self.is_stored = true;
                 self.skipped = 0;
             }
             Waited::Published(Ok(Published::Skipped)) => {
+                self.owner.contact.bus_answered();
                 self.skipped = self.skipped.saturating_add(1);
             }
             Waited::Published(Err(cause)) => {
@@ -533,13 +553,19 @@ impl<'a> OwnedTask<'a> {
 
     fn tick(&mut self) -> Option<InvocationResult> {
         let now = self.owner.clock.uptime();
-        if self.may_call().is_none() {
+        let Some(may_call) = self.may_call() else {
             return Some(unjudged(LOG_CLOSED));
+        };
+        if self.owner.contact.is_cut_off(self.since, now) {
+            return Some(unjudged(WORKERS_UNREACHABLE));
         }
         if self.offer.is_overdue(now) {
             return self.lose();
         }
-        if self.offer.is_unclaimed(now) {
+        let is_offered_again = may_call && std::mem::take(&mut self.is_refused);
+        if is_offered_again && self.offer.invocation().is_none() {
+            self.publish(true);
+        } else if self.offer.is_unclaimed(now) {
             let certain = !self.is_stored || self.skipped >= MAX_SKIPPED;
             self.publish(certain);
         }
@@ -548,7 +574,8 @@ impl<'a> OwnedTask<'a> {
 
     /// Ends the current attempt without a result, and offers the task again.
     fn lose(&mut self) -> Option<InvocationResult> {
-        let lost = self.offer.lose(self.owner.clock.uptime())?;
+        let now = self.owner.clock.uptime();
+        let lost = self.offer.lose(now, self.owner.contact.heard_since(now))?;
         self.held.store(false, Ordering::Relaxed);
         let (run, invocation, worker) =
             (&self.assignment.run, &lost.invocation, &lost.worker.worker);
@@ -579,7 +606,8 @@ impl<'a> OwnedTask<'a> {
 /// Gives back what the attempt has reserved, cancellation included.
 impl Drop for OwnedTask<'_> {
     fn drop(&mut self) {
-        let lost = self.offer.lose(self.owner.clock.uptime());
+        let now = self.owner.clock.uptime();
+        let lost = self.offer.lose(now, now);
         for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
             self.meter.settle(estimate(reserved), Estimate::default());
         }
