@@ -46,7 +46,10 @@ const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// Time between two questions whether the server still answers. A connection is given up after
 /// three without an answer; without this, a server that hangs stops its clients for minutes.
-const PING: Duration = Duration::from_secs(2);
+const PING: Duration = Duration::from_secs(1);
+/// How long the messages that are in a queue now are awaited, and the end of a request for later
+/// ones: a request is lost with its server.
+const PULLED_WITHIN: Duration = Duration::from_millis(1_500);
 /// Requests to one replica that may wait.
 const MAX_REQUESTS: usize = 1_024;
 
@@ -163,29 +166,6 @@ impl NatsBus {
             connected.consumers().remove(lane);
         }
     }
-
-    async fn take(
-        &self,
-        consumer: &PullConsumer,
-        most: usize,
-        longest: Duration,
-    ) -> Result<Vec<Delivery>, BusError> {
-        let mut taken = Vec::new();
-        let there = consumer.fetch().max_messages(most).messages().await;
-        let mut there = there.map_err(|cause| fault(&cause))?;
-        while let Some(message) = there.next().await {
-            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
-        }
-        if !taken.is_empty() {
-            return Ok(taken);
-        }
-        let next = consumer.batch().max_messages(1).expires(longest);
-        let mut next = next.messages().await.map_err(|cause| fault(&cause))?;
-        if let Some(message) = next.next().await {
-            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
-        }
-        Ok(taken)
-    }
 }
 
 impl Connected {
@@ -212,6 +192,42 @@ fn log(event: &Event) {
         Event::ServerError(cause) => warn!(%cause, "the NATS server reports an error"),
         Event::ClientError(cause) => warn!(%cause, "the connection to NATS has an error"),
         _ => {}
+    }
+}
+
+/// Takes the messages that are in a queue now, or waits for one.
+async fn take(
+    consumer: &PullConsumer,
+    most: usize,
+    longest: Duration,
+) -> Result<Vec<Delivery>, BusError> {
+    let there = consumer.fetch().max_messages(most).messages();
+    let taken = receive_all(there, PULLED_WITHIN).await?;
+    if !taken.is_empty() {
+        return Ok(taken);
+    }
+    let next = consumer.batch().max_messages(1).expires(longest);
+    receive_all(next.messages(), longest.saturating_add(PULLED_WITHIN)).await
+}
+
+/// Receives the messages of a request until it ends. If it does not end in time, what has arrived
+/// until then counts.
+async fn receive_all(
+    requested: impl Future<Output = Result<pull::Batch, pull::BatchError>>,
+    longest: Duration,
+) -> Result<Vec<Delivery>, BusError> {
+    let mut taken = Vec::new();
+    let received = async {
+        let mut messages = requested.await.map_err(|cause| fault(&cause))?;
+        while let Some(message) = messages.next().await {
+            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
+        }
+        Ok(())
+    };
+    let received = tokio::time::timeout(longest, received).await;
+    match received.unwrap_or(Err(BusError::NoAnswer)) {
+        Err(cause) if taken.is_empty() => Err(cause),
+        _ => Ok(taken),
     }
 }
 
@@ -272,12 +288,8 @@ impl Bus for NatsBus {
         longest: Duration,
     ) -> Result<Vec<Delivery>, BusError> {
         let consumer = self.consumer(lane).await?;
-        // A request for messages is lost with its server.
-        let limit = longest.saturating_add(ANSWERED_WITHIN);
-        let taken = tokio::time::timeout(limit, self.take(&consumer, most, longest)).await;
-        taken.unwrap_or(Err(BusError::NoAnswer)).inspect_err(|_| {
-            self.forget(lane);
-        })
+        let taken = take(&consumer, most, longest).await;
+        taken.inspect_err(|_| self.forget(lane))
     }
 
     async fn request(
