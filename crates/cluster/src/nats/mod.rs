@@ -36,8 +36,9 @@ const STREAM: &str = "TS1_T";
 const MAX_QUEUED_BYTES: i32 = 64 * 1024;
 /// How long a message waits in a queue. Owners publish tasks again that still wait then.
 const KEPT: Duration = Duration::from_secs(3600);
-/// Time from delivery to acknowledgement: a claim, not the work on a task.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(20);
+/// Time from delivery to acknowledgement: a claim, which takes up to 6 s, not the work on a task. A
+/// message that was delivered to a stopped worker waits for this time.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(8);
 /// Most deliveries of a lane without acknowledgement.
 const MAX_UNACKNOWLEDGED: i64 = 20_000;
 /// An unused consumer is removed after this.
