@@ -40,10 +40,11 @@ pub(super) fn join(
     let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold());
     let signals = Arc::new(ReplicaSignals::new(bus.clone(), owner.replica().to_owned()));
     store.fan_out_by(signals.clone());
+    let membership = Membership::new(bus.clone(), clock.clone(), Arc::clone(owner.contact()));
     Some(Cluster {
         owner: Arc::new(owner),
         signals,
-        membership: Arc::new(Membership::new(bus.clone(), clock.clone())),
+        membership: Arc::new(membership),
         queues: bus,
         gauges: Arc::default(),
     })

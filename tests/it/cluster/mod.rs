@@ -12,6 +12,11 @@ use std::time::Duration;
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
+use touchstone_cluster::config::ClusterSettings;
+use touchstone_cluster::nats::NatsBus;
+use touchstone_cluster::ports::bus::{Bus as _, BusError};
+use touchstone_cluster::rules::lane::Lane;
 
 use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Site, TOO_LONG};
@@ -202,6 +207,36 @@ async fn each_task_is_scored_once_although_workers_are_killed_and_stopped(#[case
         .get(&format!("/v1/host/touchstone/runs/{run}/report"))
         .await;
     assert_eq!(report["lenientVerdict"], "pass", "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_of_a_server_that_hangs_is_given_up_soon() {
+    let Some(nats) = NatsServer::start() else {
+        return;
+    };
+    let settings = ClusterSettings {
+        nats: Some(nats.url().to_owned()),
+        ..ClusterSettings::default()
+    };
+    let bus = NatsBus::new(settings, "test".to_owned());
+    let identity = ModelIdentity {
+        model: ModelPin {
+            provider: "openai".to_owned(),
+            model: "m".to_owned(),
+        },
+        endpoint: Some(EndpointPin {
+            url: None,
+            digest: "sha256-m".to_owned(),
+        }),
+    };
+    let lane = Lane::of(&identity, None).unwrap();
+    let pulled = bus.pull(&lane, 1, Duration::from_millis(50)).await.unwrap();
+    assert!(pulled.is_empty());
+    nats.stop();
+    // The time for which a message is awaited is longer than the test may take.
+    let pulled = bus.pull(&lane, 1, 2 * TOO_LONG);
+    let pulled = tokio::time::timeout(TOO_LONG, pulled).await.unwrap();
+    assert!(matches!(pulled, Err(BusError::NoAnswer)));
 }
 
 /// A command that fails, and its error document.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -94,6 +95,12 @@ impl NatsServer {
         let mut subscription = Subscription(BufReader::new(connection).lines());
         subscription.line("PONG").await;
         subscription
+    }
+
+    /// As a server that hangs and keeps its connections.
+    pub fn stop(&self) {
+        let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(id, Signal::STOP).unwrap();
     }
 
     pub fn kill(mut self) {

@@ -3,6 +3,8 @@
 use axum::body::Body;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::nats::NatsServer;
 use super::{AT_ONCE, SUITE, TASKS, Worker, asked, counts, item, model, suite};
@@ -16,16 +18,15 @@ const REPLICAS: [&str; 2] = ["touchstone.toml", "second.toml"];
 
 /// A site whose two replicas use this server.
 async fn site(nats: &NatsServer, endpoint: &Endpoint) -> Option<Site> {
-    site_with(nats, endpoint, "").await
+    site_with([nats.url(); 2], endpoint, "").await
 }
 
-/// The same with more settings of the replicas.
-async fn site_with(nats: &NatsServer, endpoint: &Endpoint, more: &str) -> Option<Site> {
+/// A site whose two replicas reach their server at these addresses, with more settings of theirs.
+async fn site_with(addresses: [&str; 2], endpoint: &Endpoint, more: &str) -> Option<Site> {
     let site = Site::on_postgres().await?;
-    for name in REPLICAS {
+    for (name, nats) in REPLICAS.into_iter().zip(addresses) {
         let cluster = format!(
-            "[cluster]\nnats = \"{}\"\nhold_s = 3\n[limits]\ndefault_concurrency = {AT_ONCE}\n{more}",
-            nats.url()
+            "[cluster]\nnats = \"{nats}\"\nhold_s = 3\n[limits]\ndefault_concurrency = {AT_ONCE}\n{more}"
         );
         site.configure(name, &format!("{cluster}{}", model(endpoint, "")));
     }
@@ -198,6 +199,51 @@ async fn another_replica_continues_the_run_of_a_killed_one() {
     );
 }
 
+/// Passes connections on to a server until the task is aborted.
+async fn proxy(server: &str) -> (String, JoinHandle<()>) {
+    let (_, server) = server.split_once("://").unwrap();
+    let server = server.to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("nats://{}", listener.local_addr().unwrap());
+    let passing = tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = TcpStream::connect(&server).await.unwrap();
+            connections.spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    (address, passing)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_replica_continues_the_run_of_one_without_a_connection_to_nats() {
+    let Some(nats) = NatsServer::start() else {
+        return;
+    };
+    let endpoint = endpoint().await;
+    let (address, connection) = proxy(nats.url()).await;
+    let Some(site) = site_with([&address, nats.url()], &endpoint, "").await else {
+        return;
+    };
+    site.write("worker.toml", &model(&endpoint, ""));
+    let (owner, key) = first(&site);
+    let _worker = Worker::start(&site, &nats, "w1");
+    endpoint.hold(|body| item(body) > TASKS / 2);
+    let distributed = json!({"evalDistribution": "cluster"});
+    let run = owner.api(&key).start(SUITE, AGENT, distributed).await;
+    asked(&endpoint, TASKS / 2).await;
+    let other = site.serve(REPLICAS[1]);
+    connection.abort();
+    endpoint.next_era();
+    let log = other.api(&key).log(&run).await;
+    let scores = counts(&log, "eval.scored");
+    assert_eq!(scores.len() as u64, TASKS);
+    assert!(scores.values().all(|count| *count == 1), "{scores:?}");
+}
+
 /// The lease would end long after the test has failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_replica_continues_at_once_when_the_owner_ends_normally() {
@@ -206,7 +252,7 @@ async fn another_replica_continues_at_once_when_the_owner_ends_normally() {
     };
     let endpoint = endpoint().await;
     let more = "[worker]\nlease_s = 3600\ndrain_s = 1\n";
-    let Some(site) = site_with(&nats, &endpoint, more).await else {
+    let Some(site) = site_with([nats.url(); 2], &endpoint, more).await else {
         return;
     };
     site.write("worker.toml", &model(&endpoint, ""));

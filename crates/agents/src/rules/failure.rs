@@ -11,6 +11,10 @@ pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 /// The label of an invocation that took longer than the run allows.
 pub const TASK_TIMEOUT: &str = "task_timeout";
 
+/// The label of an invocation that this process cannot give to workers, because it does not reach
+/// them. Another process may be able to, so the run is left to others and the task gets no result.
+pub const WORKERS_UNREACHABLE: &str = "workers_unreachable";
+
 /// Why an agent produced no valid decision. The task scores 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {

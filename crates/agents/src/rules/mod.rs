@@ -33,7 +33,10 @@ pub use endpoint::concurrency::Concurrency;
 pub use endpoint::outcome::CallOutcome;
 pub use endpoint::retry::RetryPolicy;
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
-pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection, TASK_TIMEOUT};
+pub use failure::{
+    BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection, TASK_TIMEOUT,
+    WORKERS_UNREACHABLE,
+};
 pub use fixtures::FixtureCursor;
 pub use message::{
     Message, ModelReply, ModelRequest, RemoteThread, ResponseFacts, ResponseSchema, TaskHint,

@@ -38,8 +38,9 @@ const STREAM: &str = "TS1_T";
 const MAX_QUEUED_BYTES: i32 = 64 * 1024;
 /// How long a message waits in a queue. Owners publish tasks again that still wait then.
 const KEPT: Duration = Duration::from_secs(3600);
-/// Time from delivery to acknowledgement: a claim, not the work on a task.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(20);
+/// Time from delivery to acknowledgement: a claim, which takes up to 6 s, not the work on a task. A
+/// message that was delivered to a stopped worker waits for this time.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(8);
 /// Most deliveries of a lane without acknowledgement.
 const MAX_UNACKNOWLEDGED: i64 = 20_000;
 /// Most requests of workers that wait for a message of one lane. NATS allows 512 by default, and
@@ -51,7 +52,10 @@ const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// Time between two questions whether the server still answers. A connection is given up after
 /// three without an answer; without this, a server that hangs stops its clients for minutes.
-const PING: Duration = Duration::from_secs(2);
+const PING: Duration = Duration::from_secs(1);
+/// How long the messages that are in a queue now are awaited, and the end of a request for later
+/// ones: a request is lost with its server.
+const PULLED_WITHIN: Duration = Duration::from_millis(1_500);
 /// Requests to one replica that may wait.
 const MAX_REQUESTS: usize = 1_024;
 
@@ -168,29 +172,6 @@ impl NatsBus {
             connected.consumers().remove(lane);
         }
     }
-
-    async fn take(
-        &self,
-        consumer: &PullConsumer,
-        most: usize,
-        longest: Duration,
-    ) -> Result<Vec<Delivery>, BusError> {
-        let mut taken = Vec::new();
-        let there = consumer.fetch().max_messages(most).messages().await;
-        let mut there = there.map_err(|cause| fault(&cause))?;
-        while let Some(message) = there.next().await {
-            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
-        }
-        if !taken.is_empty() {
-            return Ok(taken);
-        }
-        let next = consumer.batch().max_messages(1).expires(longest);
-        let mut next = next.messages().await.map_err(|cause| fault(&cause))?;
-        if let Some(message) = next.next().await {
-            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
-        }
-        Ok(taken)
-    }
 }
 
 impl Connected {
@@ -257,6 +238,42 @@ fn report(event: &Event, metrics: &BusMetrics) {
     }
 }
 
+/// Takes the messages that are in a queue now, or waits for one.
+async fn take(
+    consumer: &PullConsumer,
+    most: usize,
+    longest: Duration,
+) -> Result<Vec<Delivery>, BusError> {
+    let there = consumer.fetch().max_messages(most).messages();
+    let taken = receive_all(there, PULLED_WITHIN).await?;
+    if !taken.is_empty() {
+        return Ok(taken);
+    }
+    let next = consumer.batch().max_messages(1).expires(longest);
+    receive_all(next.messages(), longest.saturating_add(PULLED_WITHIN)).await
+}
+
+/// Receives the messages of a request until it ends. If it does not end in time, what has arrived
+/// until then counts.
+async fn receive_all(
+    requested: impl Future<Output = Result<pull::Batch, pull::BatchError>>,
+    longest: Duration,
+) -> Result<Vec<Delivery>, BusError> {
+    let mut taken = Vec::new();
+    let received = async {
+        let mut messages = requested.await.map_err(|cause| fault(&cause))?;
+        while let Some(message) = messages.next().await {
+            taken.push(delivery(message.map_err(|cause| fault(&cause))?));
+        }
+        Ok(())
+    };
+    let received = tokio::time::timeout(longest, received).await;
+    match received.unwrap_or(Err(BusError::NoAnswer)) {
+        Err(cause) if taken.is_empty() => Err(cause),
+        _ => Ok(taken),
+    }
+}
+
 struct NatsReceipt(jetstream::Message);
 
 #[async_trait]
@@ -314,12 +331,8 @@ impl Bus for NatsBus {
         longest: Duration,
     ) -> Result<Vec<Delivery>, BusError> {
         let consumer = self.consumer(lane).await?;
-        // A request for messages is lost with its server.
-        let limit = longest.saturating_add(ANSWERED_WITHIN);
-        let taken = tokio::time::timeout(limit, self.take(&consumer, most, longest)).await;
-        taken.unwrap_or(Err(BusError::NoAnswer)).inspect_err(|_| {
-            self.forget(lane);
-        })
+        let taken = take(&consumer, most, longest).await;
+        taken.inspect_err(|_| self.forget(lane))
     }
 
     async fn request(

@@ -12,8 +12,14 @@ use crate::rules::wire::{Amount, Answer, Claim, Held, Proof, Question, Token, Ve
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
 
-/// Lost attempts after which a task is given up.
+/// Attempts after which a task is given up whose workers fell silent while the owner heard of others:
+/// the task may be what ends its workers.
 pub const MAX_LOST: u32 = 3;
+/// Lost attempts after which a task is given up, whatever the reason. A task that ends every worker
+/// before the worker can report anything must come to an end, but an outage must not be taken for
+/// that: at an attempt per hold and margin, these last for more than 3.5 minutes with the default
+/// hold.
+pub const MAX_ATTEMPTS: u32 = 20;
 /// How long a task waits for a claim before it may be published again.
 pub const PUBLISHED_AGAIN: Duration = Duration::from_secs(5);
 /// The same after a fault of the queue, in which the message is certainly or probably not.
@@ -27,7 +33,10 @@ const MAX_OPEN_CALLS: usize = 16;
 pub struct Offer {
     hold: Duration,
     state: State,
+    /// All lost attempts.
     lost: u32,
+    /// Those that count as faults of the task.
+    counted: u32,
 }
 
 #[derive(Debug)]
@@ -47,6 +56,8 @@ struct Attempt {
     invocation: String,
     token: Token,
     until: Duration,
+    /// Whether the worker has shown that it got the grant.
+    is_known: bool,
     /// Number of the next fact.
     next: u64,
     last_question: Option<(u64, Question, QuestionState)>,
@@ -97,6 +108,21 @@ pub struct Lost {
     pub reserved: Vec<Amount>,
 }
 
+impl Attempt {
+    /// Whether the attempt counts as a fault of the task once it is lost.
+    fn counts(&self, hold: Duration, heard_since: Duration) -> bool {
+        let silent_since = self.until.saturating_sub(hold);
+        let is_alone = heard_since <= silent_since;
+        #[cfg(test)]
+        let is_alone = is_alone || Mutation::OutagesCounted.is_on();
+        #[cfg(test)]
+        if Mutation::UnknownAttemptsCounted.is_on() {
+            return is_alone;
+        }
+        self.is_known && is_alone
+    }
+}
+
 impl Offer {
     /// A task that is published now.
     pub const fn new(hold: Duration, now: Duration) -> Self {
@@ -104,6 +130,7 @@ impl Offer {
             hold,
             state: State::Waiting { since: now },
             lost: 0,
+            counted: 0,
         }
     }
 
@@ -133,6 +160,7 @@ impl Offer {
                     invocation: invocation.clone(),
                     token: token.clone(),
                     until,
+                    is_known: false,
                     next: 0,
                     last_question: None,
                     reserved: BTreeMap::new(),
@@ -166,7 +194,11 @@ impl Offer {
             || (attempt.invocation == id
                 && (attempt.worker == *worker || Mutation::AnyWorker.is_on())
                 && (attempt.token == *token || Mutation::AnyToken.is_on()));
-        holds.then_some(&mut **attempt)
+        if !holds {
+            return None;
+        }
+        attempt.is_known = true;
+        Some(&mut **attempt)
     }
 
     fn proven(&mut self, proof: &Proof) -> Option<&mut Attempt> {
@@ -293,20 +325,22 @@ impl Offer {
     }
 
     /// Ends the current attempt without a result. The task waits to be published again.
-    pub fn lose(&mut self, now: Duration) -> Option<Lost> {
+    ///
+    /// `heard_since`: since when the owner hears of workers without a long silence. The attempt
+    /// counts as a fault of the task only if its worker has had the task, and fell silent while
+    /// others were heard of.
+    pub fn lose(&mut self, now: Duration, heard_since: Duration) -> Option<Lost> {
         let waiting = State::Waiting { since: now };
         match std::mem::replace(&mut self.state, waiting) {
             #[cfg(test)]
-            State::Held(attempt) if Mutation::ReservationsKept.is_on() => {
-                self.lost += 1;
-                Some(Lost {
-                    invocation: attempt.invocation,
-                    worker: attempt.worker,
-                    reserved: Vec::new(),
-                })
-            }
+            State::Held(attempt) if Mutation::ReservationsKept.is_on() => Some(Lost {
+                invocation: attempt.invocation,
+                worker: attempt.worker,
+                reserved: Vec::new(),
+            }),
             State::Held(attempt) => {
                 self.lost += 1;
+                self.counted += u32::from(attempt.counts(self.hold, heard_since));
                 Some(Lost {
                     invocation: attempt.invocation,
                     worker: attempt.worker,
@@ -360,7 +394,7 @@ impl Offer {
 
     /// Whether the task is given up because too many attempts were lost.
     pub const fn is_given_up(&self) -> bool {
-        self.lost >= MAX_LOST
+        self.counted >= MAX_LOST || self.lost >= MAX_ATTEMPTS
     }
 }
 

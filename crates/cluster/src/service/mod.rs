@@ -11,6 +11,7 @@ use crate::service::signals::ReplicaSignals;
 
 mod assignment;
 mod attempt;
+pub mod contact;
 mod limits;
 pub mod owner;
 pub mod presence;

@@ -19,6 +19,7 @@ use touchstone_agents::ports::agent::{
     Unrecorded, UserTurns,
 };
 use touchstone_agents::ports::model::{ModelError, Permit, Permits};
+use touchstone_agents::rules::WORKERS_UNREACHABLE;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -38,6 +39,7 @@ use crate::rules::wire::{
     Held, ModelRole, Offered, Question, Received, Token, Verdict, WorkerId,
 };
 use crate::service::assignment::assignment;
+use crate::service::contact::BusContact;
 use crate::service::server::{self, Command};
 use crate::service::turns::{Schedule, Turn};
 #[cfg(test)]
@@ -68,6 +70,7 @@ pub struct Owner {
     ids: Arc<dyn Ids>,
     hold: Duration,
     schedule: Arc<Schedule>,
+    contact: Arc<BusContact>,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -89,6 +92,7 @@ impl Owner {
         hold: Duration,
     ) -> Self {
         let replica = ids.mint("host");
+        let contact = Arc::new(BusContact::new(Arc::clone(&clock), hold));
         Self {
             bus,
             replica,
@@ -97,8 +101,14 @@ impl Owner {
             clock,
             ids,
             hold,
+            contact,
             tasks: Mutex::default(),
         }
+    }
+
+    /// To be told of all that the bus delivers.
+    pub fn contact(&self) -> &Arc<BusContact> {
+        &self.contact
     }
 
     /// The name of this replica on the bus.
@@ -173,6 +183,7 @@ impl AgentRuntime for ClusterRuntime {
             held: Arc::clone(&held),
         };
         owner.tasks().insert(offer_id.clone(), entry);
+        let now = owner.clock.uptime();
         let _listed = Listed {
             owner,
             offer: &offer_id,
@@ -183,8 +194,9 @@ impl AgentRuntime for ClusterRuntime {
             sink,
             lane: &lane,
             offer_id: &offer_id,
-            offer: Offer::new(owner.hold, owner.clock.uptime()),
-            offered_at: owner.clock.uptime(),
+            since: now,
+            offer: Offer::new(owner.hold, now),
+            offered_at: now,
             held,
             assignment,
             events: Vec::new(),
@@ -199,6 +211,7 @@ impl AgentRuntime for ClusterRuntime {
             turn: None,
             is_stored: false,
             skipped: 0,
+            is_refused: false,
         };
         task.own(commands).await
     }
@@ -277,6 +290,8 @@ struct OwnedTask<'a> {
     sink: &'a dyn EventSink,
     lane: &'a Lane,
     offer_id: &'a str,
+    /// When the task was offered first.
+    since: Duration,
     offer: Offer,
     /// When the task began to wait for a worker.
     offered_at: Duration,
@@ -299,6 +314,8 @@ struct OwnedTask<'a> {
     is_stored: bool,
     /// Number of times since then that the task was not published because others wait.
     skipped: u32,
+    /// Whether a worker was refused because no call may be made now. Its message has left the queue.
+    is_refused: bool,
 }
 
 impl<'a> OwnedTask<'a> {
@@ -377,6 +394,7 @@ impl<'a> OwnedTask<'a> {
 
     fn claim(&mut self, claim: &Claim) -> Claimed {
         if self.may_call() != Some(true) {
+            self.is_refused = true;
             return Claimed::Gone;
         }
         let (ids, now) = (&self.owner.ids, self.owner.clock.uptime());
@@ -637,10 +655,12 @@ impl<'a> OwnedTask<'a> {
                 }
             }
             Waited::Published(Ok(Published::Stored)) => {
+                self.owner.contact.bus_answered();
                 self.is_stored = true;
                 self.skipped = 0;
             }
             Waited::Published(Ok(Published::Skipped)) => {
+                self.owner.contact.bus_answered();
                 self.skipped = self.skipped.saturating_add(1);
             }
             Waited::Published(Err(cause)) => {
@@ -659,13 +679,20 @@ impl<'a> OwnedTask<'a> {
 
     fn tick(&mut self) -> Option<InvocationResult> {
         let now = self.owner.clock.uptime();
-        if self.may_call().is_none() {
+        let Some(may_call) = self.may_call() else {
             return Some(unjudged(LOG_CLOSED));
+        };
+        if self.owner.contact.is_cut_off(self.since, now) {
+            return Some(unjudged(WORKERS_UNREACHABLE));
         }
         if self.offer.is_overdue(now) {
             return self.lose();
         }
-        if self.turn.is_some() && self.offer.is_unclaimed(now) {
+        let is_offered_again = may_call && std::mem::take(&mut self.is_refused);
+        let may_publish = self.turn.is_some() && self.offer.invocation().is_none();
+        if is_offered_again && may_publish {
+            self.publish(true);
+        } else if may_publish && self.offer.is_unclaimed(now) {
             let certain = !self.is_stored || self.skipped >= MAX_SKIPPED;
             self.publish(certain);
         }
@@ -674,10 +701,11 @@ impl<'a> OwnedTask<'a> {
 
     /// Ends the current attempt without a result, and offers the task again.
     fn lose(&mut self) -> Option<InvocationResult> {
-        let lost = self.offer.lose(self.owner.clock.uptime())?;
+        let now = self.owner.clock.uptime();
+        let lost = self.offer.lose(now, self.owner.contact.heard_since(now))?;
         self.held.store(false, Ordering::Relaxed);
         self.owner.metrics.attempt_lost();
-        self.offered_at = self.owner.clock.uptime();
+        self.offered_at = now;
         let (run, invocation, worker) =
             (&self.assignment.run, &lost.invocation, &lost.worker.worker);
         info!(run_id = %run, invocation, worker, "an attempt was lost");
@@ -711,7 +739,8 @@ impl Drop for OwnedTask<'_> {
         if self.held.load(Ordering::Relaxed) {
             self.owner.metrics.attempt_withdrawn();
         }
-        let lost = self.offer.lose(self.owner.clock.uptime());
+        let now = self.owner.clock.uptime();
+        let lost = self.offer.lose(now, now);
         for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
             self.meter.settle(estimate(reserved), Estimate::default());
         }

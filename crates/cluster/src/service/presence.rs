@@ -12,6 +12,7 @@ use crate::ports::announcements::{Announced, Announcements};
 use crate::rules::announcements::Topic;
 use crate::rules::presence::{EVERY, Member, Members, Presence};
 use crate::rules::wire;
+use crate::service::contact::BusContact;
 
 /// Pause after a fault of the bus.
 const AFTER_FAULT: Duration = Duration::from_secs(1);
@@ -37,14 +38,21 @@ pub async fn announce(bus: &dyn Announcements, name: &str, presence: impl Fn() -
 pub struct Membership {
     bus: Arc<dyn Announcements>,
     clock: Arc<dyn Clock>,
+    contact: Arc<BusContact>,
     members: Mutex<Members>,
 }
 
 impl Membership {
-    pub fn new(bus: Arc<dyn Announcements>, clock: Arc<dyn Clock>) -> Self {
+    /// `contact` is told of everything that is heard, the announcements of this process included.
+    pub fn new(
+        bus: Arc<dyn Announcements>,
+        clock: Arc<dyn Clock>,
+        contact: Arc<BusContact>,
+    ) -> Self {
         Self {
             bus,
             clock,
+            contact,
             members: Mutex::default(),
         }
     }
@@ -81,6 +89,7 @@ impl Membership {
 
     async fn hear_all(&self, mut announced: mpsc::Receiver<Announced>) {
         while let Some(announced) = announced.recv().await {
+            self.contact.bus_answered();
             let Announced::Message { sender, message } = announced else {
                 continue;
             };

@@ -89,6 +89,7 @@ async fn answer(owner: &Owner, request: Request) {
         reply,
     } = request;
     let worker = address.worker.as_str();
+    owner.contact().heard_worker();
     let answered = match address.operation {
         Operation::Claim => claim(owner, worker, &message).await,
         Operation::Facts => facts(owner, worker, &message).await,

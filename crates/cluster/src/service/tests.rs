@@ -7,16 +7,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use rstest::rstest;
 use serde_json::json;
+use tokio::time::Instant;
 use touchstone_agents::budget::Limits;
 use touchstone_agents::ports::agent::{InvocationEnd, InvocationResult};
+use touchstone_agents::rules::WORKERS_UNREACHABLE;
 use touchstone_agents::runtime::Runtime;
 use touchstone_kit::ids::RunId;
 
 use crate::ports::bus::Bus as _;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
-use crate::rules::wire::{self, Claim, Claimed, WorkerId};
+use crate::rules::wire::{self, Beat, Claim, Claimed, Held, WorkerId};
 use support::{Account, Cluster, Recorder, Task, endpoint};
 
 fn task(cluster: &Cluster, id: &str) -> Task {
@@ -278,8 +281,8 @@ async fn no_call_is_made_while_the_log_of_the_run_takes_nothing() {
     assert_eq!(recorder.count("agent.invocation.started"), 1);
 }
 
-/// Claims every task, and is never heard of again.
-async fn claim_and_vanish(cluster: &Cluster, lane: &Lane) {
+/// Claims every task and is never heard of again, but for one heartbeat if it is `known`.
+async fn claim_and_vanish(cluster: &Cluster, lane: &Lane, known: bool) {
     for number in 0.. {
         for delivery in cluster
             .bus
@@ -288,12 +291,13 @@ async fn claim_and_vanish(cluster: &Cluster, lane: &Lane) {
             .unwrap()
         {
             let offered: wire::Offered = wire::read(&delivery.message).unwrap();
+            let worker = WorkerId {
+                worker: "w9".to_owned(),
+                epoch: "epoch_9".to_owned(),
+            };
             let claim = Claim {
-                worker: WorkerId {
-                    worker: "w9".to_owned(),
-                    epoch: "epoch_9".to_owned(),
-                },
-                offer: offered.offer,
+                worker: worker.clone(),
+                offer: offered.offer.clone(),
                 claim: format!("claim_{number}"),
             };
             let address = Address {
@@ -306,24 +310,131 @@ async fn claim_and_vanish(cluster: &Cluster, lane: &Lane) {
                 .bus
                 .request(&address, message, Duration::from_secs(5));
             let claimed: Claimed = wire::read(&asked.await.unwrap()).unwrap();
-            assert!(matches!(claimed, Claimed::Granted(_)));
+            let Claimed::Granted(granted) = claimed else {
+                panic!("{claimed:?}");
+            };
             delivery.receipt.acknowledge().await;
+            if known {
+                let held = Held {
+                    offer: offered.offer,
+                    invocation: granted.invocation,
+                    token: granted.token,
+                };
+                let beat = Beat {
+                    worker,
+                    held: vec![held],
+                };
+                let address = Address {
+                    operation: Operation::Beat,
+                    ..address
+                };
+                let message = wire::write(&beat).unwrap();
+                let beaten = cluster
+                    .bus
+                    .request(&address, message, Duration::from_secs(1));
+                beaten.await.unwrap();
+            }
         }
     }
 }
 
+#[rstest]
+#[case::fell_silent(true, true, 3)]
+#[case::never_heard_of(false, true, 20)]
+#[case::no_worker_was_heard_of(true, false, 20)]
 #[tokio::test(start_paused = true)]
-async fn a_task_is_unjudged_after_its_workers_were_lost_three_times() {
+async fn a_task_is_unjudged_after_many_lost_attempts(
+    #[case] known: bool,
+    #[case] others_heard: bool,
+    #[case] expected: u32,
+) {
     let cluster = Cluster::start(0).await;
     let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());
     let task = task(&cluster, "t0");
     let lane = Lane::of(&task.model.identity(), None).unwrap();
+    let others = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if others_heard {
+                cluster.owner.contact().heard_worker();
+            }
+        }
+    };
+    let begun = Instant::now();
     let result = tokio::select! {
         result = task.run(&runtime, &meter, &recorder) => result,
-        () = claim_and_vanish(&cluster, &lane) => unreachable!(),
+        () = claim_and_vanish(&cluster, &lane, known) => unreachable!(),
+        () = others => unreachable!(),
     };
     let reason = "worker_lost".to_owned();
     assert_eq!(result.end, InvocationEnd::Unjudged { reason });
+    // Each attempt lasts for a hold and its margin, and is found within a tick.
+    let attempt = support::HOLD + support::HOLD / 8;
+    let attempts = begun.elapsed().div_duration_f64(attempt);
+    assert!((f64::from(expected)..f64::from(expected) * 1.1).contains(&attempts));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_a_host_that_does_not_answer_do_not_hold_up_those_of_others() {
+    let cluster = Cluster::start(0).await;
+    let lane = Lane::of(&task(&cluster, "t0").model.identity(), None).unwrap();
+    // Requests to it have no answer.
+    let _stopped = cluster.bus.serve("stopped").await.unwrap();
+    for number in 0..100 {
+        let offered = wire::Offered {
+            replica: "stopped".to_owned(),
+            offer: format!("inv_{number}"),
+        };
+        let message = wire::write(&offered).unwrap();
+        let published = cluster.bus.publish(&lane, "stopped", message);
+        published.await.unwrap();
+    }
+    let _worker = cluster.worker("w1", 2);
+    let meter = account();
+    let ended = tokio::time::timeout(Duration::from_secs(30), run_all(&cluster, &meter, 10));
+    assert_done(&ended.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_refused_for_a_moment_is_offered_again_at_once() {
+    let cluster = Cluster::start(0).await;
+    let _worker = cluster.worker("w1", 5);
+    let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());
+    recorder.may_call.send_replace(false);
+    let task = task(&cluster, "t0");
+    let pause = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        recorder.may_call.send_replace(true);
+    };
+    let running = async { tokio::join!(task.run(&runtime, &meter, &recorder), pause).0 };
+    let ended = tokio::time::timeout(Duration::from_secs(2), running).await;
+    assert_eq!(ended.unwrap().end, decided("t0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_without_a_bus_leaves_its_tasks_to_another_after_two_holds() {
+    let cluster = Cluster::start(0).await;
+    let worker = cluster.worker("w1", 5);
+    let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());
+    let task = task(&cluster, "t0");
+    let cutting_off = async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        worker.kill();
+        cluster.cut_off.send_replace(true);
+    };
+    let begun = Instant::now();
+    let (result, ()) = tokio::join!(task.run(&runtime, &meter, &recorder), cutting_off);
+    let reason = WORKERS_UNREACHABLE.to_owned();
+    assert_eq!(result.end, InvocationEnd::Unjudged { reason });
+    assert_eq!(meter.reserved.load(Ordering::Relaxed), 0);
+    let holds = begun.elapsed().div_duration_f64(support::HOLD);
+    assert!((2.0..2.2).contains(&holds), "{holds}");
+    // A task that is started later is given the same time.
+    let begun = Instant::now();
+    let task = self::task(&cluster, "t1");
+    let result = task.run(&runtime, &meter, &Recorder::default()).await;
+    assert!(matches!(result.end, InvocationEnd::Unjudged { .. }));
+    assert!(begun.elapsed() >= support::HOLD * 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::ports::model::{ModelBinding, Models};
 use touchstone_agents::rules::ModelIdentity;
@@ -23,6 +24,7 @@ use crate::cluster_metrics::WorkerMetrics;
 use crate::ports::bus::{Bus, BusError, Delivery};
 use crate::rules::lane::Lane;
 use crate::rules::presence::WorkerState;
+use crate::rules::silence::SilentOwners;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
     self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
@@ -32,10 +34,12 @@ use crate::service::attempt::Attempt;
 
 /// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+/// The same for claims, which an owner answers at once unless it is stopped or has no connection.
+const CLAIM_ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long an empty queue is watched with one request.
-const WATCHED: Duration = Duration::from_secs(5);
+const WATCHED: Duration = Duration::from_millis(1_500);
 /// The same if the worker has fewer free places than lanes, which then take turns.
 const WATCHED_IN_TURN: Duration = Duration::from_millis(500);
 /// Pause after a fault of the bus.
@@ -69,6 +73,7 @@ pub struct Worker {
     /// Attempts in flight, by invocation.
     active: Mutex<BTreeMap<String, Arc<Attempt>>>,
     metrics: WorkerMetrics,
+    silent: Mutex<SilentOwners>,
 }
 
 impl Worker {
@@ -106,6 +111,7 @@ impl Worker {
             id,
             active: Mutex::default(),
             metrics: WorkerMetrics::default(),
+            silent: Mutex::default(),
         }
     }
 
@@ -160,12 +166,18 @@ impl Worker {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn silent(&self) -> MutexGuard<'_, SilentOwners> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Works until `stop` is cancelled, then finishes the tasks in flight.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let beating = async {
+            let mut beats = tokio::time::interval(BEAT);
+            beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
+                beats.tick().await;
                 self.beat().await;
-                tokio::time::sleep(BEAT).await;
             }
         };
         tokio::select! {
@@ -282,22 +294,34 @@ impl Worker {
         self.metrics.attempt_ended(attempt.is_lost());
     }
 
+    /// `None` if there is nothing to execute, or if the owner is known to be silent.
     async fn claim(&self, offered: Offered) -> Option<(Attempt, Job)> {
+        let replica = &offered.replica;
+        if !self.silent().may_ask(replica, self.clock.uptime()) {
+            return None;
+        }
         let claim = Claim {
             worker: self.id.clone(),
             offer: offered.offer,
             claim: self.ids.mint("claim"),
         };
-        let address = self.address(Operation::Claim, &offered.replica);
+        let address = self.address(Operation::Claim, replica);
         let message = wire::write(&claim).ok()?;
         for _ in 0..CLAIMS {
             let claimed_at = self.clock.uptime();
-            let asked = self.bus.request(&address, message.clone(), ANSWERED_WITHIN);
-            let answer = match asked.await {
-                Ok(answer) => answer,
-                Err(BusError::NoAnswer) => continue,
-                Err(BusError::NoResponder | BusError::Failed(_)) => return None,
-            };
+            let asked = self
+                .bus
+                .request(&address, message.clone(), CLAIM_ANSWERED_WITHIN);
+            let answer = asked.await;
+            match answer {
+                Err(BusError::NoAnswer) => {
+                    self.silent().no_answer(replica, self.clock.uptime());
+                    continue;
+                }
+                Ok(_) | Err(BusError::NoResponder) => self.silent().answered(replica),
+                Err(BusError::Failed(_)) => {}
+            }
+            let answer = answer.ok()?;
             let granted = match wire::read::<Claimed>(&answer) {
                 Ok(Claimed::Granted(granted)) => *granted,
                 Ok(Claimed::Gone) => return None,
@@ -387,6 +411,7 @@ impl Worker {
             // The holds run out unless a later heartbeat is answered.
             return;
         };
+        self.silent().answered(replica);
         for (attempt, verdict) in attempts.iter().zip(beaten.held) {
             attempt.judged(verdict, sent_at);
         }

@@ -117,6 +117,13 @@ impl Database {
         Ok(())
     }
 
+    /// Gives the run back, so that another host can claim it.
+    pub fn release(&mut self, fence: u64) {
+        if fence == self.fence {
+            self.leased_until = 0;
+        }
+    }
+
     pub fn is_ended(&self) -> bool {
         self.tasks.values().all(|task| task.end.is_some())
     }

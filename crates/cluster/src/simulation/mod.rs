@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use touchstone_agents::ports::agent::InvocationEnd;
 
+use crate::service::owner::WORKER_LOST;
 use schedule::{Millis, Node, Schedule, TOKENS};
 use world::World;
 
@@ -37,6 +38,8 @@ struct Outcome {
     violations: Vec<String>,
     trace: Vec<String>,
     counts: Counts,
+    /// When the run has ended.
+    ended_at: Millis,
 }
 
 /// What has happened in simulations, to see that they reach what they are for.
@@ -98,6 +101,7 @@ fn simulate(schedule: &Schedule, traced: bool) -> Outcome {
             violations: std::mem::take(&mut state.violations),
             trace: state.trace.take().unwrap_or_default(),
             counts,
+            ended_at,
         }
     })
 }
@@ -124,6 +128,10 @@ fn check(world: &World) {
             }
             if world.schedule.is_calm() && is_decided && calls != task.calls as usize {
                 problems.push(format!("{calls} calls of {id} without faults"));
+            }
+            let is_given_up = |end: &InvocationEnd| matches!(end, InvocationEnd::Unjudged { reason } if reason == WORKER_LOST);
+            if world.schedule.spares_workers() && task.end.as_ref().is_some_and(is_given_up) {
+                problems.push(format!("{id} was given up although no worker had a fault"));
             }
             if world.schedule.is_calm() && started > 1 {
                 problems.push(format!("{started} attempts at {id} without faults"));
@@ -169,7 +177,7 @@ fn counts(state: &world::State, longest: Millis) -> Counts {
         unrecorded: state.calls.len() as u64 - state.database.spent().tokens / TOKENS,
         lost_attempts: tasks.clone().map(|it| u64::from(it.lost)).sum(),
         takeovers: state.database.fence().saturating_sub(1),
-        given_up: ends_by("worker_lost"),
+        given_up: ends_by(WORKER_LOST),
         exhausted: ends_by("budget_exhausted"),
         longest,
     }

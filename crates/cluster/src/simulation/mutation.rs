@@ -27,10 +27,15 @@ pub enum Mutation {
     HoldsNeverEnd,
     /// A worker counts its hold from the answer to a heartbeat.
     HeldSinceAnswer,
+    /// An owner gives a task up after three lost attempts, though their workers may never have had
+    /// it.
+    UnknownAttemptsCounted,
+    /// An owner gives a task up after three lost attempts, though it heard of no worker at all.
+    OutagesCounted,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::NoMargin,
         Self::HoldIgnored,
         Self::AnyToken,
@@ -42,6 +47,8 @@ impl Mutation {
         Self::NotPublishedAgain,
         Self::HoldsNeverEnd,
         Self::HeldSinceAnswer,
+        Self::UnknownAttemptsCounted,
+        Self::OutagesCounted,
     ];
 
     /// Whether the rules of this thread have this fault now.

@@ -11,12 +11,15 @@ use tokio_util::sync::CancellationToken;
 use touchstone_agents::budget::Limits;
 use touchstone_agents::model::ModelCatalog;
 use touchstone_agents::ports::agent::InvocationEnd;
+use touchstone_agents::rules::WORKERS_UNREACHABLE;
 use touchstone_agents::runtime::Runtime;
 use touchstone_kit::ids::RunId;
 
+use crate::rules::presence::EVERY;
 use crate::service::owner::{ClusterRuntime, LOG_CLOSED, Owner};
 use crate::service::tests::support::{Account, Task};
 use crate::service::worker::{Worker, WorkerSettings};
+use crate::simulation::database::LEASE;
 use crate::simulation::model::{SimulatedModel, endpoint};
 use crate::simulation::network::SimulatedBus;
 use crate::simulation::schedule::{FaultKind, Node};
@@ -97,20 +100,41 @@ async fn run_host(world: Arc<World>, number: usize, stop: CancellationToken) {
             if let Some(fence) = fence {
                 world.trace(|| format!("h{number} claims the run, fence {fence}"));
                 let writer = Writer::new(Arc::clone(&world), number, fence, claimed_at);
-                execute(&world, &runtime, &writer).await;
+                if execute(&world, &runtime, &writer).await == Executed::CutOff {
+                    tokio::time::sleep(Duration::from_millis(LEASE)).await;
+                }
             }
             tokio::time::sleep(LOOK).await;
+        }
+    };
+    let contact = Arc::clone(owner.contact());
+    // As hosts announce themselves to each other.
+    let announcing = async {
+        loop {
+            if world.hears_itself(node) {
+                contact.bus_answered();
+            }
+            tokio::time::sleep(EVERY).await;
         }
     };
     tokio::select! {
         biased;
         () = owner.serve(stop) => {}
         () = executing => {}
+        () = announcing => {}
     }
 }
 
+/// Why the execution of a run has ended.
+#[derive(PartialEq, Eq)]
+enum Executed {
+    Stopped,
+    /// The host does not reach its workers, and leaves the run to another one.
+    CutOff,
+}
+
 /// Executes the tasks of the run that have no score, as long as this host holds the run.
-async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) {
+async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) -> Executed {
     let limits = Limits {
         max_tokens: world.schedule.max_tokens,
         ..Limits::default()
@@ -121,6 +145,7 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
     };
     let meter = Account::resumed(limits, spent);
     let binding = || SimulatedModel::new(Arc::clone(world), Node::Host(0)).binding();
+    let cut_off = &CancellationToken::new();
     let works = stream::iter(tasks).for_each_concurrent(world.schedule.at_once, |(id, calls)| {
         let (meter, task) = (
             &meter,
@@ -142,12 +167,21 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
                 task: &task.id,
             };
             let result = task.run(runtime, meter, &sink).await;
-            let is_closed = |reason: &str| reason == LOG_CLOSED;
-            if !matches!(&result.end, InvocationEnd::Unjudged { reason } if is_closed(reason)) {
-                writer.score(&task.id, result.end);
+            match &result.end {
+                InvocationEnd::Unjudged { reason } if reason == LOG_CLOSED => {}
+                InvocationEnd::Unjudged { reason } if reason == WORKERS_UNREACHABLE => {
+                    cut_off.cancel();
+                }
+                _ => writer.score(&task.id, result.end),
             }
         }
     });
+    let left = async {
+        cut_off.cancelled().await;
+        let _ = writer.flush().await;
+        world.trace(|| format!("h{} leaves the run", writer.host));
+        world.state().database.release(writer.fence);
+    };
     let finished = async {
         works.await;
         let _ = writer.flush().await;
@@ -157,10 +191,15 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
         () = writer.closed.cancelled() => {}
         () = writer.append() => {}
         () = writer.renew() => {}
+        () = left => {}
         () = finished => {}
     }
     let reserved = meter.reserved.load(Ordering::Relaxed);
     if reserved > 0 {
         world.violated(format!("{reserved} estimates stay reserved"));
+    }
+    match cut_off.is_cancelled() {
+        true => Executed::CutOff,
+        false => Executed::Stopped,
     }
 }

@@ -22,6 +22,8 @@ pub enum Node {
 const LAST_FAULT: Millis = 6_000;
 /// One of how many schedules tests holds.
 const HOLDS_OF: u64 = 4;
+/// One of how many schedules tests outages that last longer than holds.
+const OUTAGES_OF: u64 = 8;
 /// Longest delay of a message on a slow network, one way.
 const SLOW: Millis = 2_500;
 
@@ -51,6 +53,11 @@ pub enum FaultKind {
     Slow(Option<Node>),
     /// All requests of this kind are lost, or those of one worker.
     Loses {
+        operation: Operation,
+        worker: Option<usize>,
+    },
+    /// The requests of this kind arrive, and their answers are lost, or those to one worker.
+    LosesAnswers {
         operation: Operation,
         worker: Option<usize>,
     },
@@ -164,8 +171,47 @@ impl Schedule {
         }
         if seed.is_multiple_of(HOLDS_OF) {
             schedule.test_holds(&mut rng);
+        } else if seed % OUTAGES_OF == 1 {
+            schedule.test_outages(&mut rng);
         }
         schedule
+    }
+
+    /// Lets tasks lose many attempts although every worker is well: the answers to claims are lost,
+    /// and then nothing is delivered for longer than a hold, several times. The tasks are so long
+    /// that they do not end in between, and the host does not leave its run.
+    fn test_outages(&mut self, rng: &mut StdRng) {
+        self.hosts = 1;
+        self.workers = 3;
+        self.places = 4;
+        self.hold = rng.random_range(5_000..=6_000);
+        self.tasks = vec![rng.random_range(11..=13); 6];
+        self.at_once = 6;
+        self.max_tokens = None;
+        self.call = 2_500..=3_500;
+        self.speeds = [vec![1.0; self.hosts], vec![1.0; self.workers]];
+        self.noise = Noise {
+            lost: 0.0,
+            repeated: 0.0,
+            delay: 20,
+        };
+        self.faults.clear();
+        let mut from = 0;
+        if rng.random_bool(0.5) {
+            let to = from + rng.random_range(30_000..=50_000);
+            let kind = FaultKind::LosesAnswers {
+                operation: Operation::Claim,
+                worker: rng.random_bool(0.5).then_some(0),
+            };
+            self.faults.push(Fault { kind, from, to });
+            from = to + 4_000;
+        }
+        for _ in 0..4 {
+            let to = from + self.hold * 5 / 4 + rng.random_range(0..=self.hold / 2);
+            let kind = FaultKind::BusDown;
+            self.faults.push(Fault { kind, from, to });
+            from = to + rng.random_range(4_000..=7_000);
+        }
     }
 
     /// Makes a worker lose its holds while it makes calls all the time, which seldom happens
@@ -223,6 +269,30 @@ impl Schedule {
     /// Whether no process has a fault and messages arrive soon, though not always once.
     pub fn is_calm(&self) -> bool {
         self.faults.is_empty() && self.noise.lost == 0.0
+    }
+
+    /// Whether no fault strikes single workers, so that no task may be given up.
+    pub fn spares_workers(&self) -> bool {
+        let spares = |it: &Fault| match it.kind {
+            FaultKind::BusDown
+            | FaultKind::QueuesDown
+            | FaultKind::DatabaseDown
+            | FaultKind::WithoutDatabase(_)
+            | FaultKind::LosesAnswers {
+                operation: Operation::Claim,
+                ..
+            }
+            | FaultKind::Forged
+            | FaultKind::Killed(Node::Host(_))
+            | FaultKind::Stalled(Node::Host(_)) => true,
+            FaultKind::CutOff {
+                node: Node::Host(_),
+                sends,
+                receives,
+            } => sends && receives,
+            _ => false,
+        };
+        self.noise.lost == 0.0 && self.faults.iter().all(spares)
     }
 
     /// Longest time from the answer of an owner to its arrival.

@@ -2,6 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::mutation::Mutation;
+use super::schedule::{Fault, FaultKind};
 use super::*;
 
 /// The seed of the only schedule to run. Its trace is printed.
@@ -125,6 +126,38 @@ fn a_seed_decides_everything() {
         assert_eq!(differing, None, "seed {seed}");
         assert_eq!(first.trace.len(), second.trace.len());
         assert!(first.trace.len() > 10);
+    }
+}
+
+#[test]
+fn another_host_continues_the_run_of_one_that_is_cut_off_from_the_bus() {
+    for seed in 0..10 {
+        let mut schedule = Schedule {
+            hosts: 2,
+            workers: 2,
+            max_tokens: None,
+            ..Schedule::of(2 + 8 * seed)
+        };
+        schedule.speeds = [vec![1.0; 2], vec![1.0; 2]];
+        schedule.noise.lost = 0.0;
+        schedule.tasks = vec![3; 20];
+        schedule.faults = vec![Fault {
+            kind: FaultKind::CutOff {
+                node: Node::Host(0),
+                sends: true,
+                receives: true,
+            },
+            from: 1_000,
+            to: 300_000,
+        }];
+        let outcome = simulate(&schedule, false);
+        assert_eq!(outcome.violations, Vec::<String>::new(), "{schedule}");
+        assert!(outcome.counts.takeovers > 0, "{schedule}");
+        assert!(
+            outcome.ended_at < 200_000,
+            "{} {schedule}",
+            outcome.ended_at
+        );
     }
 }
 

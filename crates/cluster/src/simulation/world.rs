@@ -160,6 +160,16 @@ impl World {
         down.is_none()
     }
 
+    /// Whether a process hears what it announces to all.
+    pub fn hears_itself(&self, node: Node) -> bool {
+        let lost = self.fault(|kind| match kind {
+            FaultKind::BusDown => true,
+            FaultKind::Stalled(it) | FaultKind::CutOff { node: it, .. } => it == node,
+            _ => false,
+        });
+        lost.is_none()
+    }
+
     /// The delays after which a message arrives; none if it is lost. The bus itself is `None`.
     pub fn transit(
         &self,
@@ -175,6 +185,14 @@ impl World {
             } => {
                 let of_worker = worker.is_none_or(|it| sender == Some(Node::Worker(it)));
                 operation == Some(lost) && of_worker
+            }
+            FaultKind::LosesAnswers {
+                operation: lost,
+                worker,
+            } => {
+                let to_worker = worker.is_none_or(|it| receiver == Some(Node::Worker(it)));
+                let is_answer = matches!(sender, Some(Node::Host(_)));
+                operation == Some(lost) && is_answer && to_worker
             }
             FaultKind::CutOff {
                 node,

@@ -27,8 +27,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 pub struct Writer {
     world: Arc<World>,
-    host: usize,
-    fence: u64,
+    pub host: usize,
+    pub fence: u64,
     clock: Arc<dyn Clock>,
     term: LeaseTerm,
     lease: Lease,

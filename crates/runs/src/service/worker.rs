@@ -73,6 +73,8 @@ pub struct Worker {
     /// When runs that were parked here may be claimed again. Any replica may claim them then; this
     /// only saves the wait for the next read of the queue.
     wakes: Mutex<BTreeSet<Timestamp>>,
+    /// Until when no further run is claimed, because this replica does not reach its workers.
+    resting: Mutex<Option<Instant>>,
     executing: Gauge,
 }
 
@@ -121,7 +123,8 @@ impl Leased for Worker {
     async fn claim(&self) -> Result<Option<ClaimedRun>, StoreError> {
         let tenants_at_limit = self.tenants_at_limit();
         let own = self.command.as_ref().map(|command| command.runs());
-        let free = self.held().len() < self.settings.max_runs;
+        let rests = self.resting().is_some_and(|until| Instant::now() < until);
+        let free = !rests && self.held().len() < self.settings.max_runs;
         let which = match &own {
             Some(runs) => Claimable::Named(if free { runs } else { &[] }),
             None if free => Claimable::Except(&tenants_at_limit),
@@ -163,6 +166,11 @@ impl Leased for Worker {
         // same way.
         let released = match executed.unwrap_or(ExecutionOutcome::Broken) {
             ExecutionOutcome::GivenBack => store::queue::release(&self.store, run_id, *fence).await,
+            ExecutionOutcome::CutOff => {
+                // Leaves the run to others, and does not give up on it if there are none.
+                *self.resting() = Some(Instant::now() + self.settings.lease);
+                store::queue::release(&self.store, run_id, *fence).await
+            }
             ExecutionOutcome::Parked(wait) => {
                 self.wake_at(wait.until);
                 store::queue::park(&self.store, run_id, *fence, wait).await
@@ -194,7 +202,7 @@ impl Worker {
         settings: WorkerSettings,
         command: Option<Arc<Command>>,
     ) -> Arc<Self> {
-        let (held, wakes) = (Mutex::default(), Mutex::default());
+        let (held, wakes, resting) = (Mutex::default(), Mutex::default(), Mutex::default());
         gauge(names::WORKER_RUNS_LIMIT, &[]).set(settings.max_runs as f64);
         Arc::new(Self {
             store,
@@ -205,6 +213,7 @@ impl Worker {
             command,
             held,
             wakes,
+            resting,
             executing: gauge(names::WORKER_RUNS, &[]),
         })
     }
@@ -360,6 +369,10 @@ impl Worker {
                 });
             }
         }
+    }
+
+    fn resting(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, HashMap<Key, HeldRun>> {

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use rstest::rstest;
 
 use super::*;
 
@@ -103,9 +104,9 @@ fn nothing_of_a_superseded_attempt_counts() {
     let reserve = Question::Reserve(estimate);
     assert_eq!(offer.ask(&old, 1, reserve), Asked::New);
     assert!(offer.answered(&first.invocation, 1, Answer::Granted));
-    let lost = offer.lose(at(9)).unwrap();
+    let lost = offer.lose(at(9), at(0)).unwrap();
     assert_eq!(lost.reserved, [estimate]);
-    assert_eq!(offer.lose(at(9)), None);
+    assert_eq!(offer.lose(at(9), at(0)), None);
 
     let second = offer.claim(&claim("w2", "c2"), at(10), mint(2)).unwrap();
     assert_ne!(first.invocation, second.invocation);
@@ -153,22 +154,68 @@ fn a_reservation_is_settled_once() {
 }
 
 #[test]
-fn a_task_is_published_again_if_nobody_claims_it_and_given_up_if_attempts_are_lost() {
+fn a_task_is_published_again_if_no_worker_claims_it() {
     let mut offer = Offer::new(HOLD, at(0));
     assert!(!offer.is_unclaimed(at(4)));
     assert!(offer.is_unclaimed(at(5)));
     offer.published(at(5));
     assert!(!offer.is_unclaimed(at(9)));
-    for number in 0..3 {
-        assert!(!offer.is_given_up());
-        assert!(
-            offer
-                .claim(&claim("w1", "c"), at(9), mint(number))
-                .is_some()
-        );
-        offer.lose(at(9));
+}
+
+/// How a worker shows that it got the task.
+#[derive(Clone, Copy)]
+enum Shown {
+    Nothing,
+    ClaimRepeated,
+    Fact,
+    Question,
+    Beat,
+    FactOfAnotherToken,
+}
+
+/// Attempts are granted at second 0 of each round and lost at second 9.
+#[rstest]
+#[case::known_by_a_fact(Shown::Fact, 0, MAX_LOST)]
+#[case::known_by_a_question(Shown::Question, 0, MAX_LOST)]
+#[case::known_by_a_heartbeat(Shown::Beat, 0, MAX_LOST)]
+#[case::never_heard_of(Shown::Nothing, 0, MAX_ATTEMPTS)]
+#[case::only_asked_again(Shown::ClaimRepeated, 0, MAX_ATTEMPTS)]
+#[case::imitated(Shown::FactOfAnotherToken, 0, MAX_ATTEMPTS)]
+#[case::no_worker_was_heard_of(Shown::Fact, 9, MAX_ATTEMPTS)]
+#[case::all_workers_were_silent_for_a_while(Shown::Fact, 5, MAX_ATTEMPTS)]
+fn a_task_is_given_up_if_its_workers_are_lost_alone(
+    #[case] shown: Shown,
+    #[case] heard_since: u64,
+    #[case] expected: u32,
+) {
+    let mut offer = Offer::new(HOLD, at(0));
+    let mut attempts = 0;
+    while !offer.is_given_up() {
+        attempts += 1;
+        let start = u64::from(attempts) * 100;
+        let asked = claim("w1", "c");
+        let granted = offer.claim(&asked, at(start), mint(1)).unwrap();
+        let mut proof = proof("w1", &granted);
+        match shown {
+            Shown::Nothing => {}
+            Shown::ClaimRepeated => assert!(offer.claim(&asked, at(start), mint(2)).is_some()),
+            Shown::Fact => {
+                assert_eq!(offer.receive(&proof, 0, 1), Reception::Record { skip: 0 });
+            }
+            Shown::Question => assert_eq!(offer.ask(&proof, 1, Question::Tool), Asked::New),
+            Shown::Beat => {
+                let held = held(&granted);
+                let verdict = offer.beat(&worker("w1"), &held, at(start), Some(true));
+                assert_eq!(verdict, Verdict::Keep { hold_ms: 8_000 });
+            }
+            Shown::FactOfAnotherToken => {
+                proof.token = Token::new(&[9; 32]);
+                assert_eq!(offer.receive(&proof, 0, 1), Reception::Superseded);
+            }
+        }
+        assert!(offer.lose(at(start + 9), at(start + heard_since)).is_some());
     }
-    assert!(offer.is_given_up());
+    assert_eq!(attempts, expected);
 }
 
 proptest! {

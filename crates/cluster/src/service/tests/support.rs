@@ -170,9 +170,18 @@ pub struct TestBus {
     /// One of how many requests is lost, one is answered in vain and one is repeated; 0 for none.
     faults: usize,
     requests: AtomicUsize,
+    /// Queues take nothing while it is true.
+    cut_off: watch::Receiver<bool>,
 }
 
 impl TestBus {
+    fn check_connection(&self) -> Result<(), BusError> {
+        match *self.cut_off.borrow() {
+            true => Err(BusError::Failed("no connection".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// The fault of the next message. Faults are spread, so that a message that is sent again at
     /// regular times is not lost each time.
     fn fault(&self) -> Option<usize> {
@@ -185,6 +194,7 @@ impl TestBus {
 #[async_trait]
 impl Bus for TestBus {
     async fn publish(&self, lane: &Lane, replica: &str, message: Bytes) -> Result<(), BusError> {
+        self.check_connection()?;
         if self.fault() == Some(0) {
             return Ok(());
         }
@@ -192,6 +202,7 @@ impl Bus for TestBus {
     }
 
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
+        self.check_connection()?;
         self.bus.waiting(lane).await
     }
 
@@ -283,6 +294,8 @@ pub struct Cluster {
     pub calls: Arc<Mutex<HashMap<String, usize>>>,
     pub at_once: Arc<AtOnce>,
     pub faults: usize,
+    /// Whether the host has no connection to the queues.
+    pub cut_off: watch::Sender<bool>,
     _never_stopped: watch::Sender<bool>,
     _serving: CancellationToken,
 }
@@ -293,11 +306,13 @@ impl Cluster {
         let clock: Arc<dyn Clock> = Arc::new(TestClock(Instant::now()));
         let ids: Arc<dyn Ids> = Arc::new(TestIds::default());
         let (never_stopped, stopped) = watch::channel(false);
+        let cut_off = watch::Sender::new(false);
         let owners_bus = Arc::new(TestBus {
             bus: bus.clone(),
             stopped,
             faults,
             requests: AtomicUsize::new(1),
+            cut_off: cut_off.subscribe(),
         });
         let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD);
         let (owner, serving) = (Arc::new(owner), CancellationToken::new());
@@ -312,6 +327,7 @@ impl Cluster {
             calls: Arc::default(),
             at_once: Arc::default(),
             faults,
+            cut_off,
             _never_stopped: never_stopped,
             _serving: serving,
         }
@@ -357,6 +373,7 @@ impl Cluster {
             stopped: stopped.clone(),
             faults: self.faults,
             requests: AtomicUsize::new(0),
+            cut_off: watch::channel(false).1,
         });
         let binding = self.model_of(Some(endpoint(model)), stopped);
         let models = ModelCatalog::default().answered_by(binding.model, endpoint(model));

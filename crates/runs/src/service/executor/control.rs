@@ -33,6 +33,8 @@ pub enum Stop {
     TimedOut,
     /// The replica shuts down; another one continues.
     Draining,
+    /// This replica does not reach its workers; another one may.
+    CutOff,
     /// The lease or the log is lost; everything that is not durable is void.
     Lost,
 }

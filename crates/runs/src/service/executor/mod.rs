@@ -60,6 +60,8 @@ pub enum ExecutionOutcome {
     Ended,
     /// The replica drains: another one may continue at once.
     GivenBack,
+    /// The replica does not reach its workers: another one should continue at once.
+    CutOff,
     /// It waits for a person or for a point in time; nothing can happen before.
     Parked(Wait),
     /// The lease is lost, or the store or the log failed. The next attempt should not follow at
@@ -254,6 +256,7 @@ impl Executor {
                 })
             }
             WorkEnd::Stopped(Stop::Draining) => ExecutionOutcome::GivenBack,
+            WorkEnd::Stopped(Stop::CutOff) => ExecutionOutcome::CutOff,
             WorkEnd::Stopped(Stop::Lost) => {
                 writer.close();
                 ExecutionOutcome::Broken

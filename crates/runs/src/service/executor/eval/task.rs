@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::rules::eval::scoring_document::Check;
 use crate::rules::run::fold::RunState;
@@ -18,7 +18,9 @@ use crate::service::executor::spans;
 use crate::service::executor::task_loop::{EarlyEnd, WorkUnit};
 use crate::service::run_writer::{Closed, RunWriter};
 use touchstone_agents::ports::agent::{EventSink, Invocation, InvocationEnd, Unrecorded};
-use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED, TASK_TIMEOUT};
+use touchstone_agents::rules::{
+    BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED, TASK_TIMEOUT, WORKERS_UNREACHABLE,
+};
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_openwop::events::{Event, NewEvent};
 use touchstone_openwop::suite::Task;
@@ -70,11 +72,16 @@ impl SuiteTask {
         let runtime = workers.unwrap_or(&self.executor.runtime);
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = invoking.await;
-        if let InvocationEnd::Unjudged { reason } = &result.end
-            && reason == TASK_TIMEOUT
-        {
-            self.record_unjudged(TASK_TIMEOUT);
-            return Ok(());
+        if let InvocationEnd::Unjudged { reason } = &result.end {
+            if reason == TASK_TIMEOUT {
+                self.record_unjudged(TASK_TIMEOUT);
+                return Ok(());
+            }
+            if reason == WORKERS_UNREACHABLE {
+                let run_id = &context.run.run_id;
+                warn!(%run_id, "this host does not reach workers; another replica may continue the run");
+                return Err(Stop::CutOff.into());
+            }
         }
         let outcome = judge_result(context, task, &result, &sink).await;
         if let TaskOutcome::Unjudged { reason } = &outcome {
