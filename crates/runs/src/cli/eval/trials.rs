@@ -144,7 +144,7 @@ fn line(n: usize, report: &EvalReport) -> String {
     let summary = &report.summary;
     format!(
         "trial {n:<3} {:<5}  {} of {} passed  {}",
-        score(report),
+        score(&report.totals()),
         summary.passed_count,
         summary.task_count,
         report.run_id
