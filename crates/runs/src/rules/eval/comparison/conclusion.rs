@@ -66,7 +66,7 @@ pub fn conclude(
     let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
     let before = before.without(|task| left.contains(task));
     let now = now.without(|task| left.contains(task));
-    let mut all_notes = suites_differ(now.len());
+    let mut all_notes = suites_differ(now.count());
     all_notes.extend(notes(&baseline, &candidate, &left_out));
     let comparable = Comparable {
         evidence: [baseline.evidence, candidate.evidence],
@@ -117,7 +117,7 @@ impl Comparable<'_> {
         self.notes.extend(flips_note(&tested));
         let is_whole = is_whole(was.missing_trials + is.missing_trials, &self.left_out);
         RunComparison {
-            n_tasks: self.now.len(),
+            n_tasks: self.now.count(),
             score: score_change(&self.before, &self.now),
             cost_usd: change(&self.before, &self.now, Trials::mean_cost),
             latency_ms: change(&self.before, &self.now, Trials::mean_latency),

@@ -220,11 +220,11 @@ pub fn statistics(
         .filter(varies)
         .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()))
         .filter(varies);
-    let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.len(), sd, ALPHA, POWER));
+    let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.count(), sd, ALPHA, POWER));
     let ks = 1..=per_task.max;
     Statistics {
         unit: Unit::Task,
-        n_tasks: tasks.len(),
+        n_tasks: tasks.count(),
         n_trials: counts.sum(),
         trials_per_task: per_task,
         unjudged: runs.iter().map(|run| run.unjudged()).sum(),
@@ -326,7 +326,7 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
     Comparison {
         run_id: baseline.clone(),
         n_paired: pairs.len(),
-        unpaired_dropped: now.len() + before.len() - 2 * both().count(),
+        unpaired_dropped: now.count() + before.count() - 2 * both().count(),
         mean_difference: found.map(|found| found.mean),
         se_paired: found.and_then(|found| found.se),
         low: interval.map(|it| it.low),

@@ -20,7 +20,7 @@ impl Clusters {
         self.ends.push(self.values.len());
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.ends.len()
     }
 
@@ -123,7 +123,8 @@ impl TrialsByTask {
         self.latencies.push(latencies);
     }
 
-    pub fn len(&self) -> usize {
+    /// Number of tasks.
+    pub fn count(&self) -> usize {
         self.ids.len()
     }
 
@@ -142,7 +143,7 @@ impl TrialsByTask {
     }
 
     pub fn values(&self) -> impl Iterator<Item = Trials<'_>> + Clone {
-        (0..self.len()).map(|place| self.at(place))
+        (0..self.count()).map(|place| self.at(place))
     }
 
     /// The scores of the trials of each task.

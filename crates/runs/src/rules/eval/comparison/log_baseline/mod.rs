@@ -123,7 +123,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
         baseline: log.facts.clone(),
         candidate: compared_run(run),
         notes,
-        n_tasks: now.len(),
+        n_tasks: now.count(),
         score: score_change(&before, &now),
         confidence: CONFIDENCE,
         fixed: tested.fixed,
