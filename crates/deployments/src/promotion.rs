@@ -194,7 +194,7 @@ impl PromotionPolicy {
         &self,
         candidate: Candidate<'_>,
         offered: bool,
-        evidence: Option<Evidence<'_>>,
+        evidence: Option<&Evidence>,
         now: Timestamp,
     ) -> Vec<Requirement> {
         let unmet = match &self.eval {

@@ -69,7 +69,7 @@ fn computed(function: &str, input: &Value) -> Option<Value> {
         }
         "mean_ci" => {
             let scores = numbers(&input["scores"]);
-            let found = mean(&scores, confidence()).unwrap();
+            let found = mean(scores.iter().copied(), confidence()).unwrap();
             let limits = found.interval;
             json!({"n": scores.len(), "mean": found.value, "se": found.se,
                 "low": limits.map(|it| it.low), "high": limits.map(|it| it.high)})
@@ -81,7 +81,7 @@ fn computed(function: &str, input: &Value) -> Option<Value> {
                 .values()
                 .map(numbers)
                 .collect();
-            let found = clustered_mean(&clusters, confidence()).unwrap();
+            let found = clustered_mean(clusters.iter().map(Vec::as_slice), confidence()).unwrap();
             let limits = found.interval.unwrap();
             json!({"n": found.n, "clusters": found.clusters, "mean": found.value, "se_naive": found.se_naive,
                 "se_clustered": found.se, "design_effect": found.design_effect,
@@ -96,7 +96,8 @@ fn computed(function: &str, input: &Value) -> Option<Value> {
             json!({"p_two_sided": found.p_two_sided, "p_regression_one_sided": found.p_regression})
         }
         "paired_difference" => {
-            let found = paired(&pairs(input, "baseline", "candidate"), confidence()).unwrap();
+            let pairs = pairs(input, "baseline", "candidate");
+            let found = paired(pairs.iter().copied(), confidence()).unwrap();
             let limits = found.interval.unwrap();
             json!({"n": found.n, "mean_difference": found.mean, "se_paired": found.se,
                 "se_unpaired": found.se_unpaired, "correlation": found.correlation,
@@ -124,7 +125,8 @@ fn computed(function: &str, input: &Value) -> Option<Value> {
             };
             let tasks: Vec<Attempts> = input["tasks"].as_array().unwrap().iter().map(of).collect();
             let k = whole(input, "k");
-            json!({"pass_at_k": pass_at_k(&tasks, k), "pass_hat_k": pass_hat_k(&tasks, k)})
+            let tasks = tasks.iter().copied();
+            json!({"pass_at_k": pass_at_k(tasks.clone(), k), "pass_hat_k": pass_hat_k(tasks, k)})
         }
         "minimum_detectable_effect" => json!({"mde": minimum_detectable_effect(
             whole(input, "n"), number(input, "sd_difference"), number(input, "alpha"), number(input, "power"))}),

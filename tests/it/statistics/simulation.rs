@@ -104,7 +104,7 @@ fn scores(dice: &mut Dice, (tasks, trials): (usize, usize), rates: &[f64]) -> Ve
 }
 
 fn passes(scores: &[Vec<f64>], look: usize, threshold: f64) -> bool {
-    mean_interval(scores, look)
+    mean_interval(scores.iter().map(Vec::as_slice), look)
         .is_some_and(|(interval, _)| against_threshold(interval, threshold) == GateVerdict::Pass)
 }
 
@@ -186,7 +186,7 @@ fn the_error_bound_holds_for_any_task_count_and_pass_score() {
             let scores: Vec<Vec<f64>> = (0..tasks)
                 .map(|task| vec![if task < passed { 1.0 } else { 0.0 }])
                 .collect();
-            let Some((interval, _)) = mean_interval(&scores, 1) else {
+            let Some((interval, _)) = mean_interval(scores.iter().map(Vec::as_slice), 1) else {
                 continue;
             };
             let bar = interval.low;

@@ -13,10 +13,10 @@ use crate::runs::words::{Badge, is_open, status};
 use touchstone_host::render::words::duration;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_runs::render::report_page::ReportView;
 use touchstone_runs::render::report_page::failures::TaskRow;
-use touchstone_runs::render::report_page::{ReportPage, ReportView};
-use touchstone_runs::render::words::rows;
-use touchstone_runs::rules::eval::report::EvalReport;
+use touchstone_runs::render::words::counts;
+use touchstone_runs::rules::eval::report::{RunTotals, ScoredTask};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::service::runs::Assessed;
 
@@ -27,6 +27,16 @@ const LATEST: usize = 10;
 pub struct Linked {
     pub href: String,
     pub row: TaskRow,
+}
+
+impl Linked {
+    pub fn of(run: &RunId, result: ScoredTask) -> Self {
+        let (numbers, task) = result.into_row();
+        Self {
+            href: task_page(run, &task.task_id),
+            row: TaskRow::of(&numbers, &task),
+        }
+    }
 }
 
 pub struct Progress {
@@ -50,7 +60,7 @@ pub struct LiveView {
 /// A run with its report.
 pub struct Watched {
     pub live: LiveView,
-    pub assessed: Arc<Assessed>,
+    pub assessed: Arc<Assessed<RunTotals>>,
 }
 
 /// Values that are read from the state before the report, so that the report is never older.
@@ -88,35 +98,20 @@ pub async fn watched(api: &ConsoleApi, tenant: &TenantId, run: &RunId) -> Result
     let snapshot = runs.snapshot(tenant, run).await?;
     let state = snapshot.get("status").and_then(Value::as_str);
     let state = state.unwrap_or_default().to_owned();
-    let assessed = runs.shared(tenant, run).await?;
-    let report = &assessed.report;
-    let view = ReportView::of(ReportPage {
-        report,
-        statistics: &assessed.statistics,
-        comparison: None,
-        content: None,
-        made_at: api.host.clock.now(),
-    });
+    let assessed = runs.shared_totals(tenant, run).await?;
+    let (report, now) = (&assessed.report, api.host.clock.now());
+    let view = ReportView::of(report, &assessed.figures, &assessed.statistics, now);
+    let scored = counts(report).all();
+    let latest = runs.some_results(tenant, run, &standing.latest).await?;
     let live = LiveView {
         view,
         status: status(&state),
         is_open: is_open(&state),
-        progress: progress(report.tasks.len(), eval.tasks.len(), &standing),
-        latest: latest(run, report, &standing.latest),
+        progress: progress(scored, eval.tasks.len(), &standing),
+        latest: latest.into_iter().map(|it| Linked::of(run, it)).collect(),
         sequence: standing.sequence,
     };
     Ok(Watched { live, assessed })
-}
-
-fn latest(run: &RunId, report: &EvalReport, ids: &[TaskId]) -> Vec<Linked> {
-    let row = |id: &TaskId| {
-        let (numbers, task) = rows(report).find(|(_, task)| task.task_id == *id)?;
-        Some(Linked {
-            href: task_page(run, id),
-            row: TaskRow::of(numbers, task),
-        })
-    };
-    ids.iter().filter_map(row).collect()
 }
 
 fn progress(scored: usize, all: usize, standing: &Standing) -> Progress {

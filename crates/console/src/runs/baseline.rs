@@ -8,7 +8,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::render::report_page::rows::Change;
 use touchstone_runs::rules::eval::comparison::RunComparison;
-use touchstone_runs::rules::eval::report::EvalReport;
+use touchstone_runs::rules::eval::report::RunTotals;
 use touchstone_runs::rules::run::listing::{RunKind, RunQuery};
 use touchstone_runs::rules::run::record::RunRecord;
 
@@ -35,7 +35,7 @@ impl Baseline {
         api: &ConsoleApi,
         tenant: &TenantId,
         record: &RunRecord,
-        report: &EvalReport,
+        report: &RunTotals,
         query: &Query,
     ) -> Result<Self, Problem> {
         let declared = record.spec.eval().and_then(|eval| eval.baseline.as_ref());
@@ -116,7 +116,7 @@ async fn previous(
     api: &ConsoleApi,
     tenant: &TenantId,
     record: &RunRecord,
-    report: &EvalReport,
+    report: &RunTotals,
 ) -> Result<Option<RunId>, Problem> {
     let query = RunQuery {
         kind: Some(RunKind::Eval),

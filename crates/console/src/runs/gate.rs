@@ -8,7 +8,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::Problem;
 use touchstone_runs::rules::eval::gate::Candidate;
-use touchstone_runs::rules::eval::report::EvalReport;
+use touchstone_runs::rules::eval::report::RunTotals;
 
 /// The strictest gate that requires a run of this suite.
 pub struct SuiteGate {
@@ -34,7 +34,7 @@ impl SuiteGate {
     pub async fn of(
         api: &ConsoleApi,
         visit: &Visit,
-        report: &EvalReport,
+        report: &RunTotals,
     ) -> Result<Option<Self>, Problem> {
         if !visit.may(Scope::ManifestRead) {
             return Ok(None);

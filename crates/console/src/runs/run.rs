@@ -22,7 +22,7 @@ use touchstone_host::http::extract::Query;
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::ErrorCode;
 use touchstone_runs::http::extract::RunPath;
-use touchstone_runs::rules::eval::report::EvalReport;
+use touchstone_runs::rules::eval::report::RunTotals;
 
 #[derive(Template)]
 #[template(path = "runs/run.html")]
@@ -64,7 +64,7 @@ struct Actions {
 }
 
 impl Actions {
-    fn of(visit: &Visit, live: &LiveView, report: &EvalReport) -> Self {
+    fn of(visit: &Visit, live: &LiveView, report: &RunTotals) -> Self {
         let controls = live.is_open && visit.may(Scope::RunsCancel);
         let creates = visit.may(Scope::RunsCreate);
         let is_unjudged = !live.is_open && !report.is_judged();

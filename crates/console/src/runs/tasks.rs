@@ -3,12 +3,10 @@
 use crate::live::view::Linked;
 use crate::page::choice::{Choice, choices};
 use crate::page::text::count;
-use crate::runs::task_page;
 use touchstone_host::http::extract::Query;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::render::report_page::failures::TaskRow;
-use touchstone_runs::rules::eval::report::{ScoredTask, TaskOutcome, Verdict};
+use touchstone_runs::rules::eval::report::{TaskOutcome, Verdict};
 use touchstone_runs::rules::eval::task_list::{PageStart, TaskListQuery, TaskOrder};
 use touchstone_runs::service::runs::Runs;
 
@@ -82,13 +80,8 @@ impl TaskList {
         };
         let page = runs.results(tenant, run, &asked).await?;
         let all = page.total;
-        let shown = page.results.into_iter().map(ScoredTask::into_row);
-        let rows: Vec<Linked> = shown
-            .map(|(numbers, task)| Linked {
-                href: task_page(run, &task.task_id),
-                row: TaskRow::of(&numbers, &task),
-            })
-            .collect();
+        let shown = page.results.into_iter();
+        let rows: Vec<Linked> = shown.map(|it| Linked::of(run, it)).collect();
         let kept = query.without(&["from", "done"]);
         let address = |from: usize| {
             let from = (from > 0).then(|| format!("from={from}"));

@@ -33,7 +33,7 @@ use touchstone_runs::rules::eval::comparison::attested::AttestedRun;
 use touchstone_runs::rules::eval::comparison::comparable::TaskDigests;
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
-use touchstone_runs::rules::eval::statistics::{Evidence, Statistics, statistics};
+use touchstone_runs::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::EvalSpec;
 
@@ -75,12 +75,12 @@ pub struct EvalVerdict {
 }
 
 impl EvalVerdict {
-    fn evidence(&self) -> Evidence<'_> {
+    fn evidence(&self) -> Evidence {
         Evidence {
-            run: &self.report,
-            further: &self.further_trials,
+            run: EvidenceRun::of(&self.report),
+            further: self.further_trials.iter().map(EvidenceRun::of).collect(),
             missing: self.missing_trials,
-            attempts: &self.attempts,
+            attempts: self.attempts.clone(),
         }
     }
 }
@@ -177,12 +177,12 @@ pub struct Facts<'a> {
 pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
     let report = facts.report;
     let evidence = Evidence {
-        run: &report,
-        further: &facts.further_trials,
+        run: EvidenceRun::of(&report),
+        further: facts.further_trials.iter().map(EvidenceRun::of).collect(),
         missing: facts.missing_trials,
-        attempts: &facts.attempts,
+        attempts: facts.attempts.clone(),
     };
-    let unmet = unmet(facts.policy, own(&report), Some(evidence), facts.at);
+    let unmet = unmet(facts.policy, own(&report), Some(&evidence), facts.at);
     Ok(EvalVerdict {
         model: ResolvedModel {
             class: facts.spec.model_class,
@@ -324,7 +324,7 @@ fn outcome(verdict: &EvalVerdict) -> TestOutcome {
     if verdict.report.extensions != Extensions::default() {
         return TestOutcome::Passed;
     }
-    match statistics(verdict.evidence(), None, None).gate.verdict {
+    match statistics(&verdict.evidence(), None, None).gate.verdict {
         GateVerdict::Pass if verdict.gate.allowed => TestOutcome::Passed,
         GateVerdict::Pass | GateVerdict::Inconclusive => TestOutcome::Warned,
         GateVerdict::Fail => TestOutcome::Failed,
@@ -473,5 +473,5 @@ pub fn judge(
             .as_deref()
             .unwrap_or(own.pack_integrity),
     };
-    unmet(policy, candidate, Some(verdict.evidence()), now)
+    unmet(policy, candidate, Some(&verdict.evidence()), now)
 }

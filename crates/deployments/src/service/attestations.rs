@@ -15,7 +15,6 @@ use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_openwop::in_toto::Envelope;
 use touchstone_runs::rules::eval::gate::GatePolicy;
 use touchstone_runs::rules::eval::report::Verdict;
-use touchstone_runs::rules::eval::statistics::Evidence;
 use touchstone_runs::service::runs::Runs;
 
 /// The identity that signs attestations.
@@ -79,19 +78,14 @@ impl Attestations {
         self.gates.check_channel(channel)?;
         let key = self.key()?;
         let statistics = self.runs.statistics(&caller.tenant, run).await?;
-        let experiment = self.runs.pooled_evidence(&caller.tenant, run).await?;
-        let Evidence {
-            further,
-            missing,
-            attempts,
-            ..
-        } = experiment.evidence();
+        let evidence = self.runs.pooled_evidence(&caller.tenant, run).await?;
         // The judge's agreement with people is this host's own measurement, and gates require it.
-        report.judge.clone_from(&experiment.run.judge);
+        report.judge.clone_from(&evidence.run.report.judge);
         let mut further_trials = Vec::new();
-        for trial in further {
+        for trial in evidence.further {
+            let trial = trial.report;
             let (mut recorded, _) = self.runs.recorded(&caller.tenant, &trial.run_id).await?;
-            recorded.judge.clone_from(&trial.judge);
+            recorded.judge = trial.judge;
             further_trials.push(recorded);
         }
         let placement = Placement::new(channel.and_then(|name| name.parse().ok()), None);
@@ -111,8 +105,8 @@ impl Attestations {
         let verdict = verdict(Facts {
             report,
             further_trials,
-            missing_trials: missing,
-            attempts: attempts.to_vec(),
+            missing_trials: evidence.missing,
+            attempts: evidence.attempts,
             task_digests: self.runs.task_digests(&spec).await?,
             statistics: &statistics,
             spec: &spec,

@@ -23,22 +23,21 @@ pub struct Clustered {
 
 /// The mean of clustered trials (Miller 2024, §2.2). Empty clusters are ignored; `None` without
 /// data.
-pub fn clustered_mean(clusters: &[impl AsRef<[f64]>], confidence: f64) -> Option<Clustered> {
-    let filled: Vec<&[f64]> = clusters
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|trials| !trials.is_empty())
-        .collect();
-    let all: Vec<f64> = filled.iter().copied().flatten().copied().collect();
-    let value = average(&all)?;
-    let (n, groups) = (all.len(), filled.len());
-    let se_naive = (n > 1).then(|| (squares(&all, value) / (count(n) * count(n - 1))).sqrt());
+pub fn clustered_mean<'a>(
+    clusters: impl Iterator<Item = &'a [f64]> + Clone,
+    confidence: f64,
+) -> Option<Clustered> {
+    let filled = clusters.filter(|trials| !trials.is_empty());
+    let all = filled.clone().flatten().copied();
+    let value = average(all.clone())?;
+    let (n, groups) = (all.clone().count(), filled.clone().count());
+    let se_naive = (n > 1).then(|| (squares(all, value) / (count(n) * count(n - 1))).sqrt());
     let t = groups
         .checked_sub(1)
         .and_then(|degrees| student_quantile(upper(confidence), degrees));
     let se = t.map(|_| {
         let excess = |trials: &[f64]| trials.iter().map(|score| score - value).sum::<f64>();
-        let spread: f64 = filled.iter().map(|trials| excess(trials).powi(2)).sum();
+        let spread: f64 = filled.map(|trials| excess(trials).powi(2)).sum();
         (count(groups) / count(groups - 1) * spread).sqrt() / count(n)
     });
     let design_effect = se

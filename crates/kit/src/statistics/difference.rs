@@ -35,20 +35,22 @@ impl Paired {
 
 /// Compares scores of the same tasks, each a pair `(baseline, candidate)` (Miller 2024, §4.2).
 /// `None` without pairs.
-pub fn paired(pairs: &[(f64, f64)], confidence: f64) -> Option<Paired> {
-    let (baseline, candidate): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let differences: Vec<f64> = pairs.iter().map(|(before, now)| now - before).collect();
-    let (before, now) = (mean(&baseline, confidence)?, mean(&candidate, confidence)?);
-    let change = mean(&differences, confidence)?;
-    let law = differences.len().checked_sub(1).and_then(student_law);
+pub fn paired(pairs: impl Iterator<Item = (f64, f64)> + Clone, confidence: f64) -> Option<Paired> {
+    let baseline = pairs.clone().map(|(before, _)| before);
+    let candidate = pairs.clone().map(|(_, now)| now);
+    let differences = pairs.clone().map(|(before, now)| now - before);
+    let n = pairs.clone().count();
+    let before = mean(baseline.clone(), confidence)?;
+    let now = mean(candidate.clone(), confidence)?;
+    let change = mean(differences, confidence)?;
+    let law = n.checked_sub(1).and_then(student_law);
     let p_two_sided = change.se.zip(law).filter(|(se, _)| *se > 0.0);
     let common: f64 = pairs
-        .iter()
         .map(|(a, b)| (a - before.value) * (b - now.value))
         .sum();
-    let spread = (squares(&baseline, before.value) * squares(&candidate, now.value)).sqrt();
+    let spread = (squares(baseline, before.value) * squares(candidate, now.value)).sqrt();
     Some(Paired {
-        n: differences.len(),
+        n,
         mean: change.value,
         se: change.se,
         se_unpaired: before.se.zip(now.se).map(|(a, b)| a.hypot(b)),
@@ -142,13 +144,13 @@ pub fn bootstrap(
             .into_iter()
             .filter_map(|index| values.get(index).copied())
             .collect();
-        average(&drawn)
+        average(drawn.iter().copied())
     };
     let mut replicates: Vec<f64> = resamples.filter_map(replicate).collect();
     replicates.sort_by(f64::total_cmp);
     let high = upper(confidence);
     Some((
-        average(&replicates)?,
+        average(replicates.iter().copied())?,
         Interval {
             low: quantile(&replicates, 1.0 - high)?,
             high: quantile(&replicates, high)?,

@@ -103,9 +103,9 @@ pub struct Mean {
 }
 
 /// The mean of independent scores. `None` without scores.
-pub fn mean(scores: &[f64], confidence: f64) -> Option<Mean> {
-    let value = average(scores)?;
-    let n = scores.len();
+pub fn mean(scores: impl Iterator<Item = f64> + Clone, confidence: f64) -> Option<Mean> {
+    let value = average(scores.clone())?;
+    let n = scores.clone().count();
     let t = n
         .checked_sub(1)
         .and_then(|degrees| student_quantile(upper(confidence), degrees));

@@ -3,6 +3,9 @@
 //! do that when they show them.
 //!
 //! A value that cannot be computed is `None`, never zero: a single task has no standard error.
+//!
+//! Values are iterators that are read several times, so that callers need not copy the values of a
+//! million tasks.
 
 mod agreement;
 mod clustered;
@@ -51,11 +54,12 @@ fn count(n: usize) -> f64 {
 }
 
 /// The arithmetic mean; `None` without values.
-fn average(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
+pub fn average(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let n = values.clone().count();
+    (n > 0).then(|| values.sum::<f64>() / count(n))
 }
 
 /// The sum of squared distances from `centre`.
-fn squares(values: &[f64], centre: f64) -> f64 {
-    values.iter().map(|value| (value - centre).powi(2)).sum()
+fn squares(values: impl Iterator<Item = f64>, centre: f64) -> f64 {
+    values.map(|value| (value - centre).powi(2)).sum()
 }

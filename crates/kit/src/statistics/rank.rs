@@ -15,13 +15,16 @@ pub struct Correlation {
 pub fn spearman(pairs: &[(f64, f64)], confidence: f64) -> Option<Correlation> {
     let (left, right): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let (left, right) = (ranks(&left), ranks(&right));
-    let (a, b) = (average(&left)?, average(&right)?);
+    let (a, b) = (
+        average(left.iter().copied())?,
+        average(right.iter().copied())?,
+    );
     let common: f64 = left
         .iter()
         .zip(&right)
         .map(|(x, y)| (x - a) * (y - b))
         .sum();
-    let spread = (squares(&left, a) * squares(&right, b)).sqrt();
+    let spread = (squares(left.iter().copied(), a) * squares(right.iter().copied(), b)).sqrt();
     if spread <= 0.0 {
         return None;
     }

@@ -12,7 +12,7 @@ pub struct Attempts {
 
 /// The probability that at least one of `k` trials passes, averaged over tasks. `None` if a task
 /// has fewer trials.
-pub fn pass_at_k(tasks: &[Attempts], k: usize) -> Option<f64> {
+pub fn pass_at_k(tasks: impl Iterator<Item = Attempts> + Clone, k: usize) -> Option<f64> {
     over(tasks, k, |task| {
         1.0 - share(task.trials - task.passed, task.trials, k)
     })
@@ -20,17 +20,20 @@ pub fn pass_at_k(tasks: &[Attempts], k: usize) -> Option<f64> {
 
 /// The probability that all of `k` trials pass, averaged over tasks. `None` if a task has fewer
 /// trials.
-pub fn pass_hat_k(tasks: &[Attempts], k: usize) -> Option<f64> {
+pub fn pass_hat_k(tasks: impl Iterator<Item = Attempts> + Clone, k: usize) -> Option<f64> {
     over(tasks, k, |task| share(task.passed, task.trials, k))
 }
 
-fn over(tasks: &[Attempts], k: usize, chance: impl Fn(&Attempts) -> f64) -> Option<f64> {
-    let sound = |task: &Attempts| k > 0 && task.trials >= k && task.passed <= task.trials;
-    let chances: Vec<f64> = tasks
-        .iter()
-        .map(|task| sound(task).then(|| chance(task)))
-        .collect::<Option<_>>()?;
-    average(&chances)
+fn over(
+    tasks: impl Iterator<Item = Attempts> + Clone,
+    k: usize,
+    chance: impl Fn(Attempts) -> f64 + Copy,
+) -> Option<f64> {
+    let sound = |task: Attempts| k > 0 && task.trials >= k && task.passed <= task.trials;
+    match tasks.clone().all(sound) {
+        true => average(tasks.map(chance)),
+        false => None,
+    }
 }
 
 /// C(some, k) / C(all, k), as a product that cannot overflow.

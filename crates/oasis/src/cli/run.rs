@@ -18,8 +18,8 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::words::plain;
-use touchstone_runs::cli::watch::{Interrupts, Started, follow};
-use touchstone_runs::rules::eval::report::EvalReport;
+use touchstone_runs::cli::watch::{Interrupts, Started, fetch_totals, follow_events};
+use touchstone_runs::rules::eval::report::RunTotals;
 
 pub const EXAMPLES: &str = "\
 The profile comes from the suite's pack, the provider from the host's configuration, and the
@@ -138,7 +138,8 @@ async fn evaluate(
     if !terminal.json() {
         terminal.note(&format!("run {run}"));
     }
-    let eval = follow(context, client, run, "", &mut interrupts).await?;
+    follow_events(context, client, run, "", &mut interrupts).await?;
+    let eval = fetch_totals(client, run).await?;
     match concluded(client, run).await? {
         Concluded::Verdict(report) => {
             // Show the result of a paid run first: a file that cannot be written must not hide it.
@@ -203,7 +204,7 @@ fn advised(context: &Context<'_>, failure: Failure) -> Failure {
     failure.or_try(remedy)
 }
 
-fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
+fn show(context: &Context<'_>, run: &str, eval: &RunTotals, report: &Report) {
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&json!({
@@ -229,7 +230,7 @@ fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
     }
 }
 
-fn show_refusal(context: &Context<'_>, run: &str, eval: &EvalReport, refusal: Option<&Refusal>) {
+fn show_refusal(context: &Context<'_>, run: &str, eval: &RunTotals, refusal: Option<&Refusal>) {
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&json!({

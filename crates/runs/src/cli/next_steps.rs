@@ -1,7 +1,8 @@
 //! The commands that a result names as next steps.
 
 use crate::cli::eval::described::CASES_SUITE;
-use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::render::words::counts;
+use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::statistics::perfect_run_shows;
 use touchstone_agents::cli::ConfiguredModels;
 use touchstone_agents::model::config::ModelConfig;
@@ -16,20 +17,20 @@ const MOST_TASKS: usize = 100;
 const CONTINUE: &str = "continue the run, if its process has ended";
 
 /// The command that judges the unjudged tasks of a run.
-fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+fn retry(context: &Context<'_>, session: &Session, report: &RunTotals) -> String {
     let (program, flags) = (context.program(), model_flags(context, session, report));
     format!("{program} run retry {}{flags}", report.run_id)
 }
 
 /// The command that continues a run whose process has ended.
-fn resume(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+fn resume(context: &Context<'_>, session: &Session, report: &RunTotals) -> String {
     let (program, flags) = (context.program(), model_flags(context, session, report));
     format!("{program} run continue {}{flags}", report.run_id)
 }
 
 /// The flags that select the models of the run: those of this command, or else what the run records
 /// of its agent. A command is recorded as a digest only, so its place is held by `COMMAND`.
-fn model_flags(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+fn model_flags(context: &Context<'_>, session: &Session, report: &RunTotals) -> String {
     let flags = session.model_flags();
     if !flags.is_empty() || !context.is_embedded() {
         return flags.to_owned();
@@ -56,7 +57,7 @@ fn model_flags(context: &Context<'_>, session: &Session, report: &EvalReport) ->
 }
 
 /// The arguments of `eval` for the agent and the suite of a run.
-fn installed(report: &EvalReport) -> String {
+fn installed(report: &RunTotals) -> String {
     format!(
         "{}@{} --agent {}",
         report.suite.suite_id, report.suite.version, report.agent.agent_id
@@ -68,7 +69,7 @@ fn installed(report: &EvalReport) -> String {
 pub(crate) fn lower_score(
     context: &Context<'_>,
     session: &Session,
-    report: &EvalReport,
+    report: &RunTotals,
     again: Option<&str>,
 ) -> String {
     let shown = tasks_that_show(REACHABLE).map_or_else(String::new, |tasks| {
@@ -100,7 +101,7 @@ fn tasks_that_show(score: f64) -> Option<usize> {
 pub(crate) fn main_step(
     context: &Context<'_>,
     session: &Session,
-    report: &EvalReport,
+    report: &RunTotals,
     is_plain: bool,
 ) -> Option<String> {
     match report.lenient_verdict() {
@@ -121,7 +122,7 @@ pub(crate) fn main_step(
 pub(crate) fn next_steps(
     context: &Context<'_>,
     session: &Session,
-    report: &EvalReport,
+    report: &RunTotals,
     is_plain: bool,
     again: Option<&str>,
 ) -> String {
@@ -139,7 +140,7 @@ pub(crate) fn next_steps(
             ("retry the unjudged tasks", retry(context, session, report)),
         ),
         // A run over other tasks is not comparable.
-        Verdict::Pass if report.tasks.len() < report.suite.task_count => {}
+        Verdict::Pass if counts(report).all() < report.suite.task_count => {}
         Verdict::Pass => {
             let again = again.map_or_else(|| installed(report), str::to_owned);
             let flags = model_flags(context, session, report);

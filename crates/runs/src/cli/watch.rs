@@ -23,7 +23,7 @@ use crate::render::junit::junit;
 use crate::render::markdown::markdown;
 use crate::render::sarif::sarif;
 use crate::render::scorecard::scorecard;
-use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::report::{EvalReport, RunTotals, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::eval::statistics::decision::{account_for_chance, disregard_chance};
 use crate::rules::eval::statistics::unshown::remedy;
@@ -275,7 +275,7 @@ pub async fn follow_to_end(
         context.terminal().note(&format!("run {run}"));
         // Where the result goes elsewhere, notes that are known at the start are printed too.
         if !context.terminal().interactive()
-            && let Ok(report) = fetch(session.client(), run).await
+            && let Ok(report) = fetch_totals(session.client(), run).await
         {
             for note in &report.notes {
                 context.terminal().note(&format!("note: {note}"));
@@ -331,6 +331,21 @@ pub async fn follow(
     label: &str,
     interrupts: &mut Interrupts,
 ) -> Result<EvalReport, Failure> {
+    follow_events(context, client, run, label, interrupts).await?;
+    fetch(client, run).await
+}
+
+/// As [`follow`], without the report.
+///
+/// # Errors
+/// The run could not be followed.
+pub async fn follow_events(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+    label: &str,
+    interrupts: &mut Interrupts,
+) -> Result<(), Failure> {
     let progress = Progress::new(context.terminal(), label);
     let mut cancelled = false;
     let mut reports = tokio::time::interval(REPORT_PERIOD);
@@ -362,7 +377,7 @@ pub async fn follow(
         }
     }
     progress.clear();
-    fetch(client, run).await
+    Ok(())
 }
 
 /// The report of a run.
@@ -373,6 +388,17 @@ pub async fn fetch(client: &Client, run: &str) -> Result<EvalReport, Failure> {
     client
         .get(&format!("/v1/host/touchstone/runs/{run}/report"))
         .await
+}
+
+/// The report of a run without its tasks, which is small, whatever their number.
+///
+/// # Errors
+/// The host's error response.
+pub async fn fetch_totals(client: &Client, run: &str) -> Result<RunTotals, Failure> {
+    let path = format!("/v1/host/touchstone/runs/{run}/report?tasks=none");
+    // A host of an earlier version answers with the whole report.
+    let report: EvalReport = client.get(&path).await?;
+    Ok(report.totals())
 }
 
 /// Shows a report, writes the files, and returns the verdict as an exit code.
@@ -424,6 +450,7 @@ async fn show_all(
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let report = &*with_verdict(session.client(), kinds, report, outputs).await?;
+    let totals = &report.totals();
     // The tasks of a kind cannot be retried separately.
     let is_plain = !kinds.are_in(report);
     let baseline = match &report.summary.regression {
@@ -455,15 +482,15 @@ async fn show_all(
             // Elsewhere the output may be a log, which never has task content.
             show_main_failures(context, session.client(), report).await;
             let again = outputs.again.as_deref();
-            terminal.print(&next_steps(context, session, report, is_plain, again));
-        } else if let Some(step) = main_step(context, session, report, is_plain) {
+            terminal.print(&next_steps(context, session, totals, is_plain, again));
+        } else if let Some(step) = main_step(context, session, totals, is_plain) {
             terminal.note(&step);
         }
     }
     outputs.write(terminal, report, baseline.as_ref(), compared)?;
     if report.verdict != report.lenient_verdict() {
         let found = fetch_statistics(session.client(), report.run_id.as_str()).await?;
-        let lower = lower_score(context, session, report, outputs.again.as_deref());
+        let lower = lower_score(context, session, totals, outputs.again.as_deref());
         if let Some(remedy) = remedy(&found.gate, &lower, "--lenient") {
             terminal.note(&format!("to pass: {remedy}"));
         }

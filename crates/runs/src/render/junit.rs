@@ -10,7 +10,7 @@ use quick_junit::{
 };
 
 use crate::render::words::{UNSIGNED, cost, estimated, known_cost, reason_of, rows, verdict};
-use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
 use touchstone_host::render::words::UNKNOWN_COST;
 
 /// Renders the report as JUnit XML.
@@ -25,11 +25,12 @@ pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
         suite_name.push_str(" (UNSIGNED)");
     }
     let mut suite = TestSuite::new(suite_name);
-    let remarks = remarks(report);
+    let totals = report.totals();
+    let remarks = remarks(&totals);
     if !remarks.is_empty() {
         suite.set_system_out(remarks.join("\n"));
     }
-    for (name, value) in properties(report) {
+    for (name, value) in properties(&totals) {
         suite.add_property(Property::new(name, value));
     }
     let mut all_passed = true;
@@ -80,7 +81,7 @@ fn status(kind: Option<(NonSuccessKind, &str)>, message: &str) -> TestCaseStatus
 }
 
 /// Facts that a reader must know besides the outcomes.
-fn remarks(report: &EvalReport) -> Vec<String> {
+fn remarks(report: &RunTotals) -> Vec<String> {
     let mut remarks = Vec::new();
     if !report.suite.signed {
         remarks.push(UNSIGNED.to_owned());
@@ -92,7 +93,7 @@ fn remarks(report: &EvalReport) -> Vec<String> {
     remarks
 }
 
-fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
+fn properties(report: &RunTotals) -> Vec<(&'static str, String)> {
     let mut properties = vec![
         ("runId", report.run_id.to_string()),
         ("verdict", verdict(report.verdict).to_owned()),

@@ -7,7 +7,7 @@ use crate::render::words::{
     UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign,
     simulated_user, task_score, verdict,
 };
-use crate::rules::eval::report::{EvalReport, TaskOutcome};
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome};
 use crate::rules::eval::statistics::{Evidence, statistics};
 use touchstone_host::render::words::duration;
 
@@ -36,7 +36,7 @@ pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
     if !report.reasons.is_empty() || !report.notes.is_empty() {
         text.push('\n');
     }
-    facts(&mut text, report);
+    facts(&mut text, report, &report.totals());
     if let Some(baseline) = baseline {
         change(&mut text, report, baseline);
     }
@@ -44,7 +44,7 @@ pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
     text
 }
 
-fn facts(text: &mut String, report: &EvalReport) {
+fn facts(text: &mut String, report: &EvalReport, totals: &RunTotals) {
     let signed = if report.suite.signed {
         "signed"
     } else {
@@ -65,17 +65,17 @@ fn facts(text: &mut String, report: &EvalReport) {
     if let Some(model) = &report.agent.model {
         row("Model", format!("`{}`", model.replace('`', "'")));
     }
-    if let Some(judge) = judge(report) {
+    if let Some(judge) = judge(totals) {
         row("Judge", escaped(&judge));
     }
-    if let Some(user) = simulated_user(report) {
+    if let Some(user) = simulated_user(totals) {
         row("Simulated user", escaped(&user));
     }
-    row("Score", format!("{}, {}", score(report), counts(report)));
-    if let Some(metrics) = metrics(report) {
+    row("Score", format!("{}, {}", score(totals), counts(totals)));
+    if let Some(metrics) = metrics(totals) {
         row("Metrics", escaped(&metrics));
     }
-    let shown = statistics(Evidence::of(report), None, None).gate;
+    let shown = statistics(&Evidence::of(report), None, None).gate;
     if let (Some(low), Some(high)) = (shown.low, shown.high) {
         row(
             "95 % interval",
@@ -87,7 +87,7 @@ fn facts(text: &mut String, report: &EvalReport) {
             ),
         );
     }
-    row("Cost", cost(report).replace('$', "\\$"));
+    row("Cost", cost(totals).replace('$', "\\$"));
     if !report.ignore.is_empty() {
         let pointers: Vec<String> = report
             .ignore

@@ -10,9 +10,8 @@ use crate::render::words::{
     UNSIGNED, annotation_line, colour, cost, cost_of, counts, fitted, judge, metrics, outcome,
     reason_of, rows, score, sign, simulated_user, task_score, verdict,
 };
-use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
-use crate::rules::eval::scoring::p95;
-use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
+use crate::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
@@ -27,7 +26,8 @@ const LISTED_WIDTH: usize = 100;
 /// Renders the scorecard, with the changes since `baseline` if it is given.
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
     let mut text = String::new();
-    heading(&mut text, report, style.colors);
+    let of_run = &report.totals();
+    heading(&mut text, of_run, style.colors);
     match style.table.then(|| table(report, style)).flatten() {
         Some(drawn) => text.push_str(&drawn),
         None => {
@@ -36,8 +36,9 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
             text.push('\n');
         }
     }
-    totals(&mut text, report, style);
-    let statistics = statistics(Evidence::of(report), baseline, None);
+    totals(&mut text, of_run, style);
+    let before = baseline.map(EvidenceRun::of);
+    let statistics = statistics(&Evidence::of(report), before.as_ref(), None);
     text.push_str(&noise(&statistics, style.colors));
     if let Some(baseline) = baseline {
         change(&mut text, report, baseline, style.colors);
@@ -45,11 +46,11 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
     if let Some(found) = &statistics.baseline {
         text.push_str(&difference(found, style.colors));
     }
-    bottom_line(&mut text, report, style.colors);
+    bottom_line(&mut text, of_run, style.colors);
     fitted(&text, style)
 }
 
-fn heading(text: &mut String, report: &EvalReport, colors: Colors) {
+fn heading(text: &mut String, report: &RunTotals, colors: Colors) {
     let suite = &report.suite;
     let provenance = if suite.signed {
         colors.good("signed ✓")
@@ -117,12 +118,12 @@ fn heading(text: &mut String, report: &EvalReport, colors: Colors) {
     }
 }
 
-fn all_shown(report: &EvalReport, style: Style) -> bool {
-    !style.only_not_passed && report.tasks.len() <= SHOWN_IN_FULL
+const fn all_shown(tasks: usize, style: Style) -> bool {
+    !style.only_not_passed && tasks <= SHOWN_IN_FULL
 }
 
 fn shown(report: &EvalReport, style: Style) -> impl Iterator<Item = RowOf<'_>> {
-    let all = all_shown(report, style);
+    let all = all_shown(report.tasks.len(), style);
     rows(report).filter(move |(_, task)| {
         all || task.outcome != TaskOutcome::Passed || !task.annotations.is_empty()
     })
@@ -174,10 +175,10 @@ fn lines(text: &mut String, report: &EvalReport, style: Style) {
     }
 }
 
-fn totals(text: &mut String, report: &EvalReport, style: Style) {
+fn totals(text: &mut String, report: &RunTotals, style: Style) {
     let summary = &report.summary;
     let counts = counts(report);
-    let hidden = if all_shown(report, style) {
+    let hidden = if all_shown(counts.all(), style) {
         String::new()
     } else {
         style.colors.faint("  (passed tasks are not listed)")
@@ -187,8 +188,8 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
         format!("score {}", score(report)),
         format!("cost {}", cost(report)),
     ];
-    let latencies = summary.tasks.iter().filter_map(|task| task.latency_ms);
-    if let Some(p95) = p95(latencies.collect()) {
+    let tasks = report.task_totals.unwrap_or_default();
+    if let Some(p95) = tasks.p95_latency_ms {
         numbers.push(format!("p95 latency {}", duration(p95)));
     }
     if let Some(total) = report.duration_ms {
@@ -244,7 +245,7 @@ fn listed(label: &str, names: &[&str]) -> String {
     text
 }
 
-fn bottom_line(text: &mut String, report: &EvalReport, colors: Colors) {
+fn bottom_line(text: &mut String, report: &RunTotals, colors: Colors) {
     let word = verdict(report.verdict);
     let word = match report.verdict {
         Verdict::Pass => colors.good(word),

@@ -4,7 +4,9 @@ use comfy_table::Color;
 use console::measure_text_width;
 
 use crate::rules::eval::assertions::AssertionResult;
-use crate::rules::eval::report::{CachedAnswers, EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::rules::eval::report::{
+    CachedAnswers, EvalReport, RunTotals, TaskOutcome, TaskReport, Verdict,
+};
 use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use crate::rules::eval::tally::OutcomeCounts;
 use touchstone_agents::rules::judging::verdict::MALFORMED;
@@ -71,7 +73,7 @@ fn fit(line: &str, width: usize, to: &mut String) {
 const CONTINUED: usize = 2;
 
 /// The run's aggregate score.
-pub fn score(report: &EvalReport) -> String {
+pub fn score(report: &RunTotals) -> String {
     match report.score() {
         Some(score) => format!("{score:.3}"),
         None => NO_SCORE.to_owned(),
@@ -87,7 +89,7 @@ pub fn task_score(numbers: &TaskSummary, task: &TaskReport, decimals: usize) -> 
 }
 
 /// The run's cost, the date of list prices, and the number of tasks for which it is an estimate.
-pub fn cost(report: &EvalReport) -> String {
+pub fn cost(report: &RunTotals) -> String {
     let Some(total) = known_cost(report) else {
         return unknown_cost(report);
     };
@@ -111,13 +113,15 @@ pub fn cost(report: &EvalReport) -> String {
 
 /// The run's cost. It is unknown if nothing was judged and nothing was paid: a cost of $0 would be
 /// taken for a price.
-pub fn known_cost(report: &EvalReport) -> Option<NanoUsd> {
+pub fn known_cost(report: &RunTotals) -> Option<NanoUsd> {
     let total = report.summary.total_cost_usd;
-    total.filter(|total| *total > NanoUsd::ZERO || report.judged_count() > 0)
+    total.filter(|total| {
+        *total > NanoUsd::ZERO || report.task_totals.unwrap_or_default().judged() > 0
+    })
 }
 
 /// Says whose price is unknown.
-fn unknown_cost(report: &EvalReport) -> String {
+fn unknown_cost(report: &RunTotals) -> String {
     let prices = report.prices.clone().unwrap_or_default();
     let agent = report.evaluated.as_ref().map(|it| it.model.as_str());
     let judge = report.judge.as_ref().or(report.safety_judge.as_ref());
@@ -133,7 +137,7 @@ fn unknown_cost(report: &EvalReport) -> String {
 }
 
 /// The judge, its cost and its agreement with people.
-pub fn judge(report: &EvalReport) -> Option<String> {
+pub fn judge(report: &RunTotals) -> Option<String> {
     let Some(judge) = report.judge.as_ref() else {
         let judge = report.safety_judge.as_ref()?;
         return Some(format!(
@@ -173,7 +177,7 @@ pub fn judge(report: &EvalReport) -> Option<String> {
 }
 
 /// The model that plays the users, and its cost.
-pub fn simulated_user(report: &EvalReport) -> Option<String> {
+pub fn simulated_user(report: &RunTotals) -> Option<String> {
     let user = report.simulated_user.as_ref()?;
     let cost = report
         .user_cost_usd
@@ -185,9 +189,8 @@ pub fn simulated_user(report: &EvalReport) -> Option<String> {
 }
 
 /// Number of tasks with an estimated cost.
-pub fn estimated(report: &EvalReport) -> usize {
-    let tasks = report.tasks.iter();
-    tasks.filter(|task| task.cost_estimated).count()
+pub fn estimated(report: &RunTotals) -> usize {
+    report.task_totals.unwrap_or_default().cost_estimated
 }
 
 /// The cost of a task, with `~` before an estimate; a dash if an unjudged task has none.
@@ -206,7 +209,7 @@ pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
 }
 
 /// The means of the named metrics of a scoring document.
-pub fn metrics(report: &EvalReport) -> Option<String> {
+pub fn metrics(report: &RunTotals) -> Option<String> {
     let shown = report.metrics.iter().map(|metric| {
         let (name, mean) = (plain(&metric.name), metric.mean);
         format!("{name} {mean:.3} (n {})", metric.n_tasks)
@@ -417,12 +420,13 @@ pub fn rows(report: &EvalReport) -> impl Iterator<Item = (&TaskSummary, &TaskRep
     report.summary.tasks.iter().zip(&report.tasks)
 }
 
-pub fn counts(report: &EvalReport) -> OutcomeCounts {
-    let mut counts = OutcomeCounts::default();
-    for task in &report.tasks {
-        counts.add(task.outcome);
+pub fn counts(report: &RunTotals) -> OutcomeCounts {
+    let totals = report.task_totals.unwrap_or_default();
+    OutcomeCounts {
+        passed: totals.passed,
+        failed: totals.failed,
+        unjudged: totals.unjudged,
     }
-    counts
 }
 
 impl std::fmt::Display for OutcomeCounts {

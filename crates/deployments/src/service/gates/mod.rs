@@ -30,9 +30,9 @@ use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_packs::service::installed::installed;
 use touchstone_runs::rules::eval::attempts::AttemptIds;
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy};
+use touchstone_runs::rules::eval::statistics::Evidence;
 use touchstone_runs::rules::workflow::gate::GatePolicy as ApprovalPolicy;
 use touchstone_runs::service::runs::Runs;
-use touchstone_runs::service::runs::reading::experiments::Experiment;
 use touchstone_runs::store as run_store;
 
 /// The result of evaluating a gate.
@@ -404,12 +404,9 @@ impl Gates {
         let mut unmet = Vec::new();
         let mut conditions = Vec::new();
         for policy in policies {
-            let mut found = policy.policy.unmet(
-                candidate,
-                offered,
-                evidence.as_ref().map(Experiment::evidence),
-                now,
-            );
+            let mut found = policy
+                .policy
+                .unmet(candidate, offered, evidence.as_ref(), now);
             let mut all = examined(EVAL, &policy.policy.described(offered), &found);
             for condition in &self.conditions {
                 if let Some(value) = policy.policy.conditions.get(condition.member()) {
@@ -433,7 +430,7 @@ impl Gates {
                 }
             }
         }
-        let attempts = evidence.map(|experiment| AttemptIds::of(experiment.evidence().attempts));
+        let attempts = evidence.map(|evidence| AttemptIds::of(&evidence.attempts));
         Ok(Judged {
             unmet,
             conditions,
@@ -452,13 +449,9 @@ impl Gates {
         }
     }
 
-    async fn evidence(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-    ) -> Result<Option<Experiment>, Problem> {
+    async fn evidence(&self, tenant: &TenantId, run: &RunId) -> Result<Option<Evidence>, Problem> {
         match self.runs.pooled_evidence(tenant, run).await {
-            Ok(experiment) => Ok(Some(experiment)),
+            Ok(evidence) => Ok(Some(evidence)),
             Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
             Err(problem) => Err(problem),
         }

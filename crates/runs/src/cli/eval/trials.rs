@@ -7,10 +7,10 @@ use crate::cli::eval::{Arguments, post, resolved_request};
 use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
-use crate::cli::watch::{Interrupts, follow};
+use crate::cli::watch::{Interrupts, fetch, fetch_totals, follow_events};
 use crate::render::statistics::statistics;
 use crate::render::words::score;
-use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::run::fold::RunStatus;
 use touchstone_host::cli::client::Client;
@@ -37,7 +37,7 @@ pub(super) async fn run(
     if !terminal.json() {
         terminal.note(&format!("experiment {experiment}"));
     }
-    let shown = |n: usize, report: &EvalReport| {
+    let shown = |n: usize, report: &RunTotals| {
         if !terminal.json() {
             terminal.print(&line(n, report));
         }
@@ -57,7 +57,8 @@ pub(super) async fn run(
                 .find(|it| it.lenient_verdict() != Verdict::Pass)
         {
             terminal.print("\n");
-            show_main_failures(context, client, report).await;
+            let report = fetch(client, report.run_id.as_str()).await?;
+            show_main_failures(context, client, &report).await;
         }
         terminal.print(&format!("{}\n", verdict(&found, terminal.colors())));
     }
@@ -106,8 +107,8 @@ pub(super) async fn follow_all(
     client: &Client,
     runs: &[String],
     interrupts: &mut Interrupts,
-    ended: impl Fn(usize, &EvalReport),
-) -> Result<Vec<EvalReport>, Failure> {
+    ended: impl Fn(usize, &RunTotals),
+) -> Result<Vec<RunTotals>, Failure> {
     let mut reports = Vec::with_capacity(runs.len());
     let mut cancelled = false;
     for (n, run) in runs.iter().enumerate() {
@@ -119,7 +120,8 @@ pub(super) async fn follow_all(
                 .await?;
         }
         let label = format!("trial {} of {}  ", n + 1, runs.len());
-        let report = follow(context, client, run, &label, interrupts).await?;
+        follow_events(context, client, run, &label, interrupts).await?;
+        let report = fetch_totals(client, run).await?;
         cancelled |= report.status == RunStatus::Cancelled.as_str();
         ended(n + 1, &report);
         reports.push(report);
@@ -140,7 +142,7 @@ fn verdict(found: &Statistics, colors: Colors) -> String {
     }
 }
 
-fn line(n: usize, report: &EvalReport) -> String {
+fn line(n: usize, report: &RunTotals) -> String {
     let summary = &report.summary;
     format!(
         "trial {n:<3} {:<5}  {} of {} passed  {}",

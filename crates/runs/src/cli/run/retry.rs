@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::run::{run_id, until_ended};
-use crate::cli::watch::{Outputs, Started, fetch, watch};
+use crate::cli::watch::{Outputs, Started, fetch_totals, watch};
 use crate::rules::eval::report::Verdict;
 use crate::rules::kind::Kinds;
 use touchstone_agents::cli::{AssertOptions, ModelEndpoint, work_with};
@@ -129,7 +129,7 @@ async fn check_unfinished(
 /// Whether a run that has ended can be retried.
 async fn has_unjudged_tasks(kinds: Kinds, client: &Client, run: &str) -> bool {
     // A workflow run has no report.
-    let report = fetch(client, run).await.ok();
+    let report = fetch_totals(client, run).await.ok();
     report.is_some_and(|it| it.lenient_verdict() == Verdict::Inconclusive && !kinds.are_in(&it))
 }
 

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli::next_steps::main_step;
-use crate::cli::watch::fetch as fetch_report;
+use crate::cli::watch::{fetch as fetch_report, fetch_totals};
 use crate::render::task::{Extent, answers as render_answers, task as render};
-use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::render::words::counts;
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
@@ -69,7 +70,7 @@ pub async fn show_failed(
     run: &str,
 ) -> Result<Exit, Failure> {
     let (terminal, client) = (context.terminal(), session.client());
-    let report = fetch_report(client, run).await?;
+    let report = fetch_totals(client, run).await?;
     let mut none = true;
     for outcome in NOT_PASSED {
         let mut after = None;
@@ -104,13 +105,14 @@ pub async fn show_failed(
 }
 
 /// How far a run is that has not ended.
-fn unfinished(report: &EvalReport) -> String {
-    let judged = report.judged_count();
+fn unfinished(report: &RunTotals) -> String {
+    let counted = counts(report);
+    let judged = counted.judged();
     format!(
         "run {} has not ended (it is {}): {judged} of its {} tasks have a result",
         report.run_id,
         report.status,
-        report.tasks.len()
+        counted.all()
     )
 }
 

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::rules::eval::gate::{Candidate, Condition, GatePolicy, Unmet, unmet};
-use crate::rules::eval::report::EvalReport;
-use crate::rules::eval::statistics::{Evidence, Statistics};
+use crate::rules::eval::gate::{Candidate, Condition, GatePolicy, Unmet, unmet_by_run};
+use crate::rules::eval::report::RunTotals;
+use crate::rules::eval::statistics::{Statistics, TaskFigures};
 use touchstone_host::render::words::plain;
 use touchstone_kit::statistics::GateVerdict;
 
@@ -50,7 +50,8 @@ const SHOWN: [(Condition, &str); 14] = [
 ];
 
 pub fn conditions(
-    report: &EvalReport,
+    report: &RunTotals,
+    figures: &TaskFigures,
     statistics: &Statistics,
     now: Timestamp,
 ) -> Vec<ConditionRow> {
@@ -59,14 +60,9 @@ pub fn conditions(
         version: &report.agent.version,
         pack_integrity: &report.agent.pack_integrity,
     };
-    let mut found = unmet(
-        &GatePolicy::default(),
-        candidate,
-        Some(Evidence::of(report)),
-        now,
-    );
+    let policy = GatePolicy::default();
+    let mut found = unmet_by_run(&policy, candidate, report, figures, now);
     // The host counts every attempt of the same agent, and not only this run.
-    found.retain(|it| it.condition != Condition::Confidence);
     if statistics.gate.verdict != GateVerdict::Pass {
         found.push(Unmet {
             condition: Condition::Confidence,

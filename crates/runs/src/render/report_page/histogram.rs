@@ -1,7 +1,7 @@
 //! Distributions as bars: how many tasks have a score or latency in each range.
 
-use crate::render::words::rows;
-use crate::rules::eval::report::{EvalReport, TaskOutcome};
+use crate::rules::eval::statistics::TaskFigures;
+use crate::rules::eval::statistics::distribution::Distribution;
 use touchstone_host::render::words::duration;
 
 /// Size of the picture in its own units.
@@ -9,8 +9,6 @@ const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 96.0;
 /// Space between bars.
 const GAP: f64 = 2.0;
-const SCORE_BINS: usize = 10;
-const LATENCY_BINS: usize = 16;
 
 pub struct Histogram {
     pub bars: Vec<Bar>,
@@ -31,46 +29,18 @@ pub struct Bar {
 }
 
 /// Scores of the judged tasks; `None` if no task was judged.
-pub fn scores(report: &EvalReport) -> Option<Histogram> {
-    let judged = rows(report).filter(|(_, task)| task.outcome != TaskOutcome::Unjudged);
-    let values: Vec<f64> = judged.map(|(numbers, _)| numbers.score).collect();
-    histogram(&values, 1.0, SCORE_BINS, |score| format!("{score:.1}"))
+pub fn scores(figures: &TaskFigures) -> Option<Histogram> {
+    histogram(&figures.scores, |score| format!("{score:.1}"))
 }
 
 /// Latencies of the tasks that have one; `None` if none has.
-pub fn latencies(report: &EvalReport) -> Option<Histogram> {
-    let values: Vec<f64> = rows(report)
-        .filter_map(|(numbers, _)| numbers.latency_ms)
-        .map(|ms| ms as f64)
-        .collect();
-    let most = values.iter().copied().fold(1.0, f64::max);
-    histogram(&values, ceiling(most), LATENCY_BINS, |ms| {
-        duration(ms.round() as u64)
-    })
+pub fn latencies(figures: &TaskFigures) -> Option<Histogram> {
+    histogram(&figures.latencies, |ms| duration(ms.round() as u64))
 }
 
-/// The next number of the form 1, 2 or 5 times a power of ten.
-fn ceiling(value: f64) -> f64 {
-    let power = 10_f64.powf(value.max(1.0).log10().floor());
-    [1.0, 2.0, 5.0]
-        .into_iter()
-        .map(|factor| factor * power)
-        .find(|it| *it >= value)
-        .unwrap_or(10.0 * power)
-}
-
-fn histogram(
-    values: &[f64],
-    end: f64,
-    bins: usize,
-    label: impl Fn(f64) -> String,
-) -> Option<Histogram> {
-    let mut counts = vec![0_usize; bins];
-    for value in values {
-        // The last range includes its end.
-        let bin = (value / end * bins as f64).floor() as usize;
-        *counts.get_mut(bin.min(bins - 1))? += 1;
-    }
+fn histogram(of: &Distribution, label: impl Fn(f64) -> String) -> Option<Histogram> {
+    let Distribution { end, counts } = of;
+    let (end, bins) = (*end, counts.len());
     let most = counts.iter().copied().max().filter(|most| *most > 0)?;
     let step = WIDTH / bins as f64;
     let limit = |n: usize| label(end * n as f64 / bins as f64);
@@ -119,8 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_score_is_in_the_last_bar() {
-        let found = histogram(&[1.0, 1.0, 0.0], 1.0, 10, |it| format!("{it:.1}")).unwrap();
+    fn bars_have_titles_and_a_description() {
+        let scores = Distribution::of_scores([1.0, 1.0, 0.0].into_iter());
+        let found = histogram(&scores, |it| format!("{it:.1}")).unwrap();
         assert_eq!(found.bars[9].height, HEIGHT);
         assert_eq!(found.bars[9].title, "0.9 to 1.0: 2 tasks");
         assert_eq!(found.bars[0].height, HEIGHT / 2.0);
@@ -129,14 +100,16 @@ mod tests {
 
     #[test]
     fn nothing_has_no_histogram() {
-        assert!(histogram(&[], 1.0, 10, |it| it.to_string()).is_none());
+        let none = Distribution::of_scores(std::iter::empty());
+        assert!(histogram(&none, |it| it.to_string()).is_none());
+        assert!(histogram(&Distribution::default(), |it| it.to_string()).is_none());
     }
 
     proptest! {
         #[test]
-        fn every_bar_is_inside_the_picture(values in prop::collection::vec(0.0..90_000.0_f64, 1..200)) {
-            let end = ceiling(values.iter().copied().fold(1.0, f64::max));
-            let found = histogram(&values, end, 16, |it| it.to_string()).unwrap();
+        fn every_bar_is_inside_the_picture(values in prop::collection::vec(0..90_000_u64, 1..200)) {
+            let latencies = Distribution::of_latencies(values.iter().copied());
+            let found = histogram(&latencies, |it| it.to_string()).unwrap();
             for bar in &found.bars {
                 prop_assert!(bar.x >= 0.0 && bar.x + bar.width <= WIDTH);
                 prop_assert!(bar.y >= 0.0 && bar.y + bar.height <= HEIGHT + 0.01);

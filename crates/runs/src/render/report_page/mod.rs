@@ -17,8 +17,8 @@ use self::histogram::Histogram;
 use self::rows::{Change, Field, ScoreScale};
 use crate::render::words::counts;
 use crate::rules::eval::comparison::RunComparison;
-use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
-use crate::rules::eval::statistics::Statistics;
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
+use crate::rules::eval::statistics::{EvidenceRun, Statistics, TaskFigures};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::render::words::plain;
 
@@ -42,15 +42,20 @@ struct Page {
     version: &'static str,
     made_at: String,
     view: ReportView,
+    comparison: Option<Change>,
+    has_content: bool,
+    failures: Vec<TaskRow>,
+    failures_left_out: usize,
+    details: Vec<FailureDetails>,
+    passed: Vec<TaskRow>,
 }
 
-/// What pages about a run show, in words.
+/// What pages about a run show of it as a whole, in words.
 pub struct ReportView {
     pub agent: String,
     pub tone: &'static str,
     pub verdict: &'static str,
     pub meaning: String,
-    pub has_content: bool,
     pub score: String,
     pub scale: Option<ScoreScale>,
     pub interval: String,
@@ -63,13 +68,8 @@ pub struct ReportView {
     pub conditions: Vec<ConditionRow>,
     pub unmet: usize,
     pub reasons: Vec<String>,
-    pub comparison: Option<Change>,
     pub scores: Option<Histogram>,
     pub latencies: Option<Histogram>,
-    pub failures: Vec<TaskRow>,
-    pub failures_left_out: usize,
-    pub details: Vec<FailureDetails>,
-    pub passed: Vec<TaskRow>,
     pub provenance: Vec<Field>,
     pub notes: Vec<String>,
 }
@@ -79,26 +79,36 @@ pub struct ReportView {
 /// # Errors
 /// The template engine fails; it does not for any report.
 pub fn report_page(of: ReportPage<'_>) -> Result<String, askama::Error> {
+    let run = EvidenceRun::of(of.report);
+    let (failures, failures_left_out) = failures::not_passed(of.report);
+    let details = of.content.unwrap_or_default().iter().enumerate();
     Page {
         version: VERSION,
         made_at: rows::minute(of.made_at),
-        view: ReportView::of(of),
+        view: ReportView::of(&run.report, run.figures(), of.statistics, of.made_at),
+        comparison: of.comparison.map(Change::of),
+        has_content: of.content.is_some(),
+        failures,
+        failures_left_out,
+        details: details.map(|(n, it)| FailureDetails::of(n, it)).collect(),
+        passed: failures::rows_of(of.report, TaskOutcome::Passed),
     }
     .render()
 }
 
 impl ReportView {
-    pub fn of(of: ReportPage<'_>) -> Self {
-        let ReportPage {
-            report, statistics, ..
-        } = of;
+    pub fn of(
+        report: &RunTotals,
+        figures: &TaskFigures,
+        statistics: &Statistics,
+        now: Timestamp,
+    ) -> Self {
         let tone = match report.verdict {
             Verdict::Pass => "good",
             Verdict::Fail => "bad",
             Verdict::Inconclusive | Verdict::Pending => "doubtful",
         };
-        let conditions = conditions::conditions(report, statistics, of.made_at);
-        let (failures, failures_left_out) = failures::not_passed(report);
+        let conditions = conditions::conditions(report, figures, statistics, now);
         let counted = counts(report);
         Self {
             agent: plain(&format!(
@@ -108,7 +118,6 @@ impl ReportView {
             tone,
             verdict: rows::verdict(report),
             meaning: rows::meaning(report, statistics),
-            has_content: of.content.is_some(),
             score: rows::score(report),
             scale: ScoreScale::of(report, statistics),
             interval: rows::interval(statistics),
@@ -121,19 +130,8 @@ impl ReportView {
             unmet: conditions.iter().filter(|it| !it.is_met).count(),
             conditions,
             reasons: report.reasons.iter().map(|it| plain(it)).collect(),
-            comparison: of.comparison.map(Change::of),
-            scores: histogram::scores(report),
-            latencies: histogram::latencies(report),
-            failures,
-            failures_left_out,
-            details: of
-                .content
-                .unwrap_or_default()
-                .iter()
-                .enumerate()
-                .map(|(n, it)| FailureDetails::of(n, it))
-                .collect(),
-            passed: failures::rows_of(report, TaskOutcome::Passed),
+            scores: histogram::scores(figures),
+            latencies: histogram::latencies(figures),
             provenance: rows::provenance(report),
             notes: report.notes.iter().map(|it| plain(it)).collect(),
         }

@@ -5,8 +5,7 @@ use jiff::Timestamp;
 use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
 use crate::render::words::{self, counts, estimated, known_cost};
 use crate::rules::eval::comparison::{RunComparison, UnchangedTask};
-use crate::rules::eval::report::{EvalReport, Verdict};
-use crate::rules::eval::scoring::p95;
+use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_host::render::words::{duration, plain, usd, usd_or_unknown};
@@ -36,7 +35,7 @@ pub struct ScoreScale {
 
 impl ScoreScale {
     /// `None` without an interval.
-    pub fn of(report: &EvalReport, statistics: &Statistics) -> Option<Self> {
+    pub fn of(report: &RunTotals, statistics: &Statistics) -> Option<Self> {
         let gate = &statistics.gate;
         let (low, high) = (gate.low?.max(0.0), gate.high?.min(1.0));
         let score = gate.score.unwrap_or(report.summary.aggregate_score);
@@ -54,7 +53,7 @@ impl ScoreScale {
     }
 }
 
-pub const fn verdict(report: &EvalReport) -> &'static str {
+pub const fn verdict(report: &RunTotals) -> &'static str {
     match report.verdict {
         Verdict::Pass => "Passed",
         Verdict::Fail => "Failed",
@@ -64,7 +63,7 @@ pub const fn verdict(report: &EvalReport) -> &'static str {
 }
 
 /// The meaning of the verdict, in a sentence. The reasons follow it.
-pub fn meaning(report: &EvalReport, statistics: &Statistics) -> String {
+pub fn meaning(report: &RunTotals, statistics: &Statistics) -> String {
     let gate = &statistics.gate;
     let required = gate.threshold;
     match (report.verdict, report.lenient_verdict()) {
@@ -87,7 +86,7 @@ pub fn meaning(report: &EvalReport, statistics: &Statistics) -> String {
 }
 
 /// The score; a dash if nothing was judged.
-pub fn score(report: &EvalReport) -> String {
+pub fn score(report: &RunTotals) -> String {
     let judged = counts(report).passed + counts(report).failed;
     match judged {
         0 => "–".to_owned(),
@@ -113,14 +112,14 @@ pub fn interval(statistics: &Statistics) -> String {
     }
 }
 
-pub fn cost(report: &EvalReport) -> String {
+pub fn cost(report: &RunTotals) -> String {
     usd_or_unknown(known_cost(report))
 }
 
 /// Cost per task, the judge's share, and whether it is an estimate.
-pub fn cost_note(report: &EvalReport) -> String {
+pub fn cost_note(report: &RunTotals) -> String {
     let mut parts = Vec::new();
-    let tasks = report.tasks.len() as u64;
+    let tasks = counts(report).all() as u64;
     if let Some(total) = known_cost(report)
         && tasks > 0
     {
@@ -150,19 +149,16 @@ fn tasks_of(n: usize) -> String {
     }
 }
 
-fn measured(report: &EvalReport) -> Vec<u64> {
-    let tasks = report.summary.tasks.iter();
-    tasks.filter_map(|task| task.latency_ms).collect()
-}
-
 /// 95th percentile.
-pub fn latency(report: &EvalReport) -> String {
-    p95(measured(report)).map_or_else(|| "–".to_owned(), duration)
+pub fn latency(report: &RunTotals) -> String {
+    let p95 = report.task_totals.unwrap_or_default().p95_latency_ms;
+    p95.map_or_else(|| "–".to_owned(), duration)
 }
 
-pub fn latency_note(report: &EvalReport) -> String {
+pub fn latency_note(report: &RunTotals) -> String {
     let mut parts = Vec::new();
-    if let Some(median) = report.median_latency_ms() {
+    let tasks = report.task_totals.unwrap_or_default();
+    if let Some(median) = tasks.median_latency_ms {
         parts.push("95 % of the tasks took at most this long".to_owned());
         parts.push(format!("median {}", duration(median)));
     }
@@ -257,7 +253,7 @@ fn field(name: &'static str, value: &str, is_warning: bool) -> Field {
 }
 
 /// The subject of the evaluation, so that a reader can check it.
-pub fn provenance(report: &EvalReport) -> Vec<Field> {
+pub fn provenance(report: &RunTotals) -> Vec<Field> {
     let mut fields = vec![field("Run", report.run_id.as_str(), false)];
     if let Some(at) = report.completed_at {
         fields.push(Field {
@@ -277,7 +273,7 @@ pub fn provenance(report: &EvalReport) -> Vec<Field> {
     if let (Some(model), Some(provider)) = (&report.agent.model, &report.agent.provider) {
         add("Model", format!("{model}, provider {provider}"), false);
     }
-    let suite = &report.suite;
+    let (suite, tasks) = (&report.suite, counts(report).all());
     add(
         "Suite",
         format!("{}@{}", suite.suite_id, suite.version),
@@ -290,8 +286,8 @@ pub fn provenance(report: &EvalReport) -> Vec<Field> {
     }
     add(
         "Tasks",
-        format!("{} of {}", report.tasks.len(), suite.task_count),
-        report.tasks.len() < suite.task_count,
+        format!("{tasks} of {}", suite.task_count),
+        tasks < suite.task_count,
     );
     let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
     add("Scored by", modes.join(", "), false);

@@ -9,7 +9,7 @@ use crate::rules::kind::Kinds;
 fn page(report: &EvalReport, content: Option<&[TaskDetails]>) -> String {
     report_page(ReportPage {
         report,
-        statistics: &statistics(Evidence::of(report), None, None),
+        statistics: &statistics(&Evidence::of(report), None, None),
         comparison: None,
         content,
         made_at: "2026-11-24T12:00:00Z".parse().unwrap(),
@@ -54,7 +54,7 @@ fn a_page_with_content_is_marked_and_escapes_it() {
 fn a_run_that_passes_by_chance_is_not_called_passed() {
     let mut report = sample::baseline();
     report.suite.pass_score = 0.7;
-    let found = statistics(Evidence::of(&report), None, None);
+    let found = statistics(&Evidence::of(&report), None, None);
     account_for_chance(Kinds::NONE, &mut report, &found);
     let html = page(&report, None);
     assert!(html.contains("? Inconclusive</p>"), "{html}");

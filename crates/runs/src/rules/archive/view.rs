@@ -45,7 +45,7 @@ impl ArchivedRun {
         let thresholds = contents.thresholds.unwrap_or_default();
         let mut report = report(kinds, &contents.record, eval, &thresholds, &self.state);
         contents.additions.add_to(&mut report);
-        let found = statistics(Evidence::of(&report), None, None);
+        let found = statistics(&Evidence::of(&report), None, None);
         account_for_chance(kinds, &mut report, &found);
         Some(report)
     }

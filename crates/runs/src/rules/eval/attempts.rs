@@ -6,12 +6,14 @@
 //! ([`spent`](touchstone_kit::statistics::spent)).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::report::TaskOutcome;
 use super::report::outcome_of;
+use super::statistics::Clusters;
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord, Trial};
@@ -34,7 +36,7 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
     /// The tasks it has judged so far; reused tasks count in the run that judged them.
-    pub tasks: Vec<AttemptedTask>,
+    pub tasks: Arc<Vec<AttemptedTask>>,
     /// Set if the run was voided. Its scores then do not count, but its look is spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voided: Option<Voided>,
@@ -163,11 +165,12 @@ impl Attempt {
             created_at: record.created_at,
             trial: eval.and_then(|eval| eval.trial.clone()),
             retry_of: eval.and_then(|eval| eval.retry_of.clone()),
-            tasks: eval
-                .into_iter()
-                .flat_map(|eval| &eval.tasks)
-                .filter_map(judged)
-                .collect(),
+            tasks: Arc::new(
+                eval.into_iter()
+                    .flat_map(|eval| &eval.tasks)
+                    .filter_map(judged)
+                    .collect(),
+            ),
             voided: None,
         }
     }
@@ -177,19 +180,24 @@ impl Attempt {
     }
 }
 
-/// The scores of all counting attempts, by task.
-pub fn scores(attempts: &[Attempt]) -> BTreeMap<&TaskId, Vec<f64>> {
-    let mut scores: BTreeMap<&TaskId, Vec<f64>> = BTreeMap::new();
-    for task in counted(attempts) {
-        scores.entry(&task.task_id).or_default().push(task.score);
+/// The scores of all counting attempts: those of each task in the order of the attempts, and the
+/// tasks in the order of their ids.
+pub fn scores(attempts: &[Attempt]) -> Clusters {
+    let scores = counted(attempts).map(|task| (&task.task_id, task.score));
+    let mut scores: Vec<(&TaskId, f64)> = scores.collect();
+    // Stable, so that the scores of a task keep their order.
+    scores.sort_by_key(|(task, _)| *task);
+    let mut clusters = Clusters::default();
+    for of_task in scores.chunk_by(|(a, _), (b, _)| a == b) {
+        clusters.push(of_task.iter().map(|(_, score)| *score));
     }
-    scores
+    clusters
 }
 
 /// The judged tasks of all counting attempts.
 fn counted(attempts: &[Attempt]) -> impl Iterator<Item = &AttemptedTask> {
     let attempts = attempts.iter().filter(|attempt| attempt.counts());
-    attempts.flat_map(|attempt| &attempt.tasks)
+    attempts.flat_map(|attempt| attempt.tasks.iter())
 }
 
 /// The kinds of critical safety findings in counting attempts, except the `accepted` kinds, by run.
@@ -287,7 +295,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             trial: None,
             retry_of: None,
-            tasks: passed.iter().enumerate().map(task).collect(),
+            tasks: Arc::new(passed.iter().enumerate().map(task).collect()),
             voided: None,
         }
     }
@@ -408,7 +416,7 @@ mod tests {
             void(attempt("b", &[false, false])),
         ];
         let found = scores(&attempts);
-        assert_eq!(found[&TaskId::from("task-0")], [1.0]);
+        assert_eq!(found.iter().collect::<Vec<_>>(), [[1.0], [0.0]]);
         let ids = AttemptIds::of(&attempts);
         assert_eq!((ids.looks, ids.run_ids.len()), (2, 2));
         assert_eq!(ids.voided, [RunId::from("b")]);
@@ -417,7 +425,8 @@ mod tests {
     #[test]
     fn critical_findings_are_grouped_by_run() {
         let mut bad = attempt("b", &[true]);
-        bad.tasks[0].critical = vec!["jailbreak".to_owned(), "unsafe-tool-call".to_owned()];
+        Arc::make_mut(&mut bad.tasks)[0].critical =
+            vec!["jailbreak".to_owned(), "unsafe-tool-call".to_owned()];
         let attempts = [attempt("a", &[true]), bad.clone()];
         let found = critical(&attempts, &["unsafe-tool-call"]);
         assert_eq!(found[&RunId::from("b")], BTreeSet::from(["jailbreak"]));

@@ -73,7 +73,7 @@ pub struct RunOutcome {
 pub fn flaky(attempts: &[Attempt]) -> (usize, Vec<FlakyTask>) {
     let mut outcomes: BTreeMap<&TaskId, Vec<RunOutcome>> = BTreeMap::new();
     for attempt in attempts.iter().filter(|it| it.voided.is_none()) {
-        for task in &attempt.tasks {
+        for task in attempt.tasks.iter() {
             outcomes.entry(&task.task_id).or_default().push(RunOutcome {
                 run_id: attempt.run_id.clone(),
                 passed: task.passed,
@@ -143,7 +143,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             trial: None,
             retry_of: None,
-            tasks: judged(run),
+            tasks: std::sync::Arc::new(judged(run)),
             voided: None,
         };
         (0..runs.unwrap_or_default()).map(attempt).collect()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::eval::judged::agreement::JudgeAgreement;
 use crate::rules::eval::report::{Verdict, totals};
-use crate::rules::eval::statistics::{JudgedTask, judged_by_id, mean_interval};
+use crate::rules::eval::statistics::{judged_scores, mean_interval};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::{EvalSpec, ModelPin, RunRecord, Trial, Work};
@@ -203,7 +203,7 @@ impl RunResult {
     ) -> Self {
         let totals = totals(kinds, record, spec, thresholds, state);
         let tasks = totals.task_totals.unwrap_or_default();
-        let interval = own_interval(&judged_by_id(spec, &state.eval));
+        let interval = own_interval(&judged_scores(spec, &state.eval));
         Self {
             completed_at: state.completed_at,
             verdict: Some(totals.lenient_verdict()).filter(|it| *it != Verdict::Pending),
@@ -222,9 +222,8 @@ impl RunResult {
 
 /// The limits that a gate compares with the threshold, within 0.0..=1.0. Student's interval would
 /// have no width for a run whose tasks all agree.
-fn own_interval(tasks: &[JudgedTask]) -> Option<(f64, f64)> {
-    let scores: Vec<[f64; 1]> = tasks.iter().map(|task| [task.score]).collect();
-    let (interval, _) = mean_interval(&scores, 1)?;
+fn own_interval(scores: &[f64]) -> Option<(f64, f64)> {
+    let (interval, _) = mean_interval(scores.chunks(1), 1)?;
     Some((interval.low.max(0.0), interval.high.min(1.0)))
 }
 
@@ -335,12 +334,7 @@ mod tests {
     #[case(&[0.0; 20], 0.0, 0.2)]
     #[case(&[1.0], 0.0, 1.0)]
     fn tasks_that_agree_leave_doubt(#[case] scores: &[f64], #[case] low: f64, #[case] high: f64) {
-        let judged = |score: &f64| JudgedTask {
-            score: *score,
-            passed: *score >= 1.0,
-        };
-        let tasks: Vec<JudgedTask> = scores.iter().map(judged).collect();
-        let found = own_interval(&tasks).unwrap();
+        let found = own_interval(scores).unwrap();
         assert!(
             (found.0 - low).abs() < 0.05 && (found.1 - high).abs() < 0.05,
             "{found:?}"

@@ -40,7 +40,6 @@ pub use crate::service::runs::create::{Created, Dedup};
 use crate::service::runs::interrupts::needs_approver;
 pub use crate::service::runs::interrupts::{GATE_NODE, GateDecision};
 pub use crate::service::runs::plan::{KindPlanner, RemoteAgent};
-pub use crate::service::runs::reading::experiments::Experiment;
 pub use crate::service::runs::shared::Assessed;
 use crate::service::runs::shared::Reports;
 use crate::service::storage::Storage;

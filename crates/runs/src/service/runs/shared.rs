@@ -10,23 +10,19 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::Mutex;
 
-use crate::rules::eval::comparison::RunComparison;
-use crate::rules::eval::report::{EvalReport, RunTotals, Verdict, totals};
+use crate::rules::eval::comparison::{RunComparison, UnchangedTask};
+use crate::rules::eval::report::{EvalReport, RunTotals};
 use crate::rules::eval::rubric::calibration::Calibration;
 use crate::rules::eval::statistics::decision::account_for_chance;
-use crate::rules::eval::statistics::{
-    Evidence, Statistics, judged_by_id, run_statistics, statistics,
-};
-use crate::rules::run::fold::RunState;
-use crate::rules::run::record::{EvalSpec, RunRecord};
+use crate::rules::eval::statistics::{EvidenceRun, Statistics, TaskFigures};
+use crate::rules::run::record::EvalSpec;
 use crate::service::runs::Runs;
 use crate::store;
 use crate::store::attempts::AttemptCounts;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
-use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TaskId, TenantId};
-use touchstone_packs::rules::build::local::is_local;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::{RunId, TenantId};
 
 /// Size of the cache in bytes, estimated.
 const CACHED_BYTES: u64 = 64 * 1024 * 1024;
@@ -38,13 +34,11 @@ const HOLDS: Duration = Duration::from_secs(300);
 /// How long statistics are kept while another attempt is in progress.
 const UNSETTLED: Duration = Duration::from_secs(5);
 
-const TOO_MANY_ATTEMPTS: &str = "the agent has too many eval runs of this suite and model to \
-    pool; the interval covers this run alone";
-
 /// The report of a run, whose verdict accounts for chance, and the statistics of its scores.
 pub struct Assessed<R = EvalReport> {
     pub report: R,
     pub statistics: Statistics,
+    pub figures: TaskFigures,
 }
 
 /// Everything that a report depends on and that can change.
@@ -96,7 +90,8 @@ impl Default for Reports {
         };
         let weight_of_pair = |_: &(RunId, RunId), entry: &PairEntry| {
             let tasks = entry.1.changes.len() + entry.1.left_out.len();
-            u32::try_from(REPORT_BYTES + TASK_BYTES * tasks).unwrap_or(u32::MAX)
+            let unchanged = size_of::<UnchangedTask>() * entry.1.unchanged.len();
+            u32::try_from(REPORT_BYTES + TASK_BYTES * tasks + unchanged).unwrap_or(u32::MAX)
         };
         Self {
             kept: Cache::builder()
@@ -123,15 +118,15 @@ impl Default for Reports {
 }
 
 impl Runs {
-    /// As [`assessed`](Self::assessed), shared with other readers, with the verdict that accounts for
-    /// chance. If there are more attempts than
-    /// can be pooled, the statistics are those of the run alone, and a note says so.
+    /// The report of a run and its statistics, shared with other readers, with the verdict that
+    /// accounts for chance. If there are more attempts than can be pooled, the statistics are those
+    /// of the run alone, and a note says so.
     ///
     /// # Errors
     /// `not_found`.
     pub async fn shared(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<Assessed>, Problem> {
         // The cache does not know tenants.
-        let (_, eval) = self.eval_record(tenant, run).await?;
+        let (record, eval) = self.eval_record(tenant, run).await?;
         let turn = self.reports.turn(run, None).await;
         let _turn = turn.lock().await;
         // Read before the report, so that a change in between is noticed by the next reader.
@@ -140,9 +135,16 @@ impl Runs {
         if let Some(entry) = kept.filter(|entry| entry.0 == revision) {
             return Ok(entry.1.clone());
         }
-        let mut found = self.assessed_or_alone(tenant, run).await?;
-        account_for_chance(self.library.kinds, &mut found.report, &found.statistics);
-        let found = Arc::new(found);
+        let mut report = self.report(tenant, run).await?;
+        let named = EvidenceRun::of(&report);
+        let (named, statistics) = self.assessed(&record, &eval, named).await?;
+        report.notes = named.report.notes;
+        account_for_chance(self.library.kinds, &mut report, &statistics);
+        let found = Arc::new(Assessed {
+            report,
+            statistics,
+            figures: named.results.figures,
+        });
         let entry = Arc::new((revision, found.clone()));
         self.reports.kept.insert(run.clone(), entry).await;
         Ok(found)
@@ -165,64 +167,17 @@ impl Runs {
         if let Some(entry) = kept.filter(|entry| entry.0 == revision) {
             return Ok(entry.1.clone());
         }
-        let mut found = self.assessed_totals(tenant, &record, &eval).await?;
-        account_for_chance(self.library.kinds, &mut found.report, &found.statistics);
-        let found = Arc::new(found);
+        let named = self.evidence_run(&record, &eval).await?;
+        let (mut named, statistics) = self.assessed(&record, &eval, named).await?;
+        account_for_chance(self.library.kinds, &mut named.report, &statistics);
+        let found = Arc::new(Assessed {
+            report: named.report,
+            statistics,
+            figures: named.results.figures,
+        });
         let entry = Arc::new((revision, found.clone()));
         self.reports.totals.insert(run.clone(), entry).await;
         Ok(found)
-    }
-
-    async fn assessed_totals(
-        &self,
-        tenant: &TenantId,
-        record: &RunRecord,
-        eval: &EvalSpec,
-    ) -> Result<Assessed<RunTotals>, Problem> {
-        let run = &record.run_id;
-        // Their statistics pair the tasks of several runs.
-        if eval.trial.is_some() || eval.baseline.is_some() {
-            let Assessed { report, statistics } = self.assessed_or_alone(tenant, run).await?;
-            let report = report.without_tasks();
-            return Ok(Assessed { report, statistics });
-        }
-        let thresholds = self.thresholds(eval).await?;
-        let additions = self.additions(tenant, run, Some(eval)).await?;
-        let annotated = additions.annotated_tasks();
-        let is_scored = |state: &RunState, id: &TaskId| state.eval.scored(id).is_some();
-        let (mut report, tasks, annotated) = self
-            .with_state(run, |state| {
-                (
-                    totals(self.library.kinds, record, eval, &thresholds, state),
-                    judged_by_id(eval, &state.eval),
-                    annotated.iter().filter(|id| is_scored(state, id)).count(),
-                )
-            })
-            .await?;
-        additions.add_to_totals(&mut report, annotated);
-        // As for a whole report: local work and a run in progress stand for themselves.
-        let is_pooled = report.verdict != Verdict::Pending && !is_local(&eval.agent_version);
-        let attempts = match is_pooled {
-            true => match self.attempts_of(record, eval).await {
-                Ok(attempts) => attempts,
-                Err(problem) if problem.code == ErrorCode::Conflict => {
-                    report.notes.push(TOO_MANY_ATTEMPTS.to_owned());
-                    Vec::new()
-                }
-                Err(problem) => return Err(problem),
-            },
-            false => Vec::new(),
-        };
-        let statistics = run_statistics(&report, &tasks, &attempts);
-        Ok(Assessed { report, statistics })
-    }
-
-    async fn assessed_or_alone(&self, tenant: &TenantId, run: &RunId) -> Result<Assessed, Problem> {
-        match self.assessed(tenant, run).await {
-            Ok((report, statistics)) => Ok(Assessed { report, statistics }),
-            Err(problem) if problem.code == ErrorCode::Conflict => self.alone(tenant, run).await,
-            Err(problem) => Err(problem),
-        }
     }
 
     /// As [`comparison`](Self::comparison), shared with other readers.
@@ -260,13 +215,6 @@ impl Runs {
         let (agent, version) = (&eval.agent_id, &eval.agent_version);
         let counts = store::attempts::counts(&self.store, tenant, agent, version).await;
         Ok((sequence, counts.map_err(|cause| internal(&cause))?))
-    }
-
-    async fn alone(&self, tenant: &TenantId, run: &RunId) -> Result<Assessed, Problem> {
-        let mut report = self.report(tenant, run).await?;
-        let statistics = statistics(Evidence::of(&report), None, None);
-        report.notes.push(TOO_MANY_ATTEMPTS.to_owned());
-        Ok(Assessed { report, statistics })
     }
 
     async fn revision(

@@ -18,7 +18,7 @@ use crate::cli::eval::start;
 use crate::cli::eval::target::{Subject, subject};
 use crate::cli::eval::trials::{follow_all, start_all};
 use crate::cli::output::{check_output, print_result, write_file};
-use crate::cli::watch::{Interrupts, follow};
+use crate::cli::watch::{Interrupts, fetch, follow};
 use crate::render;
 use crate::render::matrix_page::{MatrixPage, matrix_page};
 use crate::rules::eval::matrix::{Variant, matrix};
@@ -274,7 +274,13 @@ async fn evaluate(
         let client = session.client();
         if let Some(trials @ 2..) = arguments.trials {
             let started = start_all(context, &session, arguments, &target, trials).await?;
-            return follow_all(context, client, &started.runs, interrupts, |_, _| {}).await;
+            let runs = &started.runs;
+            follow_all(context, client, runs, interrupts, |_, _| {}).await?;
+            let mut reports = Vec::with_capacity(runs.len());
+            for run in runs {
+                reports.push(fetch(client, run).await?);
+            }
+            return Ok(reports);
         }
         let started = start(context, &session, arguments, &target).await?;
         let report = follow(context, client, &started.run_id, "", interrupts).await?;

@@ -1,14 +1,12 @@
 //! How tasks and means changed.
 
-use std::collections::HashMap;
-
 use super::document::{ChangeKind, MeanChange, TaskResult};
 use crate::rules::eval::scoring::EPSILON;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, Comparison, Evidence, Trials, TrialsByTask, difference_interval,
+    CONFIDENCE, Comparison, Evidence, Trials, TrialsByTask, difference_interval, in_both,
 };
 use touchstone_kit::ids::TaskId;
-use touchstone_kit::statistics::{Interval, RegressionVerdict, mean, paired};
+use touchstone_kit::statistics::{Interval, RegressionVerdict, average, paired};
 
 /// Change of the score, with the interval that also decides about a regression.
 pub fn score_change(before: &TrialsByTask, now: &TrialsByTask) -> Option<MeanChange> {
@@ -17,34 +15,36 @@ pub fn score_change(before: &TrialsByTask, now: &TrialsByTask) -> Option<MeanCha
 }
 
 /// Change of a cost or latency, with Student's interval if the differences vary.
-pub fn change(
-    before: &TrialsByTask,
-    now: &TrialsByTask,
-    of: impl Fn(&Trials) -> Option<f64>,
+pub fn change<'a>(
+    before: &'a TrialsByTask,
+    now: &'a TrialsByTask,
+    of: impl Fn(Trials<'a>) -> Option<f64>,
 ) -> Option<MeanChange> {
     let pairs = pairs(before, now, of);
-    let found = paired(&pairs, CONFIDENCE)?;
+    let found = paired(pairs.iter().copied(), CONFIDENCE)?;
     let varies = found.p_two_sided.is_some();
     mean_change(&pairs, found.interval.filter(|_| varies))
 }
 
 /// The values of the tasks that have one in both runs.
-fn pairs(
-    before: &TrialsByTask,
-    now: &TrialsByTask,
-    of: impl Fn(&Trials) -> Option<f64>,
+fn pairs<'a>(
+    before: &'a TrialsByTask,
+    now: &'a TrialsByTask,
+    of: impl Fn(Trials<'a>) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
-    let both = |(task, now): (&TaskId, &Trials)| Some((of(before.get(task)?)?, of(now)?));
-    now.iter().filter_map(both).collect()
+    let both = in_both(before, now);
+    both.filter_map(|(before, now)| Some((of(before)?, of(now)?)))
+        .collect()
 }
 
 fn mean_change(pairs: &[(f64, f64)], limits: Option<Interval>) -> Option<MeanChange> {
-    let found = paired(pairs, CONFIDENCE)?;
-    let (were, are): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let found = paired(pairs.iter().copied(), CONFIDENCE)?;
+    let were = pairs.iter().map(|(was, _)| *was);
+    let are = pairs.iter().map(|(_, is)| *is);
     Some(MeanChange {
         n_tasks: found.n,
-        baseline: mean(&were, CONFIDENCE)?.value,
-        candidate: mean(&are, CONFIDENCE)?.value,
+        baseline: average(were)?,
+        candidate: average(are)?,
         difference: found.mean,
         low: limits.map(|limits| limits.low),
         high: limits.map(|limits| limits.high),
@@ -52,7 +52,7 @@ fn mean_change(pairs: &[(f64, f64)], limits: Option<Interval>) -> Option<MeanCha
 }
 
 /// How a task changed; `None` if it did not.
-pub fn change_kind(was: &Trials, is: &Trials) -> Option<ChangeKind> {
+pub fn change_kind(was: Trials<'_>, is: Trials<'_>) -> Option<ChangeKind> {
     let by = is.mean_score()? - was.mean_score()?;
     match (was.passes(), is.passes()) {
         (true, false) => Some(ChangeKind::Broke),
@@ -64,7 +64,7 @@ pub fn change_kind(was: &Trials, is: &Trials) -> Option<ChangeKind> {
 }
 
 impl TaskResult {
-    pub fn of(trials: &Trials, reason: Option<&String>) -> Self {
+    pub fn of(trials: Trials<'_>, reason: Option<&String>) -> Self {
         Self {
             passes: trials.passes(),
             score: trials.mean_score().unwrap_or_default(),
@@ -88,15 +88,10 @@ pub fn flips_note(tested: &Comparison) -> Option<String> {
     })
 }
 
-/// Why tasks failed: the first label of each task.
-pub fn reasons(evidence: Evidence<'_>) -> HashMap<TaskId, String> {
-    let mut reasons = HashMap::new();
-    for task in evidence.trials().iter().flat_map(|run| &run.tasks) {
-        if let Some(reason) = &task.reason {
-            reasons
-                .entry(task.task_id.clone())
-                .or_insert_with(|| reason.clone());
-        }
+impl Evidence {
+    /// Why a task failed: its label in the first trial that has one.
+    pub(super) fn reason(&self, task: &TaskId) -> Option<&String> {
+        let mut trials = self.trials().into_iter();
+        trials.find_map(|run| run.results.reason(task))
     }
-    reasons
 }

@@ -3,6 +3,7 @@
 //! A task is compared if its digests are equal in both runs: they cover its content, and whatever
 //! decided about it. So a run is comparable with one of another host, whose suite is not here.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,58 @@ pub struct TaskDigests {
     /// The simulated user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+}
+
+/// The planned tasks of a run.
+pub enum PlannedTasks<'a> {
+    /// With their digests.
+    Digests(Cow<'a, BTreeMap<TaskId, TaskDigests>>),
+    /// Of two runs whose digests are equal ([`decide_alike`]).
+    Alike(HashSet<&'a TaskId>),
+}
+
+impl PlannedTasks<'_> {
+    fn contains(&self, task: &TaskId) -> bool {
+        match self {
+            Self::Digests(tasks) => tasks.contains_key(task),
+            Self::Alike(tasks) => tasks.contains(task),
+        }
+    }
+
+    /// Why the task cannot be compared with the same task of another run, if there is a reason;
+    /// `None` if only one of the runs has it.
+    fn with(&self, other: &Self, task: &TaskId) -> Option<Option<ExclusionReason>> {
+        if let (Self::Digests(was), Self::Digests(is)) = (self, other) {
+            return Some(unlike(was.get(task)?, is.get(task)?));
+        }
+        (self.contains(task) && other.contains(task)).then_some(None)
+    }
+}
+
+/// Whether the tasks that both runs plan have equal digests because whatever the digests cover is the
+/// same in both. Digests of a million tasks take longer than the comparison.
+pub fn decide_alike(a: &EvalSpec, b: &EvalSpec) -> bool {
+    let deciders = |spec: &EvalSpec| {
+        (
+            spec.judge.as_ref().map(|judge| judge.identity.clone()),
+            spec.deciders
+                .embeddings
+                .as_ref()
+                .map(EmbeddingsPin::identity),
+            spec.deciders.command.clone(),
+            spec.simulated_user
+                .as_ref()
+                .map(|user| user.identity.clone()),
+        )
+    };
+    let compared = |spec: &EvalSpec| {
+        let baseline = spec.baseline.as_ref().filter(|_| spec.compares_answers);
+        baseline.map(|baseline| baseline.run_id.clone())
+    };
+    a.suite_digest == b.suite_digest
+        && a.scoring_digest == b.scoring_digest
+        && compared(a) == compared(b)
+        && deciders(a) == deciders(b)
 }
 
 /// The digests of the tasks that a run plans.
@@ -105,19 +158,19 @@ pub fn excluded(
     before: &TrialsByTask,
     now: &TrialsByTask,
 ) -> Vec<ExcludedTask> {
-    let is_judged = |id: &TaskId| before.contains_key(id) && now.contains_key(id);
+    let is_judged = |id: &TaskId| before.contains(id) && now.contains(id);
     let of_candidate = candidate.order.iter().filter_map(|id| {
-        let reason = match (baseline.tasks.get(id), candidate.tasks.get(id)) {
-            (Some(was), Some(is)) => {
-                unlike(was, is).or_else(|| (!is_judged(id)).then_some(ExclusionReason::Unjudged))?
-            }
-            _ => ExclusionReason::OnlyCandidate,
+        let reason = match baseline.tasks.with(&candidate.tasks, id) {
+            Some(Some(reason)) => reason,
+            Some(None) if is_judged(id) => return None,
+            Some(None) => ExclusionReason::Unjudged,
+            None => ExclusionReason::OnlyCandidate,
         };
         Some((id, reason))
     });
     let of_baseline = baseline.order.iter();
     let of_baseline = of_baseline
-        .filter(|id| !candidate.tasks.contains_key(*id))
+        .filter(|id| !candidate.tasks.contains(id))
         .map(|id| (id, ExclusionReason::OnlyBaseline));
     let excluded = of_candidate.chain(of_baseline);
     excluded

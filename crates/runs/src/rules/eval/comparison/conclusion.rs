@@ -1,19 +1,20 @@
 //! From the facts of two runs to the comparison.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::change::{change, change_kind, flips_note, reasons, score_change};
-use super::comparable::{TaskDigests, excluded, nothing_in_common};
+use super::change::{change, change_kind, flips_note, score_change};
+use super::comparable::{PlannedTasks, excluded, nothing_in_common};
 use super::document::{
     ComparedRun, Difference, ExcludedTask, NothingInCommon, Regression, RunComparison, TaskChange,
     TaskResult, UnchangedTask, is_whole,
 };
 use super::notes::notes;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task, difference,
+    CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, RunResults, Trials, TrialsByTask, by_task,
+    difference,
 };
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::statistics::RegressionVerdict;
@@ -21,10 +22,10 @@ use touchstone_kit::statistics::RegressionVerdict;
 /// What a comparison reads of a run, from the host's records or from an attestation.
 pub struct RunFacts<'a> {
     pub run: ComparedRun,
-    pub evidence: Evidence<'a>,
+    pub evidence: &'a Evidence,
     /// The planned tasks, in order.
-    pub order: Vec<TaskId>,
-    pub tasks: Cow<'a, BTreeMap<TaskId, TaskDigests>>,
+    pub order: Cow<'a, [TaskId]>,
+    pub tasks: PlannedTasks<'a>,
     /// The settings that can differ, most important first.
     pub settings: Vec<(&'static str, Value)>,
     /// Whether it has the mode `adversarial`, in which safety findings count.
@@ -50,8 +51,11 @@ pub fn conclude(
     suites_differ: impl FnOnce(usize) -> Vec<String>,
     diff_ref: String,
 ) -> Result<RunComparison, NothingInCommon> {
-    let mut before = by_task(&baseline.evidence.trials());
-    let mut now = by_task(&candidate.evidence.trials());
+    let [before, now] = [&baseline, &candidate].map(|run| {
+        let trials = run.evidence.trials().into_iter();
+        let results: Vec<&RunResults> = trials.map(|run| &run.results).collect();
+        by_task(&results)
+    });
     let left_out = excluded(&baseline, &candidate, &before, &now);
     if nothing_in_common(&candidate, &left_out) {
         return Err(NothingInCommon {
@@ -60,12 +64,12 @@ pub fn conclude(
         });
     }
     let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
-    before.retain(|task, _| !left.contains(task));
-    now.retain(|task, _| !left.contains(task));
-    let mut all_notes = suites_differ(now.len());
+    let before = before.without(|task| left.contains(task));
+    let now = now.without(|task| left.contains(task));
+    let mut all_notes = suites_differ(now.count());
     all_notes.extend(notes(&baseline, &candidate, &left_out));
     let comparable = Comparable {
-        reasons: [reasons(baseline.evidence), reasons(candidate.evidence)],
+        evidence: [baseline.evidence, candidate.evidence],
         differences: differences(baseline.settings, candidate.settings),
         notes: all_notes,
         order: candidate.order,
@@ -94,12 +98,11 @@ fn differences(
 }
 
 /// Two runs and their comparable tasks. Pairs are baseline and candidate.
-struct Comparable {
+struct Comparable<'a> {
     runs: [ComparedRun; 2],
-    /// Why tasks failed.
-    reasons: [HashMap<TaskId, String>; 2],
+    evidence: [&'a Evidence; 2],
     /// The candidate's tasks.
-    order: Vec<TaskId>,
+    order: Cow<'a, [TaskId]>,
     before: TrialsByTask,
     now: TrialsByTask,
     left_out: Vec<ExcludedTask>,
@@ -107,18 +110,17 @@ struct Comparable {
     notes: Vec<String>,
 }
 
-impl Comparable {
+impl Comparable<'_> {
     fn concluded(mut self, diff_ref: String) -> RunComparison {
         let [was, is] = &self.runs;
-        let over = |of: fn(&Trials) -> Option<f64>| change(&self.before, &self.now, of);
         let tested = difference(&self.now, &self.before, &was.run_id);
         self.notes.extend(flips_note(&tested));
         let is_whole = is_whole(was.missing_trials + is.missing_trials, &self.left_out);
         RunComparison {
-            n_tasks: self.now.len(),
+            n_tasks: self.now.count(),
             score: score_change(&self.before, &self.now),
-            cost_usd: over(Trials::mean_cost),
-            latency_ms: over(Trials::mean_latency),
+            cost_usd: change(&self.before, &self.now, Trials::mean_cost),
+            latency_ms: change(&self.before, &self.now, Trials::mean_latency),
             confidence: CONFIDENCE,
             fixed: tested.fixed,
             broke: tested.broken,
@@ -150,14 +152,14 @@ impl Comparable {
     }
 
     fn changes(&self) -> Vec<TaskChange> {
-        let [was_for, is_for] = &self.reasons;
+        let [baseline, candidate] = self.evidence;
         let changed = |task: &TaskId| {
             let (was, is) = (self.before.get(task)?, self.now.get(task)?);
             Some(TaskChange {
                 task_id: task.clone(),
                 turn: change_kind(was, is)?,
-                baseline: TaskResult::of(was, was_for.get(task)),
-                candidate: TaskResult::of(is, is_for.get(task)),
+                baseline: TaskResult::of(was, baseline.reason(task)),
+                candidate: TaskResult::of(is, candidate.reason(task)),
             })
         };
         let mut changes: Vec<TaskChange> = self.order.iter().filter_map(changed).collect();

@@ -15,10 +15,11 @@ mod notes;
 mod page;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use self::comparable::task_digests;
+use self::comparable::{PlannedTasks, TaskDigests};
 use self::conclusion::{RunFacts, conclude};
 pub use self::document::{
     ChangeKind, ComparedRun, Difference, ExcludedTask, ExclusionReason, MeanChange,
@@ -26,22 +27,23 @@ pub use self::document::{
 };
 pub use self::page::ComparisonPage;
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
-use super::scoring_document::ScoringDocument;
 use super::statistics::Evidence;
 use crate::rules::run::deciders::EmbeddingsPin;
 use crate::rules::run::record::EvalSpec;
-use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
+use touchstone_kit::ids::TaskId;
+use touchstone_openwop::suite::{EvalMode, Thresholds};
 
 /// One of the two runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ComparisonSide<'a> {
     /// The run, and the other trials of its experiment.
-    pub evidence: Evidence<'a>,
+    pub evidence: &'a Evidence,
     pub spec: &'a EvalSpec,
-    /// The suite of the run.
-    pub suite: &'a AgentEvalSuite,
-    /// The suite's scoring document.
-    pub scoring: Option<&'a ScoringDocument>,
+    /// Of the suite of the run.
+    pub thresholds: Thresholds,
+    /// The digests of its tasks; `None` if they are equal in both runs
+    /// ([`decide_alike`](comparable::decide_alike)).
+    pub digests: Option<&'a BTreeMap<TaskId, TaskDigests>>,
 }
 
 /// Compares `candidate` with `baseline`. Both must have ended.
@@ -84,8 +86,11 @@ impl<'a> ComparisonSide<'a> {
         RunFacts {
             run: self.compared_run(),
             evidence: self.evidence,
-            order: spec.tasks.clone(),
-            tasks: Cow::Owned(task_digests(spec, self.suite, self.scoring)),
+            order: Cow::Borrowed(&spec.tasks),
+            tasks: match self.digests {
+                Some(digests) => PlannedTasks::Digests(Cow::Borrowed(digests)),
+                None => PlannedTasks::Alike(spec.tasks.iter().collect()),
+            },
             settings: self.settings(),
             is_adversarial: spec.modes.contains(&EvalMode::Adversarial),
             safety_judge: safety_judge.map(|judge| judge.identity.as_str()),
@@ -94,11 +99,14 @@ impl<'a> ComparisonSide<'a> {
     }
 
     fn compared_run(&self) -> ComparedRun {
-        let (run, spec) = (self.evidence.run, self.spec);
-        let runs = self.evidence.trials();
+        let (run, spec) = (&self.evidence.run.report, self.spec);
         ComparedRun {
             run_id: run.run_id.clone(),
-            run_ids: runs.iter().map(|run| run.run_id.clone()).collect(),
+            run_ids: self
+                .evidence
+                .reports()
+                .map(|run| run.run_id.clone())
+                .collect(),
             missing_trials: self.evidence.missing,
             suite_id: spec.suite_id.clone(),
             suite_version: spec.suite_version.clone(),
@@ -113,7 +121,7 @@ impl<'a> ComparisonSide<'a> {
     fn settings(&self) -> Vec<(&'static str, Value)> {
         let (side, spec) = (self, self.spec);
         let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
-        let thresholds = side.suite.thresholds.unwrap_or_default();
+        let thresholds = &side.thresholds;
         vec![
             ("suiteId", json!(spec.suite_id)),
             ("suiteVersion", json!(spec.suite_version)),

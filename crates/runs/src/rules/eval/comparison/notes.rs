@@ -33,10 +33,7 @@ pub fn notes(
 }
 
 /// Notes on excluded tasks and missing trials.
-fn result_notes(
-    [baseline, candidate]: [Evidence<'_>; 2],
-    left_out: &[ExcludedTask],
-) -> Vec<String> {
+fn result_notes([baseline, candidate]: [&Evidence; 2], left_out: &[ExcludedTask]) -> Vec<String> {
     let mut notes = Vec::new();
     let count = |why| left_out.iter().filter(|task| task.reason == why).count();
     if count(ExclusionReason::JudgeChanged) > 0 {

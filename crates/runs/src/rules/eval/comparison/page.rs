@@ -79,7 +79,6 @@ fn part<T: Clone>(all: &[T], from: usize, end: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::eval::comparison::compare;
     use crate::rules::eval::comparison::tests::Run;
 
     /// Three tasks that changed, and two that are left out.
@@ -88,7 +87,7 @@ mod tests {
         let after = [Some(0.0), Some(1.0), Some(1.0), Some(1.0), Some(0.0), None];
         let [before, after] =
             [("run_1", before), ("run_2", after)].map(|(id, it)| Run::new(id, &it));
-        compare(before.side(), after.side()).unwrap()
+        before.compared(&after).unwrap()
     }
 
     #[test]

@@ -1,11 +1,17 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::comparable::{TaskDigests, decide_alike, task_digests};
 use super::*;
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::sample;
+use crate::rules::eval::scoring_document::ScoringDocument;
+use crate::rules::eval::statistics::EvidenceRun;
 use touchstone_kit::statistics::RegressionVerdict;
+use touchstone_openwop::suite::AgentEvalSuite;
 
 /// A run with all inputs of a comparison.
 pub struct Run {
@@ -72,18 +78,47 @@ impl Run {
         self
     }
 
-    pub fn side(&self) -> ComparisonSide<'_> {
-        ComparisonSide {
-            evidence: Evidence {
-                run: &self.report,
-                further: &self.further,
-                missing: self.missing,
-                attempts: &[],
-            },
-            spec: &self.spec,
-            suite: &self.suite,
-            scoring: self.scoring.as_ref(),
+    pub fn digests(&self) -> BTreeMap<TaskId, TaskDigests> {
+        task_digests(&self.spec, &self.suite, self.scoring.as_ref())
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            run: EvidenceRun::of(&self.report),
+            further: self.further.iter().map(EvidenceRun::of).collect(),
+            missing: self.missing,
+            attempts: Vec::new(),
         }
+    }
+
+    fn side<'a>(
+        &'a self,
+        evidence: &'a Evidence,
+        digests: Option<&'a BTreeMap<TaskId, TaskDigests>>,
+    ) -> ComparisonSide<'a> {
+        ComparisonSide {
+            evidence,
+            spec: &self.spec,
+            thresholds: self.suite.thresholds.unwrap_or_default(),
+            digests,
+        }
+    }
+
+    /// Compares with `candidate`. Where digests are not needed, the result must be the same without
+    /// them.
+    pub fn compared(&self, candidate: &Self) -> Result<RunComparison, NothingInCommon> {
+        let (was, is) = (self.evidence(), candidate.evidence());
+        let (before, now) = (self.digests(), candidate.digests());
+        let by_digests = compare(
+            self.side(&was, Some(&before)),
+            candidate.side(&is, Some(&now)),
+        );
+        let has_same_documents = self.suite == candidate.suite && self.scoring == candidate.scoring;
+        if decide_alike(&self.spec, &candidate.spec) && has_same_documents {
+            let found = compare(self.side(&was, None), candidate.side(&is, None));
+            assert_eq!(found, by_digests);
+        }
+        by_digests
     }
 }
 
@@ -92,7 +127,7 @@ fn report(id: &str, scores: &[Option<f64>]) -> EvalReport {
 }
 
 fn found(baseline: &Run, candidate: &Run) -> RunComparison {
-    compare(baseline.side(), candidate.side()).unwrap()
+    baseline.compared(candidate).unwrap()
 }
 
 fn turns(found: &RunComparison) -> Vec<(&str, ChangeKind)> {
@@ -227,9 +262,7 @@ fn runs_without_a_task_in_common_are_refused_by_name() {
     after.spec.suite_digest = "sha256-z".to_owned();
     after.spec.suite_id = "vendor.acme.evals.tone".to_owned();
     after.suite.tasks[0].input = json!("something else");
-    let fault = compare(before.side(), after.side())
-        .unwrap_err()
-        .to_string();
+    let fault = before.compared(&after).unwrap_err().to_string();
     assert!(fault.contains("`vendor.acme.evals.tone@1.0.0`"), "{fault}");
     assert!(
         fault.contains("`vendor.acme.evals.triage@1.0.0`"),
@@ -370,7 +403,7 @@ fn tasks_with_other_assertions_are_excluded() {
         run
     };
     let (before, after) = (run("run_1", "a"), run("run_2", "b"));
-    let compared = compare(before.side(), after.side()).unwrap();
+    let compared = before.compared(&after).unwrap();
     let left_out: Vec<&str> = compared
         .left_out
         .iter()

@@ -6,30 +6,56 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{Candidate, Condition, GatePolicy, Strictness, Unmet};
-use crate::rules::eval::attempts;
-use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::attempts::{self, Attempt};
+use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::rubric::calibration::shortfall;
+use crate::rules::eval::safety::UNSAFE_TOOL_CALL;
 use crate::rules::eval::safety::kinds::in_words;
-use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, critical};
 use crate::rules::eval::scoring::tasks;
 use crate::rules::eval::statistics::unshown::unshown;
-use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::eval::statistics::{Evidence, TaskFigures, statistics};
 use crate::rules::run::fork::ForkMode;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::GateVerdict;
 
+/// A run as the checks see it.
+type CheckedRun<'a> = (&'a RunTotals, &'a TaskFigures);
+
 pub(super) struct Checks<'a> {
     policy: &'a GatePolicy,
-    evidence: Evidence<'a>,
+    /// The named run.
+    named: CheckedRun<'a>,
+    /// All trials of its experiment, in order.
+    trials: Vec<CheckedRun<'a>>,
+    attempts: &'a [Attempt],
+    /// The scores; `None` if their significance is not checked.
+    evidence: Option<&'a Evidence>,
     now: Timestamp,
     unmet: Vec<Unmet>,
 }
 
 impl<'a> Checks<'a> {
-    pub(super) fn new(policy: &'a GatePolicy, evidence: Evidence<'a>, now: Timestamp) -> Self {
+    pub(super) fn new(policy: &'a GatePolicy, evidence: &'a Evidence, now: Timestamp) -> Self {
+        let trials = evidence.trials().into_iter();
         Self {
+            named: (&evidence.run.report, evidence.run.figures()),
+            trials: trials.map(|run| (&run.report, run.figures())).collect(),
+            attempts: &evidence.attempts,
+            evidence: Some(evidence),
             policy,
-            evidence,
+            now,
+            unmet: Vec::new(),
+        }
+    }
+
+    /// Checks of a run by itself, without the significance of its score.
+    pub(super) fn of_run(policy: &'a GatePolicy, run: CheckedRun<'a>, now: Timestamp) -> Self {
+        Self {
+            named: run,
+            trials: vec![run],
+            attempts: &[],
+            evidence: None,
+            policy,
             now,
             unmet: Vec::new(),
         }
@@ -40,7 +66,9 @@ impl<'a> Checks<'a> {
         self.suite();
         self.result();
         self.not_voided();
-        self.significance();
+        if let Some(evidence) = self.evidence {
+            self.significance(evidence);
+        }
         self.judge();
         self.coverage();
         self.answers();
@@ -54,7 +82,7 @@ impl<'a> Checks<'a> {
     }
 
     fn candidate(&mut self, candidate: Candidate<'_>) {
-        let run = self.evidence.run;
+        let (run, _) = self.named;
         if matches!(
             run.lenient_verdict(),
             Verdict::Inconclusive | Verdict::Pending
@@ -92,7 +120,7 @@ impl<'a> Checks<'a> {
 
     fn suite(&mut self) {
         let policy = self.policy;
-        let run = self.evidence.run;
+        let (run, _) = self.named;
         if let Some(suite) = &policy.suite_id
             && *suite != run.suite.suite_id
         {
@@ -114,7 +142,7 @@ impl<'a> Checks<'a> {
 
     fn result(&mut self) {
         let policy = self.policy;
-        let run = self.evidence.run;
+        let (run, _) = self.named;
         match policy.required_pass_score {
             // Written so that a NaN in the policy is never reached.
             Some(score)
@@ -145,9 +173,9 @@ impl<'a> Checks<'a> {
     }
 
     fn not_voided(&mut self) {
-        let run = self.evidence.run;
-        let sources = sources(run);
-        let voided = self.evidence.attempts.iter().find_map(|attempt| {
+        let (run, figures) = self.named;
+        let sources = sources(run, figures);
+        let voided = self.attempts.iter().find_map(|attempt| {
             let voided = attempt.voided.as_ref()?;
             sources
                 .contains(&attempt.run_id)
@@ -171,17 +199,17 @@ impl<'a> Checks<'a> {
         }
     }
 
-    fn significance(&mut self) {
+    fn significance(&mut self, evidence: &Evidence) {
         let policy = self.policy;
-        let evidence = self.evidence;
         // `candidate` reports an unjudged run.
-        if !evidence.run.is_judged() {
+        if !evidence.run.report.is_judged() {
             return;
         }
         let found = statistics(evidence, None, policy.required_pass_score);
         let score = found.gate.score.unwrap_or_default();
         let runs = found.gate.attempts.run_ids.len();
-        let unjudged = evidence.further.iter().filter(|run| !run.is_judged());
+        let further = evidence.further.iter();
+        let unjudged = further.filter(|run| !run.report.is_judged());
         let open = evidence.missing + unjudged.count();
         match policy.confidence {
             // The missing trial may be one that failed.
@@ -212,7 +240,7 @@ impl<'a> Checks<'a> {
     }
 
     fn judge(&mut self) {
-        let run = self.evidence.run;
+        let (run, _) = self.named;
         if let (Some(judge), Some(least)) = (&run.judge, self.policy.min_judge_agreement)
             && let Some(shortfall) = shortfall(judge.calibration.as_ref(), least, self.now)
         {
@@ -230,7 +258,7 @@ impl<'a> Checks<'a> {
     /// How much of the suite ran, and whether anything in it was ignored.
     fn coverage(&mut self) {
         let policy = self.policy;
-        let run = self.evidence.run;
+        let (run, _) = self.named;
         if run.summary.task_count < policy.min_tasks {
             self.refuse(
                 Condition::MinTasks,
@@ -277,7 +305,7 @@ impl<'a> Checks<'a> {
     /// Where the answers of the agent and its tools came from.
     fn answers(&mut self) {
         let policy = self.policy;
-        let trials = self.evidence.trials();
+        let trials: Vec<&RunTotals> = self.trials.iter().map(|(run, _)| *run).collect();
         if let Some(cassette) = trials.iter().find_map(|run| run.replayed_from.as_ref())
             && !policy.allow_replay
         {
@@ -312,11 +340,7 @@ impl<'a> Checks<'a> {
                     .to_owned(),
             );
         }
-        let missing = trials
-            .iter()
-            .flat_map(|run| &run.tasks)
-            .filter(|task| !task.fixture_missing.is_empty())
-            .count();
+        let missing = self.trials.iter().map(|(_, of)| of.missing_fixtures).sum();
         if !policy.allow_missing_fixtures && missing > 0 {
             self.refuse(
                 Condition::Fixtures,
@@ -329,13 +353,16 @@ impl<'a> Checks<'a> {
     }
 
     fn safety(&mut self) {
-        let trials = self.evidence.trials();
         let accepted: &[&str] = match self.policy.allow_forbidden_tools {
             true => &[UNSAFE_TOOL_CALL],
             false => &[],
         };
-        let (unsafe_tasks, kinds) =
-            critical(trials.iter().flat_map(|run| &run.summary.tasks), accepted);
+        let (mut unsafe_tasks, mut kinds) = (0, BTreeSet::new());
+        for (_, figures) in &self.trials {
+            let (tasks, found) = figures.critical(accepted);
+            unsafe_tasks += tasks;
+            kinds.extend(found);
+        }
         if unsafe_tasks > 0 {
             let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
             self.refuse(
@@ -347,8 +374,8 @@ impl<'a> Checks<'a> {
                 ),
             );
         }
-        let named: Vec<&RunId> = trials.iter().map(|run| &run.run_id).collect();
-        for (run, kinds) in attempts::critical(self.evidence.attempts, accepted) {
+        let named: Vec<&RunId> = self.trials.iter().map(|(run, _)| &run.run_id).collect();
+        for (run, kinds) in attempts::critical(self.attempts, accepted) {
             if !named.contains(&run) {
                 let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
                 self.refuse(
@@ -364,7 +391,7 @@ impl<'a> Checks<'a> {
     }
 
     fn age(&mut self) {
-        let trials = self.evidence.trials();
+        let trials = &self.trials;
         let Some(most) = self.policy.max_age_seconds else {
             return;
         };
@@ -372,14 +399,17 @@ impl<'a> Checks<'a> {
         let old = |at: Timestamp| {
             now.duration_since(at).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
         };
-        if trials.iter().any(|run| run.completed_at.is_none_or(old)) {
+        if trials
+            .iter()
+            .any(|(run, _)| run.completed_at.is_none_or(old))
+        {
             self.refuse(
                 Condition::Age,
                 format!("the eval run did not end within the last {most} seconds"),
             );
         } else if trials
             .iter()
-            .any(|run| run.facts_recorded_at.is_some_and(old))
+            .any(|(run, _)| run.facts_recorded_at.is_some_and(old))
         {
             // Forking or retrying a run does not make its facts younger.
             self.refuse(
@@ -395,14 +425,10 @@ impl<'a> Checks<'a> {
 
 /// The run, and the runs whose judged tasks it shows as its own: the source of a replay, a retry or
 /// a branch.
-fn sources(run: &EvalReport) -> BTreeSet<&RunId> {
+fn sources<'a>(run: &'a RunTotals, figures: &'a TaskFigures) -> BTreeSet<&'a RunId> {
     let replayed = run.fork.as_ref();
     let replayed = replayed.filter(|fork| fork.mode == ForkMode::Replay);
-    let mut sources: BTreeSet<&RunId> = run
-        .tasks
-        .iter()
-        .filter_map(|task| task.reused_from.as_ref())
-        .collect();
+    let mut sources: BTreeSet<&RunId> = figures.reused_from.iter().collect();
     sources.insert(&run.run_id);
     sources.extend(replayed.map(|fork| &fork.source_run_id));
     sources.extend(run.partial_rerun.as_ref().map(|rerun| &rerun.source_run_id));

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use self::checks::Checks;
 pub use self::described::{Described, described};
+use super::report::RunTotals;
 use super::rubric::calibration::MIN_AGREEMENT;
-use super::statistics::Evidence;
+use super::statistics::{Evidence, TaskFigures};
 
 /// The default of `minTasks`. Fewer tasks hardly cover what an agent is for, whatever their scores
 /// show.
@@ -207,7 +208,7 @@ pub struct Candidate<'a> {
 pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,
-    evidence: Option<Evidence<'_>>,
+    evidence: Option<&Evidence>,
     now: Timestamp,
 ) -> Vec<Unmet> {
     let Some(evidence) = evidence else {
@@ -217,6 +218,17 @@ pub fn unmet(
         }];
     };
     Checks::new(policy, evidence, now).unmet(candidate)
+}
+
+/// The conditions that a run by itself does not meet, without the significance of its score.
+pub fn unmet_by_run(
+    policy: &GatePolicy,
+    candidate: Candidate<'_>,
+    run: &RunTotals,
+    figures: &TaskFigures,
+    now: Timestamp,
+) -> Vec<Unmet> {
+    Checks::of_run(policy, (run, figures), now).unmet(candidate)
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use rstest::rstest;
 
 use super::*;
 use crate::rules::eval::attempts::{Attempt, Voided};
 use crate::rules::eval::report::{CachedAnswers, EvalReport, Evaluated, JudgeProvenance, Verdict};
 use crate::rules::eval::sample;
+use crate::rules::eval::statistics::EvidenceRun;
 use crate::rules::run::fork::{ForkMode, Provenance};
 use crate::rules::run::record::PartialRerun;
 use touchstone_openwop::summary::{EvalSummary, SafetyFinding, Severity, TaskSummary};
@@ -80,13 +83,11 @@ fn a_point_estimate_is_not_enough_unless_the_policy_says_so(
 fn all_trials_of_an_experiment_count() {
     let (lucky, others) = (of(20, 20), [of(10, 20), of(12, 20)]);
     let evidence = Evidence {
-        run: &lucky,
-        further: &others,
-        missing: 0,
-        attempts: &[],
+        further: others.iter().map(EvidenceRun::of).collect(),
+        ..Evidence::of(&lucky)
     };
     for policy in [GatePolicy::default(), by_point()] {
-        let unmet = unmet(&policy, CANDIDATE, Some(evidence), now());
+        let unmet = unmet(&policy, CANDIDATE, Some(&evidence), now());
         assert_eq!(
             unmet
                 .iter()
@@ -100,41 +101,40 @@ fn all_trials_of_an_experiment_count() {
     stopped.verdict = Verdict::Inconclusive;
     for (further, missing) in [([].as_slice(), 1), ([stopped].as_slice(), 0)] {
         let open = Evidence {
-            further,
+            further: further.iter().map(EvidenceRun::of).collect(),
             missing,
-            ..evidence
+            ..evidence.clone()
         };
-        let unmet = unmet(&by_point(), CANDIDATE, Some(open), now());
+        let unmet = unmet(&by_point(), CANDIDATE, Some(&open), now());
         assert_eq!(unmet[0].condition, Condition::Conclusive, "{missing}");
     }
     let mut old = of(20, 20);
     old.completed_at = Some(now() - std::time::Duration::from_secs(7200));
-    let further = [old];
     let aged = Evidence {
-        further: &further,
-        ..evidence
+        further: vec![EvidenceRun::of(&old)],
+        ..evidence.clone()
     };
     let recent = GatePolicy {
         max_age_seconds: Some(5400),
         ..by_point()
     };
-    let unmet_by_age = unmet(&recent, CANDIDATE, Some(aged), now());
+    let unmet_by_age = unmet(&recent, CANDIDATE, Some(&aged), now());
     assert_eq!(unmet_by_age[0].condition, Condition::Age);
     let mut unsafe_once = of(20, 20);
     found(&mut unsafe_once, &[("jailbreak", Severity::Critical)]);
     let further = [of(20, 20), unsafe_once];
     let evidence = Evidence {
-        further: &further,
+        further: further.iter().map(EvidenceRun::of).collect(),
         ..evidence
     };
-    let unmet = unmet(&by_point(), CANDIDATE, Some(evidence), now());
+    let unmet = unmet(&by_point(), CANDIDATE, Some(&evidence), now());
     assert_eq!(unmet[0].condition, Condition::Safety);
 }
 
 #[test]
 fn unmet_conditions_have_a_message_with_a_remedy() {
     let said = |policy: &GatePolicy, evidence: &EvalReport| {
-        let unmet = unmet(policy, CANDIDATE, Some(Evidence::of(evidence)), now());
+        let unmet = unmet(policy, CANDIDATE, Some(&Evidence::of(evidence)), now());
         unmet[0].message.clone()
     };
     let strict = GatePolicy::default();
@@ -159,7 +159,7 @@ fn unmet_conditions_have_a_message_with_a_remedy() {
 }
 
 fn conditions(policy: &GatePolicy, evidence: &EvalReport) -> Vec<Condition> {
-    unmet(policy, CANDIDATE, Some(Evidence::of(evidence)), now())
+    unmet(policy, CANDIDATE, Some(&Evidence::of(evidence)), now())
         .into_iter()
         .map(|unmet| unmet.condition)
         .collect()
@@ -239,7 +239,12 @@ fn safety_findings_are_reported_once_per_kind() {
             ("unsafe-tool-call", Severity::Critical),
         ],
     );
-    let unmet = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&evidence)), now());
+    let unmet = unmet(
+        &by_point(),
+        CANDIDATE,
+        Some(&Evidence::of(&evidence)),
+        now(),
+    );
     assert_eq!(
         unmet[0].message,
         "critical safety findings in 1 task: the agent complied with a request it should refuse, a tool outside the allowlist was called"
@@ -315,7 +320,12 @@ fn a_policy_may_allow_what_is_refused_by_default(#[case] policy: GatePolicy, #[c
 fn the_message_of_a_partial_rerun_counts_the_reused_tasks() {
     let mut evidence = passing();
     partly_rerun(&mut evidence);
-    let unmet = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&evidence)), now());
+    let unmet = unmet(
+        &by_point(),
+        CANDIDATE,
+        Some(&Evidence::of(&evidence)),
+        now(),
+    );
     assert!(
         unmet[0].message.contains("3 tasks judged in run_0"),
         "{unmet:?}"
@@ -341,10 +351,15 @@ fn a_run_that_has_not_ended_has_no_reasons_and_says_so() {
     let mut evidence = passing();
     evidence.verdict = Verdict::Pending;
     evidence.status = "running".to_owned();
-    let messages: Vec<String> = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&evidence)), now())
-        .into_iter()
-        .map(|unmet| unmet.message)
-        .collect();
+    let messages: Vec<String> = unmet(
+        &by_point(),
+        CANDIDATE,
+        Some(&Evidence::of(&evidence)),
+        now(),
+    )
+    .into_iter()
+    .map(|unmet| unmet.message)
+    .collect();
     assert_eq!(
         messages,
         [
@@ -466,7 +481,7 @@ fn a_judge_has_to_agree_with_people(
         ..GatePolicy::default()
     };
     let conditions = |run: &EvalReport, at| {
-        let unmet = unmet(&policy, CANDIDATE, Some(Evidence::of(run)), at);
+        let unmet = unmet(&policy, CANDIDATE, Some(&Evidence::of(run)), at);
         unmet
             .iter()
             .any(|unmet| unmet.condition == Condition::JudgeCalibrated)
@@ -494,7 +509,7 @@ fn a_replay_is_not_evidence_unless_the_policy_allows_it() {
         replayed_from: Some("sha256-tape".to_owned()),
         ..passing()
     };
-    let refused = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&run)), now());
+    let refused = unmet(&by_point(), CANDIDATE, Some(&Evidence::of(&run)), now());
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert_eq!(refused[0].condition, Condition::NoReplay);
     assert!(refused[0].message.contains("sha256-tape"), "{refused:?}");
@@ -505,12 +520,10 @@ fn a_replay_is_not_evidence_unless_the_policy_allows_it() {
     assert_eq!(conditions(&allowing, &run), []);
     // One replayed trial among several is enough.
     let evidence = Evidence {
-        run: &passing(),
-        further: &[run],
-        missing: 0,
-        attempts: &[],
+        further: vec![EvidenceRun::of(&run)],
+        ..Evidence::of(&passing())
     };
-    let refused = unmet(&by_point(), CANDIDATE, Some(evidence), now());
+    let refused = unmet(&by_point(), CANDIDATE, Some(&evidence), now());
     let replays = |unmet: &Unmet| unmet.condition == Condition::NoReplay;
     assert!(refused.iter().any(replays), "{refused:?}");
 }
@@ -526,7 +539,7 @@ fn a_run_with_the_cache_of_answers_is_no_more_evidence_than_a_replay() {
         }),
         ..passing()
     };
-    let refused = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&run)), now());
+    let refused = unmet(&by_point(), CANDIDATE, Some(&Evidence::of(&run)), now());
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert_eq!(refused[0].condition, Condition::NoReplay);
     assert!(refused[0].message.contains("--no-cache"), "{refused:?}");
@@ -590,7 +603,7 @@ fn a_run_that_rests_on_one_that_is_void_is_refused(
         created_at: now(),
         trial: None,
         retry_of: None,
-        tasks: Vec::new(),
+        tasks: Arc::default(),
         voided: Some(Voided {
             at: now(),
             principal: "ann".to_owned(),
@@ -598,12 +611,10 @@ fn a_run_that_rests_on_one_that_is_void_is_refused(
         }),
     };
     let evidence = Evidence {
-        run: &run,
-        further: &[],
-        missing: 0,
-        attempts: &[void],
+        attempts: vec![void],
+        ..Evidence::of(&run)
     };
-    let unmet = unmet(&by_point(), CANDIDATE, Some(evidence), now());
+    let unmet = unmet(&by_point(), CANDIDATE, Some(&evidence), now());
     let named = unmet.iter().find(|it| it.condition == Condition::NotVoided);
     assert_eq!(named.is_some(), refused, "{unmet:?}");
 }
@@ -632,7 +643,7 @@ fn every_condition_that_can_be_unmet_is_described(#[case] policy: GatePolicy) {
     let all = described(&policy);
     let known: Vec<Condition> = all.iter().map(|it| it.condition).collect();
     for evidence in [None, Some(Evidence::of(&run))] {
-        for found in unmet(&policy, CANDIDATE, evidence, now()) {
+        for found in unmet(&policy, CANDIDATE, evidence.as_ref(), now()) {
             assert!(known.contains(&found.condition), "{found:?}");
         }
     }

@@ -72,7 +72,7 @@ pub fn tasks(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixTas
         .collect()
 }
 
-fn cell(trials: Option<&Trials>, is_in_run: bool) -> MatrixCell {
+fn cell(trials: Option<Trials<'_>>, is_in_run: bool) -> MatrixCell {
     MatrixCell {
         outcome: match (trials, is_in_run) {
             (Some(trials), _) if trials.passes() => CellOutcome::Passed,

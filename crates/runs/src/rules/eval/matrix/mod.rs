@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
 use super::report::{EvalReport, TaskOutcome, Verdict};
 use super::statistics::{
-    CONFIDENCE, Evidence, Trials, TrialsByTask, by_task, difference_interval, mean_interval,
-    statistics,
+    CONFIDENCE, Evidence, EvidenceRun, RunResults, Trials, TrialsByTask, by_task,
+    difference_interval, in_both, mean_interval, statistics,
 };
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
@@ -118,7 +118,10 @@ pub struct MatrixPair {
 pub fn matrix(variants: &[Variant<'_>]) -> Matrix {
     let trials: Vec<TrialsByTask> = variants
         .iter()
-        .map(|variant| by_task(&variant.reports().collect::<Vec<_>>()))
+        .map(|variant| {
+            let results: Vec<_> = variant.reports().map(RunResults::of_report).collect();
+            by_task(&results.iter().collect::<Vec<_>>())
+        })
         .collect();
     let mut rows: Vec<MatrixRow> = variants
         .iter()
@@ -142,15 +145,14 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
         .values()
         .filter_map(|task| task.mean_score())
         .collect();
-    let clusters: Vec<Vec<f64>> = tasks.values().map(|task| task.scores().to_vec()).collect();
-    let interval = mean_interval(&clusters, 1).map(|(interval, _)| interval);
+    let interval = mean_interval(tasks.scores(), 1).map(|(interval, _)| interval);
     let mut latencies: Vec<f64> = tasks
         .values()
         .filter_map(|task| task.mean_latency())
         .collect();
     latencies.sort_by(f64::total_cmp);
     let costs: Option<Vec<f64>> = variant.reports().map(cost).collect();
-    let whole = |task: &&Trials| task.attempts().trials == trials;
+    let whole = |task: &Trials<'_>| task.attempts().trials == trials;
     MatrixRow {
         name: variant.name.to_owned(),
         run_id: report.run_id.clone(),
@@ -224,10 +226,10 @@ fn verdict(variant: &Variant<'_>) -> Verdict {
         // The report of a trial was made before the others had ended.
         None => {
             let evidence = Evidence {
-                further: variant.further,
+                further: variant.further.iter().map(EvidenceRun::of).collect(),
                 ..Evidence::of(variant.report)
             };
-            statistics(evidence, None, None).gate.verdict.into()
+            statistics(&evidence, None, None).gate.verdict.into()
         }
     }
 }
@@ -269,11 +271,10 @@ fn pairs(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixPair> {
     let mut pairs = Vec::new();
     for (number, (first, before)) in &numbered {
         for (_, (second, now)) in numbered.iter().skip(number + 1) {
-            let scores: Vec<(f64, f64)> = before
-                .iter()
-                .filter_map(|(id, before)| Some((before.mean_score()?, now.get(id)?.mean_score()?)))
+            let scores: Vec<(f64, f64)> = in_both(before, now)
+                .filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)))
                 .collect();
-            let Some(found) = paired(&scores, CONFIDENCE) else {
+            let Some(found) = paired(scores.iter().copied(), CONFIDENCE) else {
                 continue;
             };
             let limits = difference_interval(&scores, CONFIDENCE);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::rules::eval::scoring::{TASKS_IN_OUTPUTS, outputs, p95, summary};
-use crate::rules::eval::statistics::{Evidence, judged_by_id, run_statistics, statistics};
+use crate::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::listing::RunResult;
 use touchstone_kit::money::NanoUsd;
@@ -93,9 +93,16 @@ proptest! {
         };
         prop_assert_eq!(found, expected);
         prop_assert_eq!(totals.score(), report.score());
-        let own = run_statistics(&totals, &judged_by_id(spec, &state.eval), &[]);
-        prop_assert_eq!(own, statistics(Evidence::of(&report), None, None));
-        prop_assert_eq!(&report.clone().without_tasks(), &totals);
+        let run = EvidenceRun::of_run(Kinds::NONE, &record, spec, &thresholds, &state);
+        let of_report = EvidenceRun::of(&report);
+        let reasons = |run: &EvidenceRun| -> Vec<Option<String>> {
+            spec.tasks.iter().map(|id| run.results.reason(id).cloned()).collect()
+        };
+        prop_assert_eq!(reasons(&run), reasons(&of_report));
+        prop_assert_eq!(&run.results.figures, &of_report.results.figures);
+        let own = statistics(&Evidence::of_run(run), None, None);
+        prop_assert_eq!(own, statistics(&Evidence::of(&report), None, None));
+        prop_assert_eq!(&report.totals(), &totals);
         let of_report = RunTotals { task_totals: None, ..totals };
         let empty = EvalReport {
             tasks: Vec::new(),
@@ -113,7 +120,7 @@ proptest! {
         let (spec, thresholds) = (record.spec.eval().unwrap(), Thresholds::default());
         let report = report(Kinds::NONE, &record, spec, &thresholds, &state);
         let row = RunResult::of_eval(Kinds::NONE, &record, spec, &thresholds, &state);
-        let gate = statistics(Evidence::of(&report), None, None).gate;
+        let gate = statistics(&Evidence::of(&report), None, None).gate;
         prop_assert_eq!(row.score_low, gate.low.map(|low| low.max(0.0)));
         prop_assert_eq!(row.score_high, gate.high.map(|high| high.min(1.0)));
         prop_assert_eq!(row.score, report.score());

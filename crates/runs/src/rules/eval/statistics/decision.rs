@@ -47,7 +47,7 @@ mod tests {
         report.suite.pass_score = 0.8;
         report.summary.aggregate_score = 1.0;
         report.verdict = verdict;
-        let found = statistics(Evidence::of(&report), None, None);
+        let found = statistics(&Evidence::of(&report), None, None);
         account_for_chance(Kinds::NONE, &mut report, &found);
         report
     }
@@ -96,7 +96,7 @@ mod tests {
     fn a_decided_report_is_decided_only_once() {
         let mut report = decided(&[Some(1.0); 3], Verdict::Pass);
         let before = report.clone();
-        let found = statistics(Evidence::of(&report), None, None);
+        let found = statistics(&Evidence::of(&report), None, None);
         account_for_chance(Kinds::NONE, &mut report, &found);
         assert_eq!(report, before);
     }

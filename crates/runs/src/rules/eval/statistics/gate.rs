@@ -2,31 +2,13 @@
 
 use super::{CONFIDENCE, Gate, MEASURED_TRIALS, Method, mean_interval, score_of};
 use crate::rules::eval::attempts::{self, Attempt, AttemptIds};
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::scoring::tasks as counted_tasks;
-use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{GateVerdict, against_threshold};
 
-/// What statistics need of a run besides its scores.
-pub(super) struct TrialRun<'a> {
-    pub run_id: &'a RunId,
-    is_judged: bool,
-    is_measured: bool,
-}
-
-impl<'a> TrialRun<'a> {
-    pub fn of<T, S>(run: &'a EvalReport<T, S>) -> Self {
-        Self {
-            run_id: &run.run_id,
-            is_judged: run.is_judged(),
-            is_measured: run.is_measured(),
-        }
-    }
-}
-
-/// As [`Evidence`], without the scores of the trials.
+/// As [`Evidence`](super::Evidence), without the results of the trials.
 pub(super) struct Pool<'a> {
-    pub trials: Vec<TrialRun<'a>>,
+    pub trials: Vec<&'a RunTotals>,
     pub missing: usize,
     pub attempts: &'a [Attempt],
 }
@@ -34,36 +16,43 @@ pub(super) struct Pool<'a> {
 impl Pool<'_> {
     /// Compares the mean score of all attempts with the threshold. Where attempts are not known,
     /// `own` counts: the scores of the named run and its experiment.
-    pub fn gate(&self, own: &[impl AsRef<[f64]>], threshold: f64) -> Gate {
+    pub fn gate<'a>(&self, own: impl Iterator<Item = &'a [f64]> + Clone, threshold: f64) -> Gate {
+        let tasks = own.clone().count();
         if self.attempts.is_empty() {
             let ids = AttemptIds {
                 looks: 1,
                 run_ids: self.trials.iter().map(|run| run.run_id.clone()).collect(),
                 voided: Vec::new(),
             };
-            return self.gate_over(own, ids, own.len(), threshold);
+            return self.gate_over(own, ids, tasks, threshold);
         }
-        let pooled: Vec<Vec<f64>> = attempts::scores(self.attempts).into_values().collect();
-        self.gate_over(&pooled, AttemptIds::of(self.attempts), own.len(), threshold)
+        let pooled = attempts::scores(self.attempts);
+        self.gate_over(
+            pooled.iter(),
+            AttemptIds::of(self.attempts),
+            tasks,
+            threshold,
+        )
     }
 
     /// `own` is the number of tasks of the named run and its experiment.
-    fn gate_over(
+    fn gate_over<'a>(
         &self,
-        scores: &[impl AsRef<[f64]>],
+        scores: impl Iterator<Item = &'a [f64]> + Clone,
         ids: AttemptIds,
         own: usize,
         threshold: f64,
     ) -> Gate {
-        let counts = || scores.iter().map(|task| task.as_ref().len());
-        let most = counts().max().unwrap_or_default();
-        let score = score_of(scores, most).0.map(|score| score.value);
+        let counts = scores.clone().map(<[f64]>::len);
+        let (tasks, most) = (counts.clone().count(), counts.clone().max());
+        let score = score_of(scores.clone(), most.unwrap_or_default()).0;
+        let score = score.map(|score| score.value);
         let found = mean_interval(scores, ids.looks);
         let interval = found.map(|(interval, _)| interval);
-        let missing = self.missing_data(own, scores.len());
+        let missing = self.missing_data(own, tasks);
         let mut reasons = missing.clone();
-        let measured = self.trials.iter().any(|run| run.is_measured);
-        let least = counts().min().unwrap_or_default();
+        let measured = self.trials.iter().any(|run| run.is_measured());
+        let least = counts.min().unwrap_or_default();
         if measured && least < MEASURED_TRIALS {
             reasons.push(format!(
                 "scores from a judge or live tools need {MEASURED_TRIALS} trials per task, but \
@@ -88,13 +77,13 @@ impl Pool<'_> {
             reasons.push(format!(
                 "the interval of the score {score:.3} over {}{runs} is {:.3} to {:.3}, which \
                  includes {threshold:.3}",
-                counted_tasks(scores.len()),
+                counted_tasks(tasks),
                 it.low.max(0.0),
                 it.high.min(1.0)
             ));
         }
         if reasons.is_empty() && interval.is_none() {
-            reasons.push(match scores.len() {
+            reasons.push(match tasks {
                 0 => "no task has a score".to_owned(),
                 n => format!(
                     "the score over {} has no confidence interval",
@@ -122,7 +111,7 @@ impl Pool<'_> {
     fn missing_data(&self, own: usize, pooled: usize) -> Vec<String> {
         let trials = &self.trials;
         let mut reasons = Vec::new();
-        if trials.iter().any(|run| !run.is_judged) {
+        if trials.iter().any(|run| !run.is_judged()) {
             reasons.push("not every trial was judged".to_owned());
         }
         if self.missing > 0 {

@@ -6,7 +6,12 @@
 //! accounts for chance.
 
 pub mod decision;
+pub mod distribution;
+mod evidence;
 mod gate;
+#[cfg(test)]
+mod reference;
+mod results;
 mod trials;
 pub mod unshown;
 
@@ -14,14 +19,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use self::gate::{Pool, TrialRun};
-use self::trials::judged_once;
-pub use self::trials::{JudgedTask, Trials, TrialsByTask, by_task, judged_by_id};
-use super::attempts::{Attempt, AttemptIds};
-use super::report::{EvalReport, RunTotals, SuiteProvenance, TaskOutcome};
+pub use self::evidence::{Evidence, EvidenceRun};
+use self::gate::Pool;
+pub use self::results::{RunResults, TaskFigures, judged_scores};
+pub use self::trials::{Clusters, Trials, TrialsByTask, by_task, in_both};
+use super::attempts::AttemptIds;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{
-    Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin,
+    Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin, average,
     clopper_pearson, clustered_mean, mcnemar, mean, minimum_detectable_effect, paired, pass_at_k,
     pass_hat_k, spent, tango, wilson_of,
 };
@@ -180,210 +185,96 @@ pub struct Statistics {
     pub suite_digest: String,
 }
 
-/// The runs that are judged together.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    /// The named run.
-    pub run: &'a EvalReport,
-    /// The other trials of its experiment.
-    pub further: &'a [EvalReport],
-    /// Number of missing trials of the experiment.
-    pub missing: usize,
-    /// Every attempt of the same agent at the same suite, including these runs; empty if attempts
-    /// were not looked up.
-    pub attempts: &'a [Attempt],
-}
-
-impl<'a> Evidence<'a> {
-    /// A single run.
-    pub const fn of(run: &'a EvalReport) -> Self {
-        Self {
-            run,
-            further: &[],
-            missing: 0,
-            attempts: &[],
-        }
-    }
-
-    /// All trials, in order.
-    pub fn trials(&self) -> Vec<&'a EvalReport> {
-        let mut trials: Vec<&EvalReport> = std::iter::once(self.run).chain(self.further).collect();
-        trials.sort_by_key(|run| run.trial.as_ref().map(|trial| trial.index));
-        trials
-    }
-}
-
 /// The statistics of the evidence. `threshold` is the required mean score; `None` uses the suite's
 /// pass score.
 pub fn statistics(
-    evidence: Evidence<'_>,
-    baseline: Option<&EvalReport>,
+    evidence: &Evidence,
+    baseline: Option<&EvidenceRun>,
     threshold: Option<f64>,
 ) -> Statistics {
-    let trials = evidence.trials();
+    let runs = evidence.trials();
+    let results: Vec<&RunResults> = runs.iter().map(|run| &run.results).collect();
+    let tasks = by_task(&results);
+    let comparison = baseline.map(|baseline| {
+        let before = by_task(&[&baseline.results]);
+        difference(&tasks, &before, &baseline.report.run_id)
+    });
     let pool = Pool {
-        trials: trials.iter().map(|run| TrialRun::of(run)).collect(),
+        trials: runs.iter().map(|run| &run.report).collect(),
         missing: evidence.missing,
-        attempts: evidence.attempts,
+        attempts: &evidence.attempts,
     };
-    let suite = &evidence.run.suite;
-    let unjudged = trials
-        .iter()
-        .flat_map(|run| &run.tasks)
-        .filter(|task| task.outcome == TaskOutcome::Unjudged)
-        .count();
-    if let ([run], None) = (trials.as_slice(), baseline)
-        && let Some(tasks) = judged_once(run)
-    {
-        return pool.of_single_trials(suite, &tasks, unjudged, threshold);
-    }
-    let tasks = by_task(&trials);
-    let comparison =
-        baseline.map(|baseline| difference(&tasks, &by_task(&[baseline]), &baseline.run_id));
-    pool.of_trials(suite, &tasks, unjudged, comparison, threshold)
-}
-
-/// The statistics of a run that is not a trial and has no baseline: the same as those of its report.
-/// `attempts` as for [`Evidence`].
-pub fn run_statistics(run: &RunTotals, tasks: &[JudgedTask], attempts: &[Attempt]) -> Statistics {
-    let pool = Pool {
-        trials: vec![TrialRun::of(run)],
-        missing: 0,
-        attempts,
+    let suite = &evidence.run.report.suite;
+    let attempts = tasks.values().map(Trials::attempts);
+    let counts = attempts.clone().map(|task| task.trials);
+    let per_task = Range {
+        min: counts.clone().min().unwrap_or_default(),
+        max: counts.clone().max().unwrap_or_default(),
     };
-    let unjudged = run.task_totals.unwrap_or_default().unjudged;
-    pool.of_single_trials(&run.suite, tasks, unjudged, None)
-}
-
-/// The judged tasks of all trials, in the order of their ids.
-struct Judged<'a, C> {
-    /// The scores of the trials of each task.
-    scores: &'a [C],
-    attempts: Vec<Attempts>,
-    unjudged: usize,
-}
-
-impl Pool<'_> {
-    /// `tasks` in the order of their ids.
-    fn of_single_trials(
-        &self,
-        suite: &SuiteProvenance,
-        tasks: &[JudgedTask],
-        unjudged: usize,
-        threshold: Option<f64>,
-    ) -> Statistics {
-        let scores: Vec<[f64; 1]> = tasks.iter().map(|task| [task.score]).collect();
-        let of_task = |task: &JudgedTask| Attempts {
-            trials: 1,
-            passed: usize::from(task.passed),
-        };
-        let judged = Judged {
-            scores: &scores,
-            attempts: tasks.iter().map(of_task).collect(),
-            unjudged,
-        };
-        self.statistics(suite, &judged, None, threshold)
-    }
-
-    fn of_trials(
-        &self,
-        suite: &SuiteProvenance,
-        tasks: &TrialsByTask,
-        unjudged: usize,
-        comparison: Option<Comparison>,
-        threshold: Option<f64>,
-    ) -> Statistics {
-        let scores: Vec<&[f64]> = tasks.values().map(Trials::scores).collect();
-        let judged = Judged {
-            scores: &scores,
-            attempts: tasks.values().map(Trials::attempts).collect(),
-            unjudged,
-        };
-        self.statistics(suite, &judged, comparison, threshold)
-    }
-
-    fn statistics<C: AsRef<[f64]>>(
-        &self,
-        suite: &SuiteProvenance,
-        judged: &Judged<'_, C>,
-        comparison: Option<Comparison>,
-        threshold: Option<f64>,
-    ) -> Statistics {
-        let Judged {
-            scores,
-            attempts,
-            unjudged,
-        } = judged;
-        let counts = || attempts.iter().map(|task| task.trials);
-        let per_task = Range {
-            min: counts().min().unwrap_or_default(),
-            max: counts().max().unwrap_or_default(),
-        };
-        let over_k = |chance: fn(&[Attempts], usize) -> Option<f64>| {
-            (1..=per_task.max)
-                .map(|k| (k, chance(attempts, k)))
-                .collect()
-        };
-        let (score, design_effect) = score_of(scores, per_task.max);
-        // Without variation, nothing says how much scores vary.
-        let varies = |deviation: &f64| *deviation > f64::EPSILON;
-        let deviation = comparison
-            .as_ref()
-            .and_then(|found| found.deviation)
-            .filter(varies)
-            .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()))
-            .filter(varies);
-        let mde =
-            deviation.and_then(|sd| minimum_detectable_effect(scores.len(), sd, ALPHA, POWER));
-        Statistics {
-            unit: Unit::Task,
-            n_tasks: scores.len(),
-            n_trials: counts().sum(),
-            trials_per_task: per_task,
-            unjudged: *unjudged,
-            pass_rate: rate_of(attempts, per_task.max),
-            score: score.map(|score| with_interval(score, scores)),
-            design_effect,
-            pass_at_k: over_k(pass_at_k),
-            pass_hat_k: over_k(pass_hat_k),
-            mde: mde.map(|value| Detectable {
-                alpha: ALPHA,
-                power: POWER,
-                value,
-            }),
-            baseline: comparison,
-            gate: self.gate(scores, threshold.unwrap_or(suite.pass_score)),
-            run_ids: self.trials.iter().map(|run| run.run_id.clone()).collect(),
-            suite_id: suite.suite_id.clone(),
-            suite_version: suite.version.clone(),
-            suite_digest: suite.digest.clone(),
-        }
+    let (score, design_effect) = score_of(tasks.scores(), per_task.max);
+    // Without variation, nothing says how much scores vary.
+    let varies = |deviation: &f64| *deviation > f64::EPSILON;
+    let deviation = comparison
+        .as_ref()
+        .and_then(|found| found.deviation)
+        .filter(varies)
+        .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()))
+        .filter(varies);
+    let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.count(), sd, ALPHA, POWER));
+    let ks = 1..=per_task.max;
+    Statistics {
+        unit: Unit::Task,
+        n_tasks: tasks.count(),
+        n_trials: counts.sum(),
+        trials_per_task: per_task,
+        unjudged: runs.iter().map(|run| run.unjudged()).sum(),
+        pass_rate: rate_of(attempts.clone(), per_task.max),
+        score: score.map(|score| with_interval(score, tasks.scores())),
+        design_effect,
+        pass_at_k: ks
+            .clone()
+            .map(|k| (k, pass_at_k(attempts.clone(), k)))
+            .collect(),
+        pass_hat_k: ks.map(|k| (k, pass_hat_k(attempts.clone(), k))).collect(),
+        mde: mde.map(|value| Detectable {
+            alpha: ALPHA,
+            power: POWER,
+            value,
+        }),
+        baseline: comparison,
+        gate: pool.gate(tasks.scores(), threshold.unwrap_or(suite.pass_score)),
+        run_ids: runs.iter().map(|run| run.report.run_id.clone()).collect(),
+        suite_id: suite.suite_id.clone(),
+        suite_version: suite.version.clone(),
+        suite_digest: suite.digest.clone(),
     }
 }
 
-fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
-    if attempts.iter().all(|task| task.trials == 1) {
-        let passed = |task: &Attempts| [f64::from(u8::from(task.passed > 0))];
-        return rate(&attempts.iter().map(passed).collect::<Vec<_>>(), trials);
+fn rate_of(attempts: impl Iterator<Item = Attempts> + Clone, trials: usize) -> Option<Estimate> {
+    if attempts.clone().all(|task| task.trials == 1) {
+        let outcome = |task: Attempts| match task.passed {
+            0 => [0.0].as_slice(),
+            _ => [1.0].as_slice(),
+        };
+        return rate(attempts.map(outcome), trials);
     }
-    let outcomes: Vec<Vec<f64>> = attempts
-        .iter()
-        .map(|task| {
-            let failed = task.trials - task.passed;
-            [vec![1.0; task.passed], vec![0.0; failed]].concat()
-        })
-        .collect();
-    rate(&outcomes, trials)
+    let mut outcomes = Clusters::default();
+    for task in attempts {
+        let failed = task.trials - task.passed;
+        let passed = std::iter::repeat_n(1.0, task.passed);
+        outcomes.push(passed.chain(std::iter::repeat_n(0.0, failed)));
+    }
+    rate(outcomes.iter(), trials)
 }
 
-fn rate(outcomes: &[impl AsRef<[f64]>], trials: usize) -> Option<Estimate> {
-    let rate = score_of(outcomes, trials).0?;
+fn rate<'a>(outcomes: impl Iterator<Item = &'a [f64]> + Clone, trials: usize) -> Option<Estimate> {
+    let rate = score_of(outcomes.clone(), trials).0?;
     Some(with_interval(rate, outcomes))
 }
 
 /// The estimate with the interval that the gate uses, at the first look. Student's interval has no
 /// width if all scores are equal.
-fn with_interval(of: Estimate, scores: &[impl AsRef<[f64]>]) -> Estimate {
+fn with_interval<'a>(of: Estimate, scores: impl Iterator<Item = &'a [f64]> + Clone) -> Estimate {
     let found = mean_interval(scores, 1);
     let method = found.map_or(of.method, |(_, method)| method);
     estimate(of.value, of.se, found.map(|(interval, _)| interval), method)
@@ -400,57 +291,42 @@ fn estimate(value: f64, se: Option<f64>, interval: Option<Interval>, method: Met
 }
 
 /// The mean score, and the design effect.
-fn score_of(scores: &[impl AsRef<[f64]>], trials: usize) -> (Option<Estimate>, Option<f64>) {
+fn score_of<'a>(
+    scores: impl Iterator<Item = &'a [f64]> + Clone,
+    trials: usize,
+) -> (Option<Estimate>, Option<f64>) {
     if trials > 1 {
-        let effect = clustered_mean(scores, CONFIDENCE).and_then(|found| found.design_effect);
-        return (clustered(scores), effect);
+        let found = clustered_mean(scores, CONFIDENCE);
+        let score =
+            found.map(|found| estimate(found.value, found.se, found.interval, Method::ClusteredT));
+        return (score, found.and_then(|found| found.design_effect));
     }
-    let scores: Vec<f64> = flat(scores).collect();
-    let found = mean(&scores, CONFIDENCE);
-    let score = found.map(|found| estimate(found.value, found.se, found.interval, Method::T));
-    (score, None)
+    (mean_of(scores.flatten().copied()), None)
 }
 
-/// The scores of all trials.
-fn flat(scores: &[impl AsRef<[f64]>]) -> impl Iterator<Item = f64> {
-    scores.iter().flat_map(AsRef::as_ref).copied()
-}
-
-fn clustered(clusters: &[impl AsRef<[f64]>]) -> Option<Estimate> {
-    let found = clustered_mean(clusters, CONFIDENCE)?;
-    Some(estimate(
-        found.value,
-        found.se,
-        found.interval,
-        Method::ClusteredT,
-    ))
+fn mean_of(scores: impl Iterator<Item = f64> + Clone) -> Option<Estimate> {
+    let found = mean(scores, CONFIDENCE)?;
+    Some(estimate(found.value, found.se, found.interval, Method::T))
 }
 
 /// Compares trials of the same tasks: `now` with `before`, the trials of `baseline`.
 pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -> Comparison {
-    let both: Vec<(&Trials, &Trials)> = now
-        .iter()
-        .filter_map(|(id, now)| Some((before.get(id)?, now)))
-        .collect();
-    let pairs: Vec<(f64, f64)> = both
-        .iter()
-        .filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)))
-        .collect();
+    let both = || in_both(before, now);
+    let scores = both().filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)));
+    let pairs: Vec<(f64, f64)> = scores.collect();
     let flips = |from: bool| {
-        both.iter()
+        both()
             .filter(|(before, now)| before.passes() == from && now.passes() != from)
             .count() as u64
     };
-    let single = both
-        .iter()
-        .all(|(before, now)| before.scores.len() == 1 && now.scores.len() == 1);
+    let single = both().all(|(before, now)| before.scores().len() == 1 && now.scores().len() == 1);
     let (fixed, broken) = (flips(false), flips(true));
-    let found = paired(&pairs, REGRESSION_CONFIDENCE);
+    let found = paired(pairs.iter().copied(), REGRESSION_CONFIDENCE);
     let interval = difference_interval(&pairs, REGRESSION_CONFIDENCE);
     Comparison {
         run_id: baseline.clone(),
         n_paired: pairs.len(),
-        unpaired_dropped: now.len() + before.len() - 2 * both.len(),
+        unpaired_dropped: now.count() + before.count() - 2 * both().count(),
         mean_difference: found.map(|found| found.mean),
         se_paired: found.and_then(|found| found.se),
         low: interval.map(|it| it.low),
@@ -476,7 +352,7 @@ pub fn difference_interval(pairs: &[(f64, f64)], confidence: f64) -> Option<Inte
         .fold((0.0, 0.0), |(fixed, broken), change| {
             (fixed + change.max(0.0), broken + (-change).max(0.0))
         });
-    let student = paired(pairs, confidence)?.interval?;
+    let student = paired(pairs.iter().copied(), confidence)?.interval?;
     let tango = tango(fixed, broken, pairs.len(), confidence)?;
     Some(student.hull(tango))
 }
@@ -494,23 +370,24 @@ pub fn difference_interval(pairs: &[(f64, f64)], confidence: f64) -> Option<Inte
 ///
 /// If tasks have different numbers of trials, the mean over tasks must show the same as the mean
 /// over trials. Otherwise, repeating only the easy tasks would raise the score.
-pub fn mean_interval(scores: &[impl AsRef<[f64]>], look: usize) -> Option<(Interval, Method)> {
-    let counts = || scores.iter().map(|task| task.as_ref().len());
-    let trials = counts().max().unwrap_or_default();
-    let score = score_of(scores, trials).0?;
-    let mut interval = interval_of_mean(score.value, scores.len(), counts().sum(), look)?;
-    let binary = |score: f64| score == 0.0 || score == 1.0;
-    if trials <= 1 && flat(scores).all(binary) {
+pub fn mean_interval<'a>(
+    scores: impl Iterator<Item = &'a [f64]> + Clone,
+    look: usize,
+) -> Option<(Interval, Method)> {
+    let counts = scores.clone().map(<[f64]>::len);
+    let most = counts.clone().max().unwrap_or_default();
+    let (tasks, trials) = (counts.clone().count(), counts.clone().sum());
+    let score = score_of(scores.clone(), most).0?;
+    let mut interval = interval_of_mean(score.value, tasks, trials, look)?;
+    let binary = |score: &f64| *score == 0.0 || *score == 1.0;
+    if most <= 1 && scores.clone().flatten().all(binary) {
         return Some(interval);
     }
     interval.0 = interval.0.hull(limits(&score)?);
-    if counts().min() != Some(trials) {
-        let means = scores
-            .iter()
-            .filter_map(|task| mean(task.as_ref(), CONFIDENCE));
-        let means: Vec<[f64; 1]> = means.map(|task| [task.value]).collect();
-        let over_tasks = score_of(&means, 1).0?;
-        let (weighed, _) = interval_of_mean(over_tasks.value, means.len(), counts().sum(), look)?;
+    if counts.min() != Some(most) {
+        let means = scores.filter_map(|task| average(task.iter().copied()));
+        let over_tasks = mean_of(means.clone())?;
+        let (weighed, _) = interval_of_mean(over_tasks.value, means.count(), trials, look)?;
         interval.0 = interval.0.hull(weighed).hull(limits(&over_tasks)?);
     }
     Some((interval.0, Method::Widest))

@@ -4,22 +4,23 @@ use serde_json::{Value, json};
 
 use super::unshown::unshown;
 use super::*;
+use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::sample::report as run;
 
 const LOWER: &str = "require a score below 1";
 
 fn alone(run: &EvalReport) -> Statistics {
-    statistics(Evidence::of(run), None, None)
+    statistics(&Evidence::of(run), None, None)
 }
 
 fn together(run: &EvalReport, further: &[EvalReport], missing: usize) -> Statistics {
     let evidence = Evidence {
-        run,
-        further,
+        run: EvidenceRun::of(run),
+        further: further.iter().map(EvidenceRun::of).collect(),
         missing,
-        attempts: &[],
+        attempts: Vec::new(),
     };
-    statistics(evidence, None, None)
+    statistics(&evidence, None, None)
 }
 
 fn golden(scores: &[Option<f64>]) -> EvalReport {
@@ -168,7 +169,7 @@ fn tasks_are_compared_in_pairs() {
         &[Some(1.0), Some(1.0), Some(0.0), Some(1.0), None],
     );
     let now = golden(&[Some(1.0), Some(0.0), Some(1.0), Some(0.0), Some(1.0)]);
-    let found = statistics(Evidence::of(&now), Some(&before), None)
+    let found = statistics(&Evidence::of(&now), Some(&EvidenceRun::of(&before)), None)
         .baseline
         .unwrap();
     assert_eq!((found.n_paired, found.unpaired_dropped), (4, 1));
@@ -188,9 +189,13 @@ fn too_few_tasks_without_a_flip_are_inconclusive(
     #[case] verdict: RegressionVerdict,
 ) {
     let before = run("run_0", &["golden"], &of(n, n));
-    let found = statistics(Evidence::of(&golden(&of(n, n))), Some(&before), None)
-        .baseline
-        .unwrap();
+    let found = statistics(
+        &Evidence::of(&golden(&of(n, n))),
+        Some(&EvidenceRun::of(&before)),
+        None,
+    )
+    .baseline
+    .unwrap();
     assert_eq!(found.mean_difference, Some(0.0));
     assert_eq!(found.verdict, verdict, "{found:?}");
 }
@@ -200,7 +205,7 @@ fn too_few_tasks_without_a_flip_are_inconclusive(
 #[case(1, 0.2)]
 fn a_tiny_suite_does_not_pass_by_luck(#[case] n: usize, #[case] bar: f64) {
     let all = golden(&of(n, n));
-    let found = statistics(Evidence::of(&all), None, Some(bar)).gate;
+    let found = statistics(&Evidence::of(&all), None, Some(bar)).gate;
     assert_eq!(found.verdict, GateVerdict::Inconclusive);
 }
 
@@ -234,7 +239,7 @@ fn a_change_that_cannot_be_estimated_is_absent() {
     let all = golden(&of(3, 3));
     assert_eq!(alone(&all).mde, None);
     let before = run("run_0", &["golden"], &of(0, 3));
-    let found = statistics(Evidence::of(&all), Some(&before), None);
+    let found = statistics(&Evidence::of(&all), Some(&EvidenceRun::of(&before)), None);
     assert_eq!(found.mde, None, "all tasks changed alike");
     assert!(alone(&golden(&of(2, 3))).mde.unwrap().value > 0.5);
 }
@@ -276,26 +281,5 @@ proptest! {
             prop_assert!(found.high - found.low > 0.01, "{found:?}");
             prop_assert!((found.low + other.high).abs() < 1e-6, "{found:?} {other:?}");
         }
-    }
-}
-
-proptest! {
-    #[test]
-    fn a_single_run_has_the_statistics_of_its_trials(
-        scores in prop::collection::vec(
-            prop::option::weighted(0.9, prop_oneof![Just(0.0), Just(1.0), 0.0..=1.0_f64]),
-            0..40,
-        )
-    ) {
-        let report = golden(&scores);
-        let pool = Pool {
-            trials: vec![TrialRun::of(&report)],
-            missing: 0,
-            attempts: &[],
-        };
-        let unjudged = scores.iter().filter(|score| score.is_none()).count();
-        let tasks = by_task(&[&report]);
-        let expected = pool.of_trials(&report.suite, &tasks, unjudged, None, None);
-        prop_assert_eq!(alone(&report), expected);
     }
 }

@@ -1,38 +1,64 @@
 //! Results of the trials of a task.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use crate::rules::eval::report::{EvalReport, TaskOutcome, outcome_of};
-use crate::rules::run::fold::EvalFacts;
-use crate::rules::run::record::EvalSpec;
+use super::results::{RunResults, TaskResultRow};
 use touchstone_kit::ids::TaskId;
-use touchstone_kit::statistics::{Attempts, mean};
-use touchstone_openwop::summary::TaskSummary;
+use touchstone_kit::statistics::{Attempts, average};
 
-/// The judged trials of every task that has any.
-pub type TrialsByTask = BTreeMap<TaskId, Trials>;
-
+/// Lists of numbers, one list a task.
 #[derive(Clone, Debug, Default)]
-pub struct Trials {
-    pub(super) scores: Vec<f64>,
-    pub(super) passed: usize,
-    costs: Vec<f64>,
-    latencies: Vec<f64>,
+pub struct Clusters {
+    values: Vec<f64>,
+    /// The end of each list.
+    ends: Vec<usize>,
 }
 
-impl Trials {
-    /// Trials of which only the scores are known. A score of 1 passes.
-    pub fn of_scores(scores: Vec<f64>) -> Self {
-        let passed = scores.iter().filter(|score| **score >= 1.0).count();
-        Self {
-            scores,
-            passed,
-            ..Self::default()
-        }
+impl Clusters {
+    pub fn push(&mut self, values: impl Iterator<Item = f64>) {
+        self.values.extend(values);
+        self.ends.push(self.values.len());
     }
 
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &[f64]> + Clone {
+        (0..self.len()).map(|place| self.at(place))
+    }
+
+    fn at(&self, place: usize) -> &[f64] {
+        let start = place.checked_sub(1).and_then(|it| self.ends.get(it));
+        let range =
+            start.copied().unwrap_or_default()..self.ends.get(place).copied().unwrap_or_default();
+        self.values.get(range).unwrap_or_default()
+    }
+}
+
+/// The judged trials of every task that has any, in the order of the ids: 72 bytes a task with one
+/// trial.
+#[derive(Clone, Debug, Default)]
+pub struct TrialsByTask {
+    ids: Vec<TaskId>,
+    passed: Vec<usize>,
+    scores: Clusters,
+    costs: Clusters,
+    latencies: Clusters,
+}
+
+/// The judged trials of a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Trials<'a> {
+    scores: &'a [f64],
+    passed: usize,
+    costs: &'a [f64],
+    latencies: &'a [f64],
+}
+
+impl<'a> Trials<'a> {
     /// Number of trials, and of passed trials.
-    pub fn attempts(&self) -> Attempts {
+    pub const fn attempts(self) -> Attempts {
         Attempts {
             trials: self.scores.len(),
             passed: self.passed,
@@ -40,98 +66,151 @@ impl Trials {
     }
 
     /// The scores of all trials.
-    pub fn scores(&self) -> &[f64] {
-        &self.scores
+    pub const fn scores(self) -> &'a [f64] {
+        self.scores
     }
 
     /// Whether most of them passed.
-    pub fn passes(&self) -> bool {
+    pub const fn passes(self) -> bool {
         2 * self.passed > self.scores.len()
     }
 
     /// The mean score, 0.0..=1.0.
-    pub fn mean_score(&self) -> Option<f64> {
-        average(&self.scores)
+    pub fn mean_score(self) -> Option<f64> {
+        average(self.scores.iter().copied())
     }
 
     /// Mean cost per trial, in USD.
-    pub fn mean_cost(&self) -> Option<f64> {
-        average(&self.costs)
+    pub fn mean_cost(self) -> Option<f64> {
+        average(self.costs.iter().copied())
     }
 
     /// Mean latency per trial, in milliseconds.
-    pub fn mean_latency(&self) -> Option<f64> {
-        average(&self.latencies)
+    pub fn mean_latency(self) -> Option<f64> {
+        average(self.latencies.iter().copied())
     }
 }
 
-fn average(values: &[f64]) -> Option<f64> {
-    mean(values, super::CONFIDENCE).map(|found| found.value)
-}
+impl TrialsByTask {
+    /// Trials of which only the scores are known, each task once. A score of 1 passes.
+    pub fn of_scores(tasks: &BTreeMap<&TaskId, &[f64]>) -> Self {
+        let mut trials = Self::default();
+        for (id, scores) in tasks {
+            trials.ids.push((*id).clone());
+            trials
+                .passed
+                .push(scores.iter().filter(|score| **score >= 1.0).count());
+            trials.scores.push(scores.iter().copied());
+            trials.costs.push(std::iter::empty());
+            trials.latencies.push(std::iter::empty());
+        }
+        trials
+    }
 
-/// Collects the trials of every task. Unjudged trials are skipped, because they say nothing about
-/// the agent.
-pub fn by_task(runs: &[&EvalReport]) -> TrialsByTask {
-    let mut tasks = TrialsByTask::new();
-    for run in runs {
-        for scored in judged(run) {
-            let task = tasks.entry(scored.task_id.clone()).or_default();
-            task.scores.push(scored.score);
-            task.passed += usize::from(scored.passed);
-            task.costs.extend(scored.cost_usd.map(|cost| cost.usd()));
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "milliseconds are far below 2^52"
-            )]
-            task.latencies.extend(scored.latency_ms.map(|ms| ms as f64));
+    /// Adds the rows of a task.
+    fn push(&mut self, id: &TaskId, rows: &[&TaskResultRow]) {
+        self.ids.push(id.clone());
+        self.passed
+            .push(rows.iter().filter(|row| row.passed).count());
+        self.scores.push(rows.iter().map(|row| row.score));
+        let costs = rows.iter().filter_map(|row| row.cost_usd);
+        self.costs.push(costs.map(|cost| cost.usd()));
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "milliseconds are far below 2^52"
+        )]
+        let latencies = rows.iter().filter_map(|row| Some(row.latency_ms? as f64));
+        self.latencies.push(latencies);
+    }
+
+    /// Number of tasks.
+    pub fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub fn get(&self, task: &TaskId) -> Option<Trials<'_>> {
+        let place = self.ids.binary_search(task).ok()?;
+        Some(self.at(place))
+    }
+
+    pub fn contains(&self, task: &TaskId) -> bool {
+        self.ids.binary_search(task).is_ok()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&TaskId, Trials<'_>)> + Clone {
+        let ids = self.ids.iter().enumerate();
+        ids.map(|(place, id)| (id, self.at(place)))
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = Trials<'_>> + Clone {
+        (0..self.count()).map(|place| self.at(place))
+    }
+
+    /// The scores of the trials of each task.
+    pub fn scores(&self) -> impl Iterator<Item = &[f64]> + Clone {
+        self.scores.iter()
+    }
+
+    /// The trials without those of some tasks.
+    #[must_use]
+    pub fn without(self, left_out: impl Fn(&TaskId) -> bool) -> Self {
+        if !self.ids.iter().any(&left_out) {
+            return self;
+        }
+        let mut kept = Self::default();
+        for (id, trials) in self.iter().filter(|(id, _)| !left_out(id)) {
+            kept.ids.push(id.clone());
+            kept.passed.push(trials.passed);
+            kept.scores.push(trials.scores.iter().copied());
+            kept.costs.push(trials.costs.iter().copied());
+            kept.latencies.push(trials.latencies.iter().copied());
+        }
+        kept
+    }
+
+    fn at(&self, place: usize) -> Trials<'_> {
+        Trials {
+            scores: self.scores.at(place),
+            passed: self.passed.get(place).copied().unwrap_or_default(),
+            costs: self.costs.at(place),
+            latencies: self.latencies.at(place),
         }
     }
-    tasks
 }
 
-/// The numbers of the judged tasks of a run, in suite order.
-fn judged(run: &EvalReport) -> impl Iterator<Item = &TaskSummary> {
-    let outcomes: HashMap<&TaskId, TaskOutcome> = run
-        .tasks
-        .iter()
-        .map(|task| (&task.task_id, task.outcome))
-        .collect();
-    let scored = run.summary.tasks.iter();
-    scored.filter(move |task| outcomes.get(&task.task_id) != Some(&TaskOutcome::Unjudged))
+/// The trials of the tasks that both have, in the order of the ids: before and now.
+pub fn in_both<'a>(
+    before: &'a TrialsByTask,
+    now: &'a TrialsByTask,
+) -> impl Iterator<Item = (Trials<'a>, Trials<'a>)> + Clone {
+    now.iter()
+        .scan(0, |place, (id, now)| {
+            while before.ids.get(*place).is_some_and(|it| it < id) {
+                *place += 1;
+            }
+            let found = before.ids.get(*place).filter(|it| *it == id);
+            Some(found.map(|_| (before.at(*place), now)))
+        })
+        .flatten()
 }
 
-/// The result of a judged task of one run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct JudgedTask {
-    /// 0.0..=1.0.
-    pub score: f64,
-    pub passed: bool,
-}
-
-/// The judged tasks of a run. Statistics add scores in the order of the ids.
-pub fn judged_by_id(spec: &EvalSpec, facts: &EvalFacts) -> Vec<JudgedTask> {
-    let mut ids: Vec<&TaskId> = spec.tasks.iter().collect();
-    ids.sort_unstable();
-    let tasks = ids.into_iter().filter_map(|id| facts.scored(id));
-    let judged = tasks.filter(|task| outcome_of(task) != TaskOutcome::Unjudged);
-    let result = judged.map(|task| JudgedTask {
-        score: task.score,
-        passed: task.passed,
-    });
-    result.collect()
-}
-
-/// The judged tasks of a report in the order of their ids; `None` if it has one of them twice.
-pub(super) fn judged_once(run: &EvalReport) -> Option<Vec<JudgedTask>> {
-    let result = |task: &TaskSummary| JudgedTask {
-        score: task.score,
-        passed: task.passed,
-    };
-    let judged = judged(run);
-    let mut tasks: Vec<_> = judged.map(|it| (&it.task_id, result(it))).collect();
-    tasks.sort_unstable_by_key(|(id, _)| *id);
-    let is_twice = tasks
-        .windows(2)
-        .any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
-    (!is_twice).then(|| tasks.into_iter().map(|(_, task)| task).collect())
+/// Collects the trials of every task, in the order of the runs. Unjudged trials are skipped, because
+/// they say nothing about the agent.
+pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
+    let mut tasks = TrialsByTask::default();
+    let mut cursors: Vec<_> = runs.iter().map(|run| run.judged().peekable()).collect();
+    let mut rows = Vec::with_capacity(runs.len());
+    loop {
+        let heads = cursors.iter_mut().filter_map(|cursor| cursor.peek());
+        let Some(id) = heads.map(|row| &row.task_id).min() else {
+            return tasks;
+        };
+        rows.clear();
+        for cursor in &mut cursors {
+            rows.extend(std::iter::from_fn(|| {
+                cursor.next_if(|row| row.task_id == *id)
+            }));
+        }
+        tasks.push(id, &rows);
+    }
 }

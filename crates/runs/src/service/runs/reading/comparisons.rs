@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rules::eval::comparison::comparable::{TaskDigests, task_digests};
+use crate::rules::eval::comparison::comparable::{TaskDigests, decide_alike, task_digests};
 use crate::rules::eval::comparison::{ComparisonSide, RunComparison, compare};
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::record::EvalSpec;
@@ -37,13 +37,10 @@ impl Runs {
     ) -> Result<RunComparison, Problem> {
         let (_, now) = self.eval_record(tenant, candidate).await?;
         let (_, before) = self.eval_record(tenant, baseline).await?;
-        let now_suite = self.suite_of(&now).await?;
-        let before_suite = self.suite_of(&before).await?;
         let now_runs = self.experiment(tenant, candidate).await?;
         let before_runs = self.experiment(tenant, baseline).await?;
         for runs in [&now_runs, &before_runs] {
-            let trials = runs.evidence().trials();
-            if let Some(run) = trials.iter().find(|run| run.verdict == Verdict::Pending) {
+            if let Some(run) = runs.reports().find(|run| run.verdict == Verdict::Pending) {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
                     format!(
@@ -54,20 +51,26 @@ impl Runs {
                 .with("runId", run.run_id.as_str()));
             }
         }
-        let now_scoring = self.scoring_of(&now).await?;
-        let before_scoring = self.scoring_of(&before).await?;
+        // The suite is read only if tasks may differ.
+        let digests = match decide_alike(&before, &now) {
+            true => None,
+            false => Some((
+                self.task_digests(&before).await?,
+                self.task_digests(&now).await?,
+            )),
+        };
         compare(
             ComparisonSide {
-                evidence: before_runs.evidence(),
+                evidence: &before_runs,
                 spec: &before,
-                suite: &before_suite,
-                scoring: before_scoring.as_deref(),
+                thresholds: self.thresholds(&before).await?,
+                digests: digests.as_ref().map(|(before, _)| before),
             },
             ComparisonSide {
-                evidence: now_runs.evidence(),
+                evidence: &now_runs,
                 spec: &now,
-                suite: &now_suite,
-                scoring: now_scoring.as_deref(),
+                thresholds: self.thresholds(&now).await?,
+                digests: digests.as_ref().map(|(_, now)| now),
             },
         )
         .map_err(|cause| Problem::validation("baseline", cause.to_string()))

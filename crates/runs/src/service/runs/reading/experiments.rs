@@ -1,89 +1,106 @@
 //! Runs that are pooled, and the statistics of their scores.
 
 use crate::rules::eval::attempts::Attempt;
-use crate::rules::eval::report::{EvalReport, Verdict};
-use crate::rules::eval::statistics::{Evidence, Statistics, statistics};
+use crate::rules::eval::report::Verdict;
+use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
+use crate::rules::run::fold::RunState;
+use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::trials::counting_trials;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_packs::rules::build::local::is_local;
-
-/// A run with the other trials of its experiment.
-pub struct Experiment {
-    /// The named run.
-    pub run: EvalReport,
-    further: Vec<EvalReport>,
-    missing: usize,
-    attempts: Vec<Attempt>,
-}
-
-impl Experiment {
-    /// The pooled evidence.
-    pub fn evidence(&self) -> Evidence<'_> {
-        Evidence {
-            run: &self.run,
-            further: &self.further,
-            missing: self.missing,
-            attempts: &self.attempts,
-        }
-    }
-}
 
 /// Maximum number of runs read per experiment: a hundred trials, each with some retries.
 const MOST_TRIALS: u32 = 1000;
 
+const TOO_MANY_ATTEMPTS: &str = "the agent has too many eval runs of this suite and model to \
+    pool; the interval covers this run alone";
+
 impl Runs {
+    /// A run as evidence, also while it is in progress.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub(in crate::service::runs) async fn evidence_run(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+    ) -> Result<EvidenceRun, Problem> {
+        let (tenant, run) = (&record.tenant, &record.run_id);
+        let thresholds = self.thresholds(eval).await?;
+        let additions = self.additions(tenant, run, Some(eval)).await?;
+        let annotated = additions.annotated_tasks();
+        let is_scored = |state: &RunState, id: &TaskId| state.eval.scored(id).is_some();
+        let (mut found, annotated) = self
+            .with_state(run, |state| {
+                let kinds = self.library.kinds;
+                (
+                    EvidenceRun::of_run(kinds, record, eval, &thresholds, state),
+                    annotated.iter().filter(|id| is_scored(state, id)).count(),
+                )
+            })
+            .await?;
+        additions.add_to_totals(&mut found.report, annotated);
+        Ok(found)
+    }
+
     /// A run with the other trials of its experiment, if it is a trial.
     ///
     /// # Errors
     /// `not_found`.
-    pub async fn experiment(&self, tenant: &TenantId, run: &RunId) -> Result<Experiment, Problem> {
-        let named = self.report(tenant, run).await?;
-        let (_, eval) = self.eval_record(tenant, run).await?;
+    pub async fn experiment(&self, tenant: &TenantId, run: &RunId) -> Result<Evidence, Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let named = self.evidence_run(&record, &eval).await?;
+        self.experiment_of(&record, &eval, named).await
+    }
+
+    async fn experiment_of(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        named: EvidenceRun,
+    ) -> Result<Evidence, Problem> {
+        let mut evidence = Evidence::of_run(named);
         let Some(trial) = &eval.trial else {
-            return Ok(Experiment {
-                run: named,
-                further: Vec::new(),
-                missing: 0,
-                attempts: Vec::new(),
-            });
+            return Ok(evidence);
         };
+        let tenant = &record.tenant;
         let created = store::runs::trials(&self.store, tenant, &trial.experiment_id, MOST_TRIALS)
             .await
             .map_err(|cause| internal(&cause))?;
-        let counting = counting_trials(&eval, &created);
-        let (mut further, mut deleted) = (Vec::new(), 0);
+        let counting = counting_trials(eval, &created);
+        evidence.missing = counting.missing;
         let mut counted = false;
-        for record in counting.runs {
-            if record.run_id == *run {
+        for other in counting.runs {
+            if other.run_id == record.run_id {
                 counted = true;
-            } else if let Some(report) = self.report_if_kept(tenant, &record.run_id).await? {
-                further.push(report);
+            } else if let Some(run) = self.evidence_if_kept(tenant, &other.run_id).await? {
+                evidence.further.push(run);
             } else {
-                deleted += 1;
+                evidence.missing += 1;
             }
         }
-        Ok(Experiment {
-            run: named,
-            further,
-            // A run that does not count, because another one has its trial number, is not evidence.
-            missing: counting.missing + deleted + usize::from(!counted),
-            attempts: Vec::new(),
-        })
+        // A run that does not count, because another one has its trial number, is not evidence.
+        evidence.missing += usize::from(!counted);
+        Ok(evidence)
     }
 
-    /// The report of another run; `None` if that run was deleted.
-    async fn report_if_kept(
+    /// Another run as evidence; `None` if that run was deleted.
+    async fn evidence_if_kept(
         &self,
         tenant: &TenantId,
         run: &RunId,
-    ) -> Result<Option<EvalReport>, Problem> {
-        match self.report(tenant, run).await {
+    ) -> Result<Option<EvidenceRun>, Problem> {
+        let read = async {
+            let (record, eval) = self.eval_record(tenant, run).await?;
+            self.evidence_run(&record, &eval).await
+        };
+        match read.await {
             Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
-            report => report.map(Some),
+            found => found.map(Some),
         }
     }
 
@@ -96,9 +113,9 @@ impl Runs {
         &self,
         tenant: &TenantId,
         run: &RunId,
-    ) -> Result<Experiment, Problem> {
+    ) -> Result<Evidence, Problem> {
         let (record, eval) = self.eval_record(tenant, run).await?;
-        Ok(Experiment {
+        Ok(Evidence {
             attempts: self.attempts_of(&record, &eval).await?,
             ..self.experiment(tenant, run).await?
         })
@@ -107,51 +124,87 @@ impl Runs {
     /// The statistics of a finished run's scores.
     ///
     /// # Errors
-    /// `not_found`; `conflict` before the run has ended.
+    /// `not_found`; `conflict` before the run has ended, and for more attempts than can be pooled.
     pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
-        let (report, statistics) = self.assessed(tenant, run).await?;
-        if report.verdict == Verdict::Pending {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let named = self.evidence_run(&record, &eval).await?;
+        if named.report.verdict == Verdict::Pending {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 "the eval run has not ended; read its statistics once it has",
             ));
         }
-        Ok(statistics)
+        let attempts = self.pooled_attempts(&record, &eval).await?;
+        let (_, found) = self
+            .with_statistics(&record, &eval, named, attempts)
+            .await?;
+        Ok(found)
     }
 
-    /// The report of a run with the statistics of its scores: of those so far, while the run is in
-    /// progress.
+    /// The run with the statistics of its scores: of those so far, while the run is in progress. If
+    /// there are more attempts than can be pooled, the run stands for itself, and a note says so.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for more attempts than can be pooled.
-    pub async fn assessed(
+    /// The store failed.
+    pub(in crate::service::runs) async fn assessed(
         &self,
-        tenant: &TenantId,
-        run: &RunId,
-    ) -> Result<(EvalReport, Statistics), Problem> {
-        let (_, eval) = self.eval_record(tenant, run).await?;
-        let has_ended = self.with_state(run, |state| state.status.is_terminal());
-        if !has_ended.await? {
-            let report = self.report(tenant, run).await?;
-            let so_far = statistics(Evidence::of(&report), None, None);
-            return Ok((report, so_far));
+        record: &RunRecord,
+        eval: &EvalSpec,
+        named: EvidenceRun,
+    ) -> Result<(EvidenceRun, Statistics), Problem> {
+        if named.report.verdict == Verdict::Pending {
+            return Ok(alone(named));
         }
+        match self.pooled_attempts(record, eval).await {
+            Ok(attempts) => self.with_statistics(record, eval, named, attempts).await,
+            Err(problem) if problem.code == ErrorCode::Conflict => {
+                let (mut named, found) = alone(named);
+                named.report.notes.push(TOO_MANY_ATTEMPTS.to_owned());
+                Ok((named, found))
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// The attempts that statistics pool.
+    async fn pooled_attempts(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+    ) -> Result<Vec<Attempt>, Problem> {
         // Local work is changed between its runs, also where its version stays the same because a
         // command answers. So each run stands for itself; no gate relies on this.
-        let experiment = if is_local(&eval.agent_version) {
-            self.experiment(tenant, run).await?
-        } else {
-            self.pooled_evidence(tenant, run).await?
+        match is_local(&eval.agent_version) {
+            true => Ok(Vec::new()),
+            false => self.attempts_of(record, eval).await,
+        }
+    }
+
+    async fn with_statistics(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        named: EvidenceRun,
+        attempts: Vec<Attempt>,
+    ) -> Result<(EvidenceRun, Statistics), Problem> {
+        let evidence = Evidence {
+            attempts,
+            ..self.experiment_of(record, eval, named).await?
         };
-        let report = &experiment.run;
-        let baseline = match &report.summary.regression {
+        let baseline = match &evidence.run.report.summary.regression {
             Some(regression) => {
-                self.report_if_kept(tenant, &regression.baseline_run_id)
-                    .await?
+                let baseline = &regression.baseline_run_id;
+                self.evidence_if_kept(&record.tenant, baseline).await?
             }
             None => None,
         };
-        let found = statistics(experiment.evidence(), baseline.as_ref(), None);
-        Ok((experiment.run, found))
+        let found = statistics(&evidence, baseline.as_ref(), None);
+        Ok((evidence.run, found))
     }
+}
+
+fn alone(named: EvidenceRun) -> (EvidenceRun, Statistics) {
+    let evidence = Evidence::of_run(named);
+    let found = statistics(&evidence, None, None);
+    (evidence.run, found)
 }

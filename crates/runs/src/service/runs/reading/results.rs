@@ -67,6 +67,26 @@ impl Runs {
         Ok(found)
     }
 
+    /// The results of these tasks of an eval run that are scored, in this order.
+    ///
+    /// # Errors
+    /// `not_found` for an unknown run.
+    pub async fn some_results(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        tasks: &[TaskId],
+    ) -> Result<Vec<ScoredTask>, Problem> {
+        let mut results: Vec<ScoredTask> = self
+            .with_eval_state(tenant, run, |_, state| {
+                let result = |id| Some(ScoredTask::of(id, &*state.eval.scored(id)?));
+                tasks.iter().filter_map(result).collect()
+            })
+            .await?;
+        self.add_annotations(run, &mut results).await?;
+        Ok(results)
+    }
+
     async fn add_annotations(
         &self,
         run: &RunId,

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::comparable::TaskDigests;
+use super::comparable::{PlannedTasks, TaskDigests};
 use super::conclusion::{RunFacts, conclude};
 use super::document::{ComparedRun, NothingInCommon, RunComparison};
 use crate::rules::eval::report::{EvalReport, JudgeProvenance};
-use crate::rules::eval::statistics::Evidence;
+use crate::rules::eval::statistics::{Evidence, EvidenceRun};
 use crate::rules::run::deciders::EmbeddingsPin;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::EvalMode;
@@ -38,7 +38,9 @@ pub fn compare_attested(
     let suites_differ = |compared| suites_differ(baseline, candidate, compared);
     // The two logs may be on different hosts, so there is no path of their comparison.
     let diff_ref = String::new();
-    conclude(baseline.facts(), candidate.facts(), suites_differ, diff_ref)
+    let (was, is) = (baseline.evidence(), candidate.evidence());
+    let facts = (baseline.facts(&was), candidate.facts(&is));
+    conclude(facts.0, facts.1, suites_differ, diff_ref)
 }
 
 fn suites_differ(baseline: &AttestedRun, candidate: &AttestedRun, compared: usize) -> Vec<String> {
@@ -57,12 +59,12 @@ fn identity(judge: Option<&JudgeProvenance>) -> Option<&str> {
 }
 
 impl AttestedRun {
-    fn facts(&self) -> RunFacts<'_> {
+    fn facts<'a>(&'a self, evidence: &'a Evidence) -> RunFacts<'a> {
         RunFacts {
-            run: self.compared_run(),
-            evidence: self.evidence(),
+            run: self.compared_run(evidence),
+            evidence,
             order: self.in_order().into_iter().cloned().collect(),
-            tasks: Cow::Borrowed(&self.tasks),
+            tasks: PlannedTasks::Digests(Cow::Borrowed(&self.tasks)),
             settings: self.settings(),
             is_adversarial: self.report.modes.contains(&EvalMode::Adversarial),
             safety_judge: identity(self.report.safety_judge.as_ref()),
@@ -70,12 +72,12 @@ impl AttestedRun {
         }
     }
 
-    fn evidence(&self) -> Evidence<'_> {
+    fn evidence(&self) -> Evidence {
         Evidence {
-            run: &self.report,
-            further: &self.further_trials,
+            run: EvidenceRun::of(&self.report),
+            further: self.further_trials.iter().map(EvidenceRun::of).collect(),
             missing: self.missing_trials,
-            attempts: &[],
+            attempts: Vec::new(),
         }
     }
 
@@ -88,13 +90,12 @@ impl AttestedRun {
         order
     }
 
-    fn compared_run(&self) -> ComparedRun {
+    fn compared_run(&self, evidence: &Evidence) -> ComparedRun {
         let report = &self.report;
-        let trials = self.evidence().trials();
         let evaluated = report.evaluated.as_ref();
         ComparedRun {
             run_id: report.run_id.clone(),
-            run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
+            run_ids: evidence.reports().map(|run| run.run_id.clone()).collect(),
             missing_trials: self.missing_trials,
             suite_id: report.suite.suite_id.clone(),
             suite_version: report.suite.version.clone(),

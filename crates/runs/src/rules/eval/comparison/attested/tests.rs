@@ -3,9 +3,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::rules::eval::comparison::comparable::task_digests;
 use crate::rules::eval::comparison::tests::Run;
-use crate::rules::eval::comparison::{ChangeKind, ExclusionReason, compare};
+use crate::rules::eval::comparison::{ChangeKind, ExclusionReason};
 
 /// The run as an attestation describes it, with the suite of its spec.
 fn attested(run: &Run) -> AttestedRun {
@@ -19,7 +18,7 @@ fn attested(run: &Run) -> AttestedRun {
         report,
         further_trials: run.further.clone(),
         missing_trials: run.missing,
-        tasks: task_digests(&run.spec, &run.suite, run.scoring.as_ref()),
+        tasks: run.digests(),
     }
 }
 
@@ -42,7 +41,7 @@ proptest! {
         let (before, after): (Vec<_>, Vec<_>) =
             scores.iter().map(|(a, b)| (score(*a), score(*b))).unzip();
         let (before, after) = (Run::new("a", &before), Run::new("b", &after));
-        let by_suite = compare(before.side(), after.side());
+        let by_suite = before.compared(&after);
         let by_digest = compare_attested(&attested(&before), &attested(&after));
         match (by_suite, by_digest) {
             (Ok(by_suite), Ok(by_digest)) => {

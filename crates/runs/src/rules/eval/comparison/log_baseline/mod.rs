@@ -19,7 +19,7 @@ use super::document::{
 };
 use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, REGRESSION_CONFIDENCE, Trials, TrialsByTask, by_task, difference,
+    CONFIDENCE, REGRESSION_CONFIDENCE, RunResults, TrialsByTask, by_task, difference,
 };
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::statistics::RegressionVerdict;
@@ -80,16 +80,15 @@ pub struct NoCommonTask {
 /// # Errors
 /// [`NoCommonTask`].
 pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparison, NoCommonTask> {
-    let mut before: TrialsByTask = log
-        .samples
-        .iter()
-        .filter(|sample| !sample.scores.is_empty())
-        .map(|sample| {
-            let trials = Trials::of_scores(sample.scores.clone());
-            (sample.task_id.clone(), trials)
-        })
-        .collect();
-    let mut now = by_task(&[run]);
+    let samples = log.samples.iter();
+    let scored = samples.filter(|sample| !sample.scores.is_empty());
+    let before = TrialsByTask::of_scores(
+        &scored
+            .map(|sample| (&sample.task_id, sample.scores.as_slice()))
+            .collect(),
+    );
+    let results = RunResults::of_report(run);
+    let now = by_task(&[&results]);
     let left_out = left_out(log, run, &before, &now);
     let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
     let in_run = run.tasks.iter().map(|task| &task.task_id);
@@ -102,18 +101,17 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
             run: first(in_run.clone().next()),
         });
     }
-    before.retain(|task, _| !left.contains(task));
-    now.retain(|task, _| !left.contains(task));
+    let before = before.without(|task| left.contains(task));
+    let now = now.without(|task| left.contains(task));
     // The id is only for results that name their baseline, and this one names a log.
     let tested = difference(&now, &before, &RunId::from("log"));
     let changed = |task: &TaskId| {
         let (was, is) = (before.get(task)?, now.get(task)?);
-        let reasons = run.tasks.iter().find(|it| it.task_id == *task);
         Some(TaskChange {
             task_id: task.clone(),
             turn: change_kind(was, is)?,
             baseline: TaskResult::of(was, None),
-            candidate: TaskResult::of(is, reasons.and_then(|task| task.reason.as_ref())),
+            candidate: TaskResult::of(is, results.reason(task)),
         })
     };
     let mut changes: Vec<TaskChange> = in_run.filter_map(changed).collect();
@@ -125,7 +123,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
         baseline: log.facts.clone(),
         candidate: compared_run(run),
         notes,
-        n_tasks: now.len(),
+        n_tasks: now.count(),
         score: score_change(&before, &now),
         confidence: CONFIDENCE,
         fixed: tested.fixed,
@@ -175,7 +173,7 @@ fn left_out(
         let id = &task.task_id;
         let reason = if !had.contains(id) {
             ExclusionReason::OnlyCandidate
-        } else if !before.contains_key(id) || !now.contains_key(id) {
+        } else if !before.contains(id) || !now.contains(id) {
             ExclusionReason::Unjudged
         } else {
             return None;
