@@ -27,6 +27,8 @@ use touchstone_openwop::events::{AgentInvocationCompleted, Event, InvocationOutc
 use tracing::{info, warn};
 
 use crate::ports::bus::{Bus, BusError};
+use crate::rules::access::pools::Pools;
+use crate::rules::access::rights::{Forbidden, Needs, Rights};
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
 use crate::rules::offer::{Asked, Offer, Reception};
@@ -35,7 +37,7 @@ use crate::rules::wire::{
     self, Amount, Answer, Ask, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant,
     Held, Offered, Question, Received, Token, Verdict, WorkerId,
 };
-use crate::service::assignment::assignment;
+use crate::service::assignment::{assignment, needs};
 use crate::service::server::{self, Command};
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
@@ -61,6 +63,8 @@ pub struct Owner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     hold: Duration,
+    pools: Pools,
+    rights: Rights,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -69,6 +73,7 @@ struct Entry {
     commands: mpsc::Sender<Command>,
     run: RunId,
     tenant: TenantId,
+    needs: Needs,
     /// Whether a worker executes the task.
     held: Arc<AtomicBool>,
 }
@@ -88,7 +93,19 @@ impl Owner {
             clock,
             ids,
             hold,
+            pools: Pools::default(),
+            rights: Rights::default(),
             tasks: Mutex::default(),
+        }
+    }
+
+    /// With queues for each of these pools, and only these workers.
+    #[must_use]
+    pub fn with_access(self, pools: Pools, rights: Rights) -> Self {
+        Self {
+            pools,
+            rights,
+            ..self
         }
     }
 
@@ -109,6 +126,13 @@ impl Owner {
     pub(super) fn task(&self, offer: &str) -> Option<mpsc::Sender<Command>> {
         let tasks = self.tasks();
         tasks.get(offer).map(|entry| entry.commands.clone())
+    }
+
+    /// Whether a worker may execute a task; a task that is not offered any more is not refused.
+    pub(super) fn permit(&self, offer: &str, worker: &str) -> Result<(), Forbidden> {
+        let tasks = self.tasks();
+        let entry = tasks.get(offer);
+        entry.map_or(Ok(()), |entry| self.rights.check(worker, &entry.needs))
     }
 
     /// The runs whose tasks are offered or executed now.
@@ -146,10 +170,11 @@ impl AgentRuntime for ClusterRuntime {
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> InvocationResult {
-        let Some((lane, assignment)) = assignment(&invocation).filter(|(_, it)| fits(it)) else {
+        let owner = &*self.owner;
+        let distributed = assignment(&invocation, &owner.pools).filter(|(_, it)| fits(it));
+        let Some((lane, assignment)) = distributed else {
             return self.local.invoke(invocation, meter, sink).await;
         };
-        let owner = &*self.owner;
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let offer_id = invocation.invocation_id;
         let held = Arc::new(AtomicBool::new(false));
@@ -157,6 +182,7 @@ impl AgentRuntime for ClusterRuntime {
             commands: sender,
             run: invocation.run.clone(),
             tenant: invocation.tenant.clone(),
+            needs: needs(&assignment),
             held: Arc::clone(&held),
         };
         owner.tasks().insert(offer_id.clone(), entry);

@@ -13,6 +13,7 @@ use touchstone_agents::model::ModelCatalog;
 use touchstone_agents::ports::agent::InvocationEnd;
 use touchstone_agents::runtime::Runtime;
 
+use crate::rules::access::pools::Pool;
 use crate::service::owner::{ClusterRuntime, LOG_CLOSED, Owner};
 use crate::service::tests::support::{Account, Task};
 use crate::service::worker::{Worker, WorkerSettings};
@@ -67,6 +68,7 @@ async fn run_worker(world: Arc<World>, number: usize, stop: CancellationToken) {
         name: format!("w{number}"),
         concurrency: world.schedule.places,
         drain: DRAIN,
+        pools: vec![Pool::shared()],
     };
     let (clock, ids) = (world.clock(node), Arc::clone(&world.ids));
     let bus = Arc::new(SimulatedBus { world, node });
@@ -126,6 +128,7 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
             Task {
                 id,
                 invocation: world.ids.mint("inv"),
+                tenant: "acme".to_owned(),
                 input: json!({"calls": calls}),
                 model: binding(),
             },
