@@ -318,7 +318,11 @@ impl Config {
                 *keys = folder.join(&*keys);
             }
             let cluster = &mut config.cluster;
-            let files = [&mut cluster.credentials_file, &mut cluster.ca_file];
+            let files = [
+                &mut cluster.credentials_file,
+                &mut cluster.nkey_file,
+                &mut cluster.ca_file,
+            ];
             for file in files.into_iter().flatten() {
                 *file = folder.join(&*file);
             }

@@ -8,7 +8,8 @@ use crate::config::Config;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::model::{Judges, ModelCatalog, Setup};
 use touchstone_cluster::config::ClusterSettings;
-use touchstone_cluster::nats::NatsBus;
+use touchstone_cluster::nats::{NatsBus, Role};
+use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::presence::Presence;
 use touchstone_cluster::service::Cluster;
 use touchstone_cluster::service::owner::Owner;
@@ -36,8 +37,9 @@ pub(super) fn join(
     ids: &Arc<dyn Ids>,
 ) -> Option<Cluster> {
     settings.nats.as_ref()?;
-    let bus = Arc::new(NatsBus::new(settings.clone(), "touchstone".to_owned()));
-    let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold());
+    let bus = Arc::new(NatsBus::new(settings.clone(), Role::Host));
+    let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold())
+        .with_access(settings.pools.clone(), settings.workers.clone());
     let signals = Arc::new(ReplicaSignals::new(bus.clone(), owner.replica().to_owned()));
     store.fan_out_by(signals.clone());
     let membership = Membership::new(bus.clone(), clock.clone(), Arc::clone(owner.contact()));
@@ -115,6 +117,7 @@ impl WorkerProcess {
 pub fn worker(
     config: &Config,
     name: Option<String>,
+    pools: Vec<Pool>,
     concurrency: usize,
     drain: Duration,
 ) -> Result<WorkerProcess, Error> {
@@ -131,12 +134,13 @@ pub fn worker(
     // Tasks are judged by their owner.
     let models = ModelCatalog::build(&config.models, Judges::default(), setup)?;
     let name = name.unwrap_or_else(|| ids.mint("worker"));
-    let bus = NatsBus::new(config.cluster.clone(), format!("touchstone worker {name}"));
-    let bus = Arc::new(bus);
+    let role = Role::Worker(name.clone());
+    let bus = Arc::new(NatsBus::new(config.cluster.clone(), role));
     let settings = WorkerSettings {
         name,
         concurrency,
         drain,
+        pools,
     };
     let worker = Worker::new(bus.clone(), clock, ids, &models, settings);
     Ok(WorkerProcess {

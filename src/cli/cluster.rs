@@ -15,7 +15,9 @@ use touchstone_host::render::words::{duration, plain};
 
 /// Show the replicas and workers of a host
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com")]
+#[command(
+    after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com"
+)]
 pub enum Command {
     /// List replicas, workers, queues and the runs that workers execute
     #[command(
@@ -90,13 +92,13 @@ fn shown(status: &Status, style: Style) -> String {
     );
     let queues = status.queues.iter().map(|it| {
         let numbers = [it.waiting, it.unacknowledged, it.pulls];
-        let mut row = vec![plain(&it.lane)];
+        let mut row = vec![plain(&it.pool), plain(&it.lane)];
         row.extend(numbers.iter().map(u64::to_string));
         row
     });
     list(
         &mut text,
-        &["queue", "waiting", "taken", "requests"],
+        &["queue", "lane", "waiting", "taken", "requests"],
         queues.collect(),
         style,
     );
@@ -161,7 +163,7 @@ mod tests {
                 "worker": "w1", "version": "1.0.0", "capacity": 4, "free": 1, "models": ["openai/m"],
                 "draining": false, "silentMs": 2000
             }],
-            "queues": [{"lane": "h1", "waiting": 3, "unacknowledged": 2, "pulls": 1}],
+            "queues": [{"pool": "shared", "lane": "h1", "waiting": 3, "unacknowledged": 2, "pulls": 1}],
             "runs": [{
                 "runId": "run_1", "tenant": "acme", "replica": "host_1", "offered": 3, "held": 2,
                 "leaseMs": null
@@ -176,7 +178,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "replica\thost_1\t1.0.0\t1.0 s\tanswers");
         assert_eq!(lines[1], "worker\tw1\t1.0.0\t2.0 s\tworking\t1/4\topenai/m");
-        assert_eq!(lines[2], "queue\th1\t3\t2\t1");
+        assert_eq!(lines[2], "queue\tshared\th1\t3\t2\t1");
         assert_eq!(lines[3], "run\trun_1\tacme\thost_1\t–\t3\t2");
         assert_eq!(lines.len(), 4);
     }

@@ -213,7 +213,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
-    if !matches!(cli.command, Command::Serve(_)) {
+    if !matches!(cli.command, Command::Serve(_) | Command::Worker(_)) {
         init_logs(LogFormat::Text, "error");
     }
     let context = Context::new(cli.global, terminal, &AppHost);

@@ -1,5 +1,6 @@
 //! `touchstone worker`: execute tasks of other hosts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,17 @@ use crate::app::cluster;
 use crate::cli::embedded;
 use crate::cli::serve::{Format, bind, ended_by_signal, resolve};
 use crate::http::worker::router;
+use touchstone_cluster::config::ClusterSettings;
+use touchstone_cluster::nats::keys;
+use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::subjects::is_token;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::http;
 use touchstone_host::telemetry::init_logs;
+
+/// The library logs each event of the connection a second time.
+const LOG_FILTER: &str = "info,async_nats=warn";
 
 const EXAMPLES: &str = "\
 Takes tasks from the hosts that use the same NATS servers and executes them with the `[[models]]`
@@ -27,7 +34,7 @@ task or model.
 
 Examples:
   touchstone worker --nats nats://127.0.0.1:4222 --concurrency 16
-  touchstone worker --config worker.toml --name gpu-1
+  touchstone worker --config worker.toml --name gpu-1 --nkey-file gpu-1.nk --pool acme
   touchstone worker --nats tls://nats-1:4222,tls://nats-2:4222 --metrics 127.0.0.1:7801";
 
 /// Execute tasks of other hosts, which NATS servers deliver
@@ -42,9 +49,25 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     concurrency: u16,
 
-    /// Name of this worker in logs: letters, digits, `-` and `_` [default: a new name]
+    /// File with the seed of a NATS user's key [default: `nkey_file` in the section `[cluster]`]
+    #[arg(long, value_name = "FILE", conflicts_with = "credentials_file")]
+    nkey_file: Option<PathBuf>,
+
+    /// File with the credentials of a NATS user (.creds) [default: `credentials_file` in the section `[cluster]`]
+    #[arg(long, value_name = "FILE")]
+    credentials_file: Option<PathBuf>,
+
+    /// File with certificates of authorities that are trusted in addition to those of the system [default: `ca_file` in the section `[cluster]`]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// Name of this worker: letters, digits, `-` and `_`. Its credentials and `[[cluster.workers]]` of the host name it [default: a new name]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
+
+    /// Pool of tenants whose tasks it takes; can be repeated
+    #[arg(long = "pool", value_name = "POOL", default_value = "shared", value_parser = pool)]
+    pools: Vec<Pool>,
 
     /// Seconds that tasks in flight may take after a shutdown request
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -59,17 +82,37 @@ pub struct Arguments {
     log_format: Format,
 }
 
-fn name(text: &str) -> Result<String, String> {
+const NOT_A_NAME: &str = "must have 1 to 48 letters, digits, `-` and `_`";
+
+pub fn name(text: &str) -> Result<String, String> {
     match is_token(text) {
         true => Ok(text.to_owned()),
-        false => Err("must have 1 to 48 letters, digits, `-` and `_`".to_owned()),
+        false => Err(NOT_A_NAME.to_owned()),
     }
 }
 
-pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
-    init_logs(arguments.log_format.into(), "info");
+pub fn pool(text: &str) -> Result<Pool, String> {
+    Pool::parse(text).ok_or_else(|| NOT_A_NAME.to_owned())
+}
+
+/// The settings of the configuration with those of the command line.
+fn overridden(settings: &mut ClusterSettings, arguments: &mut Arguments) {
+    settings.nats = arguments.nats.take().or(settings.nats.take());
+    settings.ca_file = arguments.ca_file.take().or(settings.ca_file.take());
+    let (nkey, credentials) = (
+        arguments.nkey_file.take(),
+        arguments.credentials_file.take(),
+    );
+    if nkey.is_some() || credentials.is_some() {
+        settings.nkey_file = nkey;
+        settings.credentials_file = credentials;
+    }
+}
+
+pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit, Failure> {
+    init_logs(arguments.log_format.into(), LOG_FILTER);
     let mut config = embedded::config(context.global())?;
-    config.cluster.nats = arguments.nats.or(config.cluster.nats);
+    overridden(&mut config.cluster, &mut arguments);
     if config.cluster.nats.is_none() {
         return Err(Failure::usage("no NATS server is named".to_owned())
             .or_try("add --nats URL, or set `nats` in the section `[cluster]`"));
@@ -78,9 +121,15 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         let text = format!("`cluster.{field}` {problem}");
         return Err(Failure::bad_input("configuration", text));
     }
+    if let Some(file) = &config.cluster.nkey_file
+        && let Err(fault) = keys::read(file)
+    {
+        let remedy = "create a key with `touchstone cluster credentials`";
+        return Err(Failure::bad_input("unreadable", fault.to_string()).or_try(remedy));
+    }
     let drain = Duration::from_secs(arguments.drain);
     let concurrency = usize::from(arguments.concurrency);
-    let worker = cluster::worker(&config, arguments.name, concurrency, drain);
+    let worker = cluster::worker(&config, arguments.name, arguments.pools, concurrency, drain);
     let process = Arc::new(embedded::started(worker)?);
     let worker = &process.worker;
     let models: Vec<String> = worker.models().map(|it| it.to_string()).collect();

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use touchstone_agents::rules::distribution::Distribution;
 use url::{Host, Url};
 
+use crate::rules::access::pools::Pools;
+use crate::rules::access::rights::Rights;
+
 /// Longest time in which a worker may work without an answer of its owner, in seconds.
 const MAX_HOLD_S: u64 = 600;
 /// Shortest one. Heartbeats are sent each second.
@@ -23,6 +26,8 @@ pub struct ClusterSettings {
     pub nats: Option<String>,
     /// A file with the credentials of a NATS user (`.creds`).
     pub credentials_file: Option<PathBuf>,
+    /// A file with the seed of a NATS user's `NKey`.
+    pub nkey_file: Option<PathBuf>,
     /// Certificates of authorities that are trusted in addition to those of the system (PEM).
     pub ca_file: Option<PathBuf>,
     /// Allows connections without TLS to other machines.
@@ -34,6 +39,10 @@ pub struct ClusterSettings {
     pub hold_s: u64,
     /// Where runs are executed that do not set `configurable.evalDistribution`.
     pub distribution: Distribution,
+    /// Tenants with queues of their own.
+    pub pools: Pools,
+    /// The workers that may execute tasks, if only some may.
+    pub workers: Rights,
 }
 
 impl Default for ClusterSettings {
@@ -41,11 +50,14 @@ impl Default for ClusterSettings {
         Self {
             nats: None,
             credentials_file: None,
+            nkey_file: None,
             ca_file: None,
             insecure: false,
             replicas: 1,
             hold_s: 10,
             distribution: Distribution::Local,
+            pools: Pools::default(),
+            workers: Rights::default(),
         }
     }
 }
@@ -72,6 +84,11 @@ impl ClusterSettings {
                 self.hold_s
             );
             return Err(("hold_s", problem));
+        }
+        if self.credentials_file.is_some() && self.nkey_file.is_some() {
+            let problem =
+                "must not be set together with `credentials_file`: a NATS user has one of both";
+            return Err(("nkey_file", problem.to_owned()));
         }
         self.servers().map(drop)
     }
@@ -100,7 +117,7 @@ impl ClusterSettings {
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong(
-                "must not contain a user or a password; use `credentials_file`",
+                "must not contain a user or a password; use `nkey_file` or `credentials_file`",
             ));
         }
         if url.scheme() == "nats" && !self.insecure && !is_loopback(&url) {
@@ -174,6 +191,16 @@ mod tests {
         assert_eq!(field, "nats");
         assert!(problem.contains(expected), "{problem}");
         assert!(!problem.contains("secret"), "{problem}");
+    }
+
+    #[test]
+    fn a_user_has_one_kind_of_credentials() {
+        let settings = ClusterSettings {
+            credentials_file: Some("host.creds".into()),
+            nkey_file: Some("host.nk".into()),
+            ..ClusterSettings::default()
+        };
+        assert_eq!(settings.check().unwrap_err().0, "nkey_file");
     }
 
     #[rstest]

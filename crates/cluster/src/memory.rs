@@ -39,6 +39,7 @@ struct State {
 struct Queued {
     id: u64,
     message: Bytes,
+    deliveries: u64,
     /// Delivered, and delivered again at this time.
     again: Option<Instant>,
 }
@@ -58,6 +59,7 @@ impl MemoryBus {
         let ready = ready.filter(|it| it.again.is_none_or(|again| again <= now));
         let taken = ready.take(most).map(|queued| {
             queued.again = Some(now + ACKNOWLEDGED_WITHIN);
+            queued.deliveries += 1;
             let receipt = MemoryReceipt {
                 bus: self.clone(),
                 lane: lane.clone(),
@@ -65,6 +67,7 @@ impl MemoryBus {
             };
             Delivery {
                 message: queued.message.clone(),
+                deliveries: queued.deliveries,
                 receipt: Box::new(receipt),
             }
         });
@@ -85,6 +88,15 @@ impl Receipt for MemoryReceipt {
             queue.retain(|queued| queued.id != self.id);
         }
     }
+
+    async fn release(self: Box<Self>, after: Duration) {
+        if let Some(queue) = self.bus.0.state().queues.get_mut(&self.lane) {
+            let released = queue.iter_mut().find(|queued| queued.id == self.id);
+            if let Some(queued) = released {
+                queued.again = Some(Instant::now() + after);
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -97,6 +109,7 @@ impl Bus for MemoryBus {
         queue.push_back(Queued {
             id,
             message,
+            deliveries: 0,
             again: None,
         });
         drop(state);

@@ -99,6 +99,7 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
                 format!("[[oasis.{field}]]"),
                 format!("[ratings.{field}]"),
                 format!("[console.{field}]"),
+                format!("[[cluster.{field}]]"),
                 format!("[[ratings.reach.{field}]]"),
                 format!("[[{field}."),
             ];

@@ -8,14 +8,14 @@ use async_nats::jetstream::stream::{self, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
 
 use crate::config::ClusterSettings;
-use crate::nats::{ANSWERED_WITHIN, STREAM, options};
+use crate::nats::{ANSWERED_WITHIN, Role, options};
 use crate::ports::bus::BusError;
-use crate::rules::{subjects, wire};
+use crate::rules::access::pools::Pool;
+use crate::rules::subjects::{self, PROBE_STREAM};
+use crate::rules::wire;
 
 /// How long the connection may take.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
-/// A stream that is created to learn how many copies the servers can keep, and deleted.
-const PROBE: &str = "TS1_DOCTOR";
 
 /// Why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Examination {
 /// There is no connection: the reason and its text.
 pub async fn examine(settings: &ClusterSettings) -> Result<Examination, (Unreachable, String)> {
     let connecting = async {
-        let (addresses, options) = options(settings, "touchstone doctor").await.map_err(
+        let (addresses, options) = options(settings, &Role::Host).await.map_err(
             // Addresses were checked with the configuration, which leaves the credentials.
             |cause| match cause {
                 BusError::Failed(text) => (Unreachable::Credentials, text),
@@ -114,7 +114,7 @@ pub async fn examine(settings: &ClusterSettings) -> Result<Examination, (Unreach
 }
 
 async fn queues(context: &Context, copies: usize) -> QueueState {
-    let cause = match context.get_stream(STREAM).await {
+    let cause = match context.get_stream(Pool::shared().stream()).await {
         Ok(stream) => {
             let info = stream.cached_info();
             let cluster = info.cluster.as_ref();
@@ -143,7 +143,7 @@ async fn queues(context: &Context, copies: usize) -> QueueState {
 /// Whether a stream with this many copies can be created.
 async fn possible(context: &Context, copies: usize) -> QueueState {
     let created = context.create_stream(stream::Config {
-        name: PROBE.to_owned(),
+        name: PROBE_STREAM.to_owned(),
         subjects: vec![subjects::probe()],
         storage: StorageType::Memory,
         num_replicas: copies,
@@ -151,7 +151,7 @@ async fn possible(context: &Context, copies: usize) -> QueueState {
         ..stream::Config::default()
     });
     let Err(cause) = created.await else {
-        return match context.delete_stream(PROBE).await {
+        return match context.delete_stream(PROBE_STREAM).await {
             Ok(_) => QueueState::Possible,
             Err(cause) => QueueState::Failed(cause.to_string()),
         };

@@ -1,21 +1,26 @@
 //! The message bus on NATS: queues in JetStream, requests in core NATS.
 //!
-//! All queues are subjects of one stream, and a lane has one durable consumer. More streams and
-//! consumers would be expensive where they are replicated.
+//! All queues of a pool are subjects of one stream, and a lane has one durable consumer. More
+//! streams and consumers would be expensive where they are replicated. Hosts create them; workers
+//! need no permission to.
 
 mod announcements;
+mod events;
 pub mod examination;
+pub mod keys;
+mod lanes;
 mod queues;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
-use async_nats::jetstream::stream::{self, RetentionPolicy, StorageType};
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::{self, AckKind, Context};
 use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,31 +28,16 @@ use futures_util::StreamExt as _;
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
 use touchstone_host::background;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::cluster_metrics::{BusFault, BusMetrics};
 use crate::config::ClusterSettings;
+use crate::nats::events::EventLog;
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{self, Address};
 use crate::rules::wire;
 
-/// The stream of all queues.
-const STREAM: &str = "TS1_T";
-/// Largest message of a queue in bytes.
-const MAX_QUEUED_BYTES: i32 = 64 * 1024;
-/// How long a message waits in a queue. Owners publish tasks again that still wait then.
-const KEPT: Duration = Duration::from_secs(3600);
-/// Time from delivery to acknowledgement: a claim, which takes up to 6 s, not the work on a task. A
-/// message that was delivered to a stopped worker waits for this time.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(8);
-/// Most deliveries of a lane without acknowledgement.
-const MAX_UNACKNOWLEDGED: i64 = 20_000;
-/// Most requests of workers that wait for a message of one lane. NATS allows 512 by default, and
-/// refuses those of further idle workers.
-const MAX_WAITING: i64 = 16_384;
-/// An unused consumer is removed after this.
-const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long an answer of JetStream is awaited.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// Time between two questions whether the server still answers. A connection is given up after
@@ -58,11 +48,40 @@ const PING: Duration = Duration::from_secs(1);
 const PULLED_WITHIN: Duration = Duration::from_millis(1_500);
 /// Requests to one replica that may wait.
 const MAX_REQUESTS: usize = 1_024;
+/// When a worker looks again for a queue that no host has created.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Who is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    Host,
+    /// A worker of this name.
+    Worker(String),
+}
+
+impl Role {
+    /// Shown in the server's list of connections.
+    fn name(&self) -> String {
+        match self {
+            Self::Host => "touchstone".to_owned(),
+            Self::Worker(name) => format!("touchstone worker {name}"),
+        }
+    }
+
+    /// Where answers arrive. A server can keep others from it.
+    fn inbox(&self) -> String {
+        match self {
+            Self::Host => subjects::HOSTS_INBOX.to_owned(),
+            Self::Worker(name) => subjects::inbox(name),
+        }
+    }
+}
 
 /// NATS servers, connected on first use.
 pub struct NatsBus {
     settings: ClusterSettings,
-    name: String,
+    role: Role,
+    events: Arc<EventLog>,
     connected: OnceCell<Connected>,
     /// Number of connections made so far.
     connections: watch::Sender<u64>,
@@ -76,11 +95,11 @@ struct Connected {
 }
 
 impl NatsBus {
-    /// The servers of these settings. `name` is shown in the list of their connections.
-    pub fn new(settings: ClusterSettings, name: String) -> Self {
+    pub fn new(settings: ClusterSettings, role: Role) -> Self {
         Self {
             settings,
-            name,
+            events: Arc::new(EventLog::new(&role)),
+            role,
             connected: OnceCell::new(),
             connections: watch::Sender::new(0),
             metrics: BusMetrics::default(),
@@ -98,8 +117,8 @@ impl NatsBus {
     }
 
     async fn connect(&self) -> Result<Connected, BusError> {
-        let (addresses, options) = options(&self.settings, &self.name).await?;
-        let connections = self.connections.clone();
+        let (addresses, options) = options(&self.settings, &self.role).await?;
+        let (connections, events) = (self.connections.clone(), self.events.clone());
         let metrics = self.metrics.clone();
         let options = options
             .retry_on_initial_connect()
@@ -108,7 +127,8 @@ impl NatsBus {
                 if matches!(event, Event::Connected) {
                     connections.send_modify(|count| *count += 1);
                 }
-                report(&event, &metrics);
+                count(&event, &metrics);
+                events.log(&event);
                 std::future::ready(())
             });
         let client = options.connect(addresses).await;
@@ -122,47 +142,6 @@ impl NatsBus {
             context,
             consumers: Mutex::default(),
         })
-    }
-
-    /// The consumer of a lane, created with its stream if it does not exist.
-    async fn consumer(&self, lane: &Lane) -> Result<PullConsumer, BusError> {
-        let connected = self.connected().await?;
-        let known = connected.known(lane);
-        if let Some(consumer) = known {
-            return Ok(consumer);
-        }
-        let stream = connected.context.get_or_create_stream(stream::Config {
-            name: STREAM.to_owned(),
-            subjects: vec![subjects::queues()],
-            retention: RetentionPolicy::WorkQueue,
-            storage: StorageType::File,
-            num_replicas: self.settings.replicas,
-            max_message_size: MAX_QUEUED_BYTES,
-            max_age: KEPT,
-            ..stream::Config::default()
-        });
-        let stream = stream.await.map_err(|cause| fault(&cause))?;
-        let name = lane.to_string();
-        // One that exists may be of a version with another configuration, which cannot be changed.
-        let existing = stream.get_consumer::<pull::Config>(&name).await;
-        let created = stream.create_consumer(pull::Config {
-            durable_name: Some(name),
-            filter_subject: subjects::queue(lane),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: ACKNOWLEDGED_WITHIN,
-            max_deliver: -1,
-            max_ack_pending: MAX_UNACKNOWLEDGED,
-            max_waiting: MAX_WAITING,
-            inactive_threshold: CONSUMER_KEPT,
-            ..pull::Config::default()
-        });
-        let consumer = match existing {
-            Ok(consumer) => consumer,
-            Err(_) => created.await.map_err(|cause| fault(&cause))?,
-        };
-        let mut consumers = connected.consumers();
-        consumers.insert(lane.clone(), consumer.clone());
-        Ok(consumer)
     }
 
     /// Forgets a consumer that does not answer: it may have been removed.
@@ -216,24 +195,44 @@ fn fault(cause: &dyn std::fmt::Display) -> BusError {
     BusError::Failed(cause.to_string())
 }
 
-/// Events of the connection. A refused permission shows only here.
-fn report(event: &Event, metrics: &BusMetrics) {
+/// The addresses of the servers, and how to connect to them.
+async fn options(
+    settings: &ClusterSettings,
+    role: &Role,
+) -> Result<(Vec<async_nats::ServerAddr>, ConnectOptions), BusError> {
+    let servers = settings.servers();
+    let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
+    let addresses: Result<Vec<async_nats::ServerAddr>, _> =
+        servers.iter().map(|url| url.as_str().parse()).collect();
+    let addresses = addresses.map_err(|cause| fault(&cause))?;
+    let mut options = ConnectOptions::new()
+        .name(role.name())
+        .custom_inbox_prefix(role.inbox())
+        // The list of other servers comes from the server, and may name some without TLS.
+        .ignore_discovered_servers()
+        .require_tls(servers.iter().all(|url| url.scheme() == "tls"));
+    if let Some(file) = &settings.ca_file {
+        options = options.add_root_certificates(file.clone());
+    }
+    if let Some(file) = &settings.credentials_file {
+        let credentials = options.credentials_file(file).await;
+        options = credentials
+            .map_err(|cause| fault(&format!("`credentials_file` could not be read: {cause}")))?;
+    }
+    if let Some(file) = &settings.nkey_file {
+        options = options.nkey(keys::read(file).map_err(|cause| fault(&cause))?);
+    }
+    Ok((addresses, options))
+}
+
+/// Counts events of the connection.
+fn count(event: &Event, metrics: &BusMetrics) {
     match event {
         Event::Connected => metrics.connected(),
         Event::Disconnected => metrics.fault(BusFault::Disconnected),
         Event::ServerError(_) => metrics.fault(BusFault::ServerError),
         Event::ClientError(_) => metrics.fault(BusFault::ClientError),
         Event::SlowConsumer(_) => metrics.fault(BusFault::SlowConsumer),
-        _ => {}
-    }
-    match event {
-        Event::Connected => info!("connected to NATS"),
-        Event::Disconnected => warn!("disconnected from NATS; connecting again"),
-        Event::ServerError(cause) => warn!(%cause, "the NATS server reports an error"),
-        Event::ClientError(cause) => warn!(%cause, "the connection to NATS has an error"),
-        Event::SlowConsumer(_) => {
-            warn!("messages of NATS were dropped, because this process does not read them in time");
-        }
         _ => {}
     }
 }
@@ -283,10 +282,18 @@ impl Receipt for NatsReceipt {
             warn!(%cause, "a message could not be acknowledged; it is delivered again");
         }
     }
+
+    async fn release(self: Box<Self>, after: Duration) {
+        if let Err(cause) = self.0.ack_with(AckKind::Nak(Some(after))).await {
+            warn!(%cause, "a message could not be left to other workers; it is delivered again");
+        }
+    }
 }
 
 fn delivery(message: jetstream::Message) -> Delivery {
+    let info = message.info();
     Delivery {
+        deliveries: info.map_or(1, |it| u64::try_from(it.delivered).unwrap_or(1)),
         message: message.payload.clone(),
         receipt: Box::new(NatsReceipt(message)),
     }
@@ -311,7 +318,9 @@ impl Bus for NatsBus {
     }
 
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
-        let mut consumer = self.consumer(lane).await?;
+        let Some(mut consumer) = self.consumer(lane).await? else {
+            return Ok(0);
+        };
         match consumer.info().await {
             Ok(info) => {
                 let delivered = u64::try_from(info.num_ack_pending).unwrap_or(0);
@@ -330,7 +339,10 @@ impl Bus for NatsBus {
         most: usize,
         longest: Duration,
     ) -> Result<Vec<Delivery>, BusError> {
-        let consumer = self.consumer(lane).await?;
+        let Some(consumer) = self.consumer(lane).await? else {
+            tokio::time::sleep(longest.min(LOOK)).await;
+            return Ok(Vec::new());
+        };
         let taken = take(&consumer, most, longest).await;
         taken.inspect_err(|_| self.forget(lane))
     }
@@ -397,6 +409,13 @@ async fn receive(
         let (Some(address), Some(inbox)) = (address, message.reply) else {
             continue;
         };
+        if !subjects::is_in_inbox(&inbox, &address.worker) {
+            warn!(
+                worker = address.worker,
+                "a request was ignored: its answer would go to a subject that is not the worker's"
+            );
+            continue;
+        }
         let (request, answer) = Request::new(address, message.payload);
         if sender.send(request).await.is_err() {
             return;

@@ -5,17 +5,27 @@ use async_nats::jetstream::context::GetStreamErrorKind;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use crate::nats::{ANSWERED_WITHIN, NatsBus, STREAM, fault};
+use crate::nats::{ANSWERED_WITHIN, NatsBus, fault};
 use crate::ports::bus::BusError;
 use crate::ports::queues::{Queue, Queues};
+use crate::rules::access::pools::Pool;
 
 impl NatsBus {
     async fn read_queues(&self) -> Result<Vec<Queue>, BusError> {
-        let found = self.connected().await?.context.get_stream(STREAM).await;
+        let mut queues = Vec::new();
+        for pool in self.settings.pools.all() {
+            queues.extend(self.queues_of(&pool).await?);
+        }
+        Ok(queues)
+    }
+
+    async fn queues_of(&self, pool: &Pool) -> Result<Vec<Queue>, BusError> {
+        let context = &self.connected().await?.context;
+        let found = context.get_stream(pool.stream()).await;
         let stream = match found {
             Ok(stream) => stream,
             Err(cause) => match cause.kind() {
-                // The first host or worker that uses a queue creates the stream.
+                // The first host that uses a queue creates the stream.
                 GetStreamErrorKind::JetStream(cause)
                     if cause.error_code() == ErrorCode::STREAM_NOT_FOUND =>
                 {
@@ -29,6 +39,7 @@ impl NatsBus {
         while let Some(consumer) = consumers.next().await {
             let consumer = consumer.map_err(|cause| fault(&cause))?;
             queues.push(Queue {
+                pool: pool.to_string(),
                 lane: consumer.name,
                 waiting: consumer.num_pending,
                 unacknowledged: u64::try_from(consumer.num_ack_pending).unwrap_or(0),

@@ -46,6 +46,8 @@ impl Request {
 /// A message of a queue. Unless it is acknowledged in time, it is delivered again.
 pub struct Delivery {
     pub message: Bytes,
+    /// How often the message was delivered, this time included.
+    pub deliveries: u64,
     pub receipt: Box<dyn Receipt>,
 }
 
@@ -54,6 +56,9 @@ pub trait Receipt: Send {
     /// Removes the message from the queue. A lost acknowledgement has no other effect than another
     /// delivery.
     async fn acknowledge(self: Box<Self>);
+
+    /// Leaves the message to others: the queue delivers it again after this time.
+    async fn release(self: Box<Self>, after: Duration);
 }
 
 /// Delivers messages at least once, at most once, or never; correctness must not depend on it.

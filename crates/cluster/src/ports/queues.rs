@@ -7,6 +7,7 @@ use crate::ports::bus::BusError;
 /// The queue of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
+    pub pool: String,
     pub lane: String,
     /// Messages that no worker has taken.
     pub waiting: u64,
@@ -18,7 +19,7 @@ pub struct Queue {
 
 #[async_trait]
 pub trait Queues: Send + Sync {
-    /// All queues, sorted by lane.
+    /// The queues of the host's pools, sorted by pool and lane.
     ///
     /// # Errors
     /// The bus gave no answer.

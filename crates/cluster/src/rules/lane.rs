@@ -1,4 +1,4 @@
-//! Lanes: queues of tasks with equal requirements. Owner and worker compute the name of a lane from
+//! Lanes: queues of a pool's tasks with equal requirements. Owner and worker compute the name of a lane from
 //! the requirements, so that they need not exchange them.
 
 use std::fmt;
@@ -9,26 +9,45 @@ use touchstone_agents::rules::ModelIdentity;
 use touchstone_kit::hex::hex;
 use touchstone_kit::json::canonical_text;
 
+use crate::rules::access::pools::Pool;
+
 /// Separates these digests from all others.
 const RECIPE: &str = "touchstone:lane:v1";
 /// Hexadecimal digits of a lane's name.
 const DIGITS: usize = 32;
 
-/// The name of a lane: `h` and 32 hexadecimal digits.
+/// A lane of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lane(String);
+pub struct Lane {
+    pool: Pool,
+    /// `h` and 32 hexadecimal digits.
+    name: String,
+}
 
 impl Lane {
-    /// The lane of tasks that need this model, and this model for simulated users. `None` if a
-    /// model has no endpoint of its own: another process cannot know whether it has the same one.
-    pub fn of(model: &ModelIdentity, user: Option<&ModelIdentity>) -> Option<Self> {
+    /// The lane of a pool's tasks that need this model, and this model for simulated users. `None`
+    /// if a model has no endpoint of its own: another process cannot know whether it has the same
+    /// one.
+    pub fn of(pool: &Pool, model: &ModelIdentity, user: Option<&ModelIdentity>) -> Option<Self> {
         let user = match user {
             None => Value::Null,
             Some(user) => described(user)?,
         };
         let document = json!({"recipe": RECIPE, "model": described(model)?, "user": user});
         let digest = hex(&Sha256::digest(canonical_text(&document).as_bytes()));
-        Some(Self(format!("h{}", digest.get(..DIGITS)?)))
+        Some(Self {
+            pool: pool.clone(),
+            name: format!("h{}", digest.get(..DIGITS)?),
+        })
+    }
+
+    pub const fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The name of the lane within its pool.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -39,12 +58,12 @@ fn described(identity: &ModelIdentity) -> Option<Value> {
 
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}/{}", self.pool, self.name)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use touchstone_agents::rules::{EndpointPin, ModelPin};
 
     use super::*;
@@ -62,27 +81,35 @@ mod tests {
         }
     }
 
+    pub fn lane(pool: &Pool, model: &str) -> Lane {
+        Lane::of(pool, &identity(model, Some("d1")), None).unwrap()
+    }
+
     #[test]
     fn tasks_with_different_models_are_in_different_lanes() {
         let (one, other) = (identity("a", Some("d1")), identity("b", Some("d1")));
         let moved = identity("a", Some("d2"));
+        let pool = Pool::shared();
         let lanes = [
-            Lane::of(&one, None),
-            Lane::of(&other, None),
-            Lane::of(&moved, None),
-            Lane::of(&one, Some(&other)),
+            Lane::of(&pool, &one, None),
+            Lane::of(&pool, &other, None),
+            Lane::of(&pool, &moved, None),
+            Lane::of(&pool, &one, Some(&other)),
+            Lane::of(&Pool::parse("acme").unwrap(), &one, None),
         ];
         for (index, lane) in lanes.iter().enumerate() {
             assert!(lane.is_some());
             assert!(!lanes[..index].contains(lane));
         }
-        assert_eq!(Lane::of(&one, None), Lane::of(&one.clone(), None));
+        assert_eq!(Lane::of(&pool, &one, None), lanes[0]);
     }
 
     #[test]
     fn a_model_without_an_endpoint_has_no_lane() {
-        assert_eq!(Lane::of(&identity("a", None), None), None);
+        let pool = Pool::shared();
+        assert_eq!(Lane::of(&pool, &identity("a", None), None), None);
         let known = identity("a", Some("d1"));
-        assert_eq!(Lane::of(&known, Some(&identity("b", None))), None);
+        let user = identity("b", None);
+        assert_eq!(Lane::of(&pool, &known, Some(&user)), None);
     }
 }

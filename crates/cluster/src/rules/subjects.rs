@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 
 /// The protocol. Hosts and workers of an incompatible protocol use another prefix.
@@ -25,7 +26,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 4] = [Self::Claim, Self::Facts, Self::Meter, Self::Beat];
+    pub const ALL: [Self; 4] = [Self::Claim, Self::Facts, Self::Meter, Self::Beat];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -79,23 +80,47 @@ impl fmt::Display for Address {
     }
 }
 
-/// The subject of a replica's messages in the queue of a lane. More tokens may follow in later
-/// versions.
+/// The subject of a replica's messages in the queue of a lane: `ts1.q.<pool>.<lane>.<replica>`.
+/// More tokens may follow in later versions.
 pub fn queued(lane: &Lane, replica: &str) -> String {
-    format!("{PROTOCOL}.t.{lane}.{replica}")
+    format!("{PROTOCOL}.q.{}.{}.{replica}", lane.pool(), lane.name())
 }
 
 /// The subjects of all messages in the queue of a lane.
 pub fn queue(lane: &Lane) -> String {
-    format!("{PROTOCOL}.t.{lane}.>")
+    format!("{PROTOCOL}.q.{}.{}.>", lane.pool(), lane.name())
 }
 
-/// The subjects of all queues.
-pub fn queues() -> String {
-    format!("{PROTOCOL}.t.>")
+/// The subjects of all queues of a pool.
+pub fn queues(pool: &Pool) -> String {
+    format!("{PROTOCOL}.q.{pool}.>")
 }
 
-/// The subject of a stream that is only created to learn whether it can be.
+/// Where answers to hosts arrive, and messages that they take from JetStream.
+pub const HOSTS_INBOX: &str = "ts1.hosts";
+
+/// The same for a worker. No other worker may subscribe to it.
+pub fn inbox(worker: &str) -> String {
+    format!("{PROTOCOL}.inbox.{worker}")
+}
+
+/// The inboxes of all workers.
+pub fn inboxes() -> String {
+    format!("{PROTOCOL}.inbox.>")
+}
+
+/// Whether answers to a worker may be sent to this subject. A sender names the subject of its
+/// answer itself. Without this check, a worker could make a host write where only hosts may write.
+pub fn is_in_inbox(subject: &str, worker: &str) -> bool {
+    let own = subject.strip_prefix(&inbox(worker));
+    let rest = own.and_then(|it| it.strip_prefix('.'));
+    rest.is_some_and(|it| it.split('.').all(is_token))
+}
+
+/// A stream that is only created to learn how many copies the servers can keep, and deleted.
+pub const PROBE_STREAM: &str = "TS1_DOCTOR";
+
+/// The subject of [`PROBE_STREAM`].
 pub fn probe() -> String {
     format!("{PROTOCOL}.doctor")
 }
@@ -116,6 +141,21 @@ mod tests {
             };
             assert_eq!(Address::parse(&address.to_string()), Some(address));
         }
+    }
+
+    #[rstest]
+    #[case("ts1.inbox.w1.x", true)]
+    #[case("ts1.inbox.w1.x.y", true)]
+    #[case("ts1.inbox.w1", false)]
+    #[case("ts1.inbox.w1.", false)]
+    #[case("ts1.inbox.w1.*", false)]
+    #[case("ts1.inbox.w1.x.>", false)]
+    #[case("ts1.inbox.w10.x", false)]
+    #[case("ts1.inbox.w2.x", false)]
+    #[case("_INBOX.w1.x", false)]
+    #[case("$JS.API.STREAM.PURGE.TS1_Q_shared", false)]
+    fn a_worker_gets_answers_in_its_inbox_only(#[case] subject: &str, #[case] expected: bool) {
+        assert_eq!(is_in_inbox(subject, "w1"), expected);
     }
 
     #[rstest]

@@ -13,6 +13,7 @@ use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use touchstone_kit::json;
 
+use crate::rules::access::rights::Forbidden;
 use crate::rules::subjects::is_token;
 
 mod report;
@@ -225,6 +226,10 @@ pub enum Claimed {
     /// The task has ended, another worker executes it, or the owner must not start it now. If it
     /// still waits later, the owner offers it again.
     Gone,
+    /// The worker may not execute the task; others may.
+    Forbidden {
+        reason: Forbidden,
+    },
 }
 
 impl Message for Claimed {
@@ -233,7 +238,7 @@ impl Message for Claimed {
     fn check(&self) -> Result<(), Unreadable> {
         match self {
             Self::Granted(grant) => grant.check(),
-            Self::Gone => Ok(()),
+            Self::Gone | Self::Forbidden { .. } => Ok(()),
         }
     }
 }

@@ -11,6 +11,8 @@ use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_openwop::schema::compile_untrusted;
 
+use crate::rules::access::pools::Pools;
+use crate::rules::access::rights::Needs;
 use crate::rules::lane::Lane;
 use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, Turns};
 use crate::service::attempt::Attempt;
@@ -18,7 +20,7 @@ use crate::service::limits::SharedPermits;
 
 /// What a worker needs to execute an invocation, and the lane of workers that can. `None` if only
 /// this process can execute it.
-pub(super) fn assignment(invocation: &Invocation<'_>) -> Option<(Lane, Assignment)> {
+pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(Lane, Assignment)> {
     if invocation.live.is_some() {
         return None;
     }
@@ -26,7 +28,8 @@ pub(super) fn assignment(invocation: &Invocation<'_>) -> Option<(Lane, Assignmen
         Some(UserTurns::Simulated { model, .. }) => Some(model.identity()),
         _ => None,
     };
-    let lane = Lane::of(&invocation.model.identity(), user.as_ref())?;
+    let pool = pools.of(invocation.tenant);
+    let lane = Lane::of(&pool, &invocation.model.identity(), user.as_ref())?;
     let talk = match invocation.dialogue {
         None => None,
         Some(dialogue) => Some(talk(&dialogue)?),
@@ -57,6 +60,20 @@ pub(super) fn assignment(invocation: &Invocation<'_>) -> Option<(Lane, Assignmen
             .and_then(|it| u64::try_from(it.as_millis()).ok()),
     };
     Some((lane, assignment))
+}
+
+/// What a task needs of its worker.
+pub(super) fn needs(task: &Assignment) -> Needs {
+    let user = match task.dialogue.as_ref().map(|talk| &talk.turns) {
+        Some(Turns::Simulated { model, .. }) => Some(&**model),
+        _ => None,
+    };
+    let models = [Some(&task.model), user].into_iter().flatten();
+    let models = models.map(|it| format!("{}/{}", it.model.provider, it.model.model));
+    Needs {
+        tenant: task.tenant.clone(),
+        models: models.collect(),
+    }
 }
 
 fn served(binding: &ModelBinding) -> Option<Served> {

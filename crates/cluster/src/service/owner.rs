@@ -30,6 +30,8 @@ use tracing::{info, warn};
 
 use crate::cluster_metrics::OwnerMetrics;
 use crate::ports::bus::{Bus, BusError};
+use crate::rules::access::pools::Pools;
+use crate::rules::access::rights::{Forbidden, Needs, Rights};
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
 use crate::rules::offer::{Asked, Offer, Reception};
@@ -38,7 +40,7 @@ use crate::rules::wire::{
     self, Amount, Answer, Ask, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant,
     Held, ModelRole, Offered, Question, Received, Token, Verdict, WorkerId,
 };
-use crate::service::assignment::assignment;
+use crate::service::assignment::{assignment, needs};
 use crate::service::contact::BusContact;
 use crate::service::server::{self, Command};
 use crate::service::turns::{Schedule, Turn};
@@ -71,6 +73,8 @@ pub struct Owner {
     hold: Duration,
     schedule: Arc<Schedule>,
     contact: Arc<BusContact>,
+    pools: Pools,
+    rights: Rights,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -79,6 +83,7 @@ struct Entry {
     commands: mpsc::Sender<Command>,
     run: RunId,
     tenant: TenantId,
+    needs: Needs,
     /// Whether a worker executes the task.
     held: Arc<AtomicBool>,
 }
@@ -102,7 +107,19 @@ impl Owner {
             ids,
             hold,
             contact,
+            pools: Pools::default(),
+            rights: Rights::default(),
             tasks: Mutex::default(),
+        }
+    }
+
+    /// With queues for each of these pools, and only these workers.
+    #[must_use]
+    pub fn with_access(self, pools: Pools, rights: Rights) -> Self {
+        Self {
+            pools,
+            rights,
+            ..self
         }
     }
 
@@ -128,6 +145,13 @@ impl Owner {
     pub(super) fn task(&self, offer: &str) -> Option<mpsc::Sender<Command>> {
         let tasks = self.tasks();
         tasks.get(offer).map(|entry| entry.commands.clone())
+    }
+
+    /// Whether a worker may execute a task; a task that is not offered any more is not refused.
+    pub(super) fn permit(&self, offer: &str, worker: &str) -> Result<(), Forbidden> {
+        let tasks = self.tasks();
+        let entry = tasks.get(offer);
+        entry.map_or(Ok(()), |entry| self.rights.check(worker, &entry.needs))
     }
 
     /// The runs whose tasks are offered or executed now.
@@ -165,10 +189,11 @@ impl AgentRuntime for ClusterRuntime {
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> InvocationResult {
-        let Some((lane, assignment)) = assignment(&invocation).filter(|(_, it)| fits(it)) else {
+        let owner = &*self.owner;
+        let distributed = assignment(&invocation, &owner.pools).filter(|(_, it)| fits(it));
+        let Some((lane, assignment)) = distributed else {
             return self.local.invoke(invocation, meter, sink).await;
         };
-        let owner = &*self.owner;
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let user = match invocation.dialogue.map(|it| it.turns) {
             Some(UserTurns::Simulated { model, .. }) => Some(&*model.permits),
@@ -180,6 +205,7 @@ impl AgentRuntime for ClusterRuntime {
             commands: sender,
             run: invocation.run.clone(),
             tenant: invocation.tenant.clone(),
+            needs: needs(&assignment),
             held: Arc::clone(&held),
         };
         owner.tasks().insert(offer_id.clone(), entry);

@@ -141,6 +141,10 @@ async fn of_task<A>(
 async fn claim(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
     let claim: Claim = read(message)?;
     check_sender(worker, &claim.worker)?;
+    if let Err(reason) = owner.permit(&claim.offer, worker) {
+        debug!(worker, %reason, "a worker asked for a task that it may not execute");
+        return Ok(Some(wire::write(&Claimed::Forbidden { reason })?));
+    }
     let offer = claim.offer.clone();
     let command = |reply| Command::Claim(claim, reply);
     let answer = of_task(owner, &offer, Claimed::Gone, ANSWERED_WITHIN, command).await;

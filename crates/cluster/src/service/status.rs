@@ -50,6 +50,7 @@ pub struct WorkerStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
+    pub pool: String,
     pub lane: String,
     /// Messages that no worker has taken.
     pub waiting: u64,
@@ -141,6 +142,7 @@ impl Cluster {
 impl From<Queue> for QueueStatus {
     fn from(queue: Queue) -> Self {
         Self {
+            pool: queue.pool,
             lane: queue.lane,
             waiting: queue.waiting,
             unacknowledged: queue.unacknowledged,

@@ -17,6 +17,8 @@ use touchstone_agents::runtime::Runtime;
 use touchstone_kit::ids::RunId;
 
 use crate::ports::bus::Bus as _;
+use crate::rules::access::pools::Pool;
+use crate::rules::access::rights::WorkerEntry;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{self, Beat, Claim, Claimed, Held, WorkerId};
@@ -27,6 +29,7 @@ fn task(cluster: &Cluster, id: &str) -> Task {
         run: RunId::from("run_1"),
         id: id.to_owned(),
         invocation: format!("inv_{id}"),
+        tenant: "acme".to_owned(),
         input: json!({"tool": true}),
         model: cluster.model(Some(endpoint("test"))),
     }
@@ -252,7 +255,7 @@ async fn a_worker_takes_only_tasks_of_models_that_it_serves() {
     let waited = tokio::time::timeout(Duration::from_secs(60), &mut running).await;
     assert!(waited.is_err());
     assert_eq!(cluster.all_calls(), 0);
-    let lane = Lane::of(&task.model.identity(), None).unwrap();
+    let lane = Lane::of(&Pool::shared(), &task.model.identity(), None).unwrap();
     let waiting = cluster.bus.waiting(&lane).await.unwrap();
     assert_eq!(
         waiting, 1,
@@ -260,6 +263,50 @@ async fn a_worker_takes_only_tasks_of_models_that_it_serves() {
     );
     let _right = cluster.worker("w2", 5);
     assert_eq!(running.await.end, decided("t0"));
+}
+
+fn entry(name: &str, tenant: &str, model: &str) -> WorkerEntry {
+    WorkerEntry {
+        name: name.to_owned(),
+        tenants: vec![tenant.to_owned()],
+        models: vec![model.to_owned()],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_wait_for_a_worker_that_may_execute_them() {
+    const TASKS: usize = 40;
+    let entries = [
+        entry("wrong_tenant", "umbrella", "*"),
+        entry("wrong_model", "acme", "openai/other"),
+        entry("right", "acme", "openai/test"),
+    ];
+    let cluster = Cluster::start_with(0, &entries).await;
+    let _forbidden = ["wrong_tenant", "wrong_model", "unknown"].map(|it| cluster.worker(it, 16));
+    let meter = account();
+    let mut running = std::pin::pin!(run_all(&cluster, &meter, TASKS));
+    let waited = tokio::time::timeout(Duration::from_secs(300), &mut running).await;
+    assert!(waited.is_err());
+    assert_eq!(cluster.all_calls(), 0);
+    // The others still ask now and then, and leave the tasks to this worker.
+    let _right = cluster.worker("right", 4);
+    let done = tokio::time::timeout(Duration::from_secs(90), running).await;
+    assert_done(&done.expect("the tasks are not taken by workers that may not execute them"));
+    assert_eq!(cluster.all_calls(), 2 * TASKS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_takes_tasks_of_its_pools_only() {
+    let cluster = Cluster::start(0).await;
+    let acme = Pool::parse("acme").unwrap();
+    let _other = cluster.worker_of(&acme, "w1", 5, "test");
+    let meter = account();
+    let mut running = std::pin::pin!(run_all(&cluster, &meter, 2));
+    let waited = tokio::time::timeout(Duration::from_secs(60), &mut running).await;
+    assert!(waited.is_err());
+    assert_eq!(cluster.all_calls(), 0);
+    let _shared = cluster.worker("w2", 5);
+    assert_done(&running.await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -351,7 +398,7 @@ async fn a_task_is_unjudged_after_many_lost_attempts(
     let cluster = Cluster::start(0).await;
     let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());
     let task = task(&cluster, "t0");
-    let lane = Lane::of(&task.model.identity(), None).unwrap();
+    let lane = Lane::of(&Pool::shared(), &task.model.identity(), None).unwrap();
     let others = async {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -442,7 +489,7 @@ async fn a_message_that_names_another_worker_than_its_address_has_no_answer() {
     let cluster = Cluster::start(0).await;
     let (meter, runtime, recorder) = (account(), cluster.runtime(), Recorder::default());
     let task = task(&cluster, "t0");
-    let lane = Lane::of(&task.model.identity(), None).unwrap();
+    let lane = Lane::of(&Pool::shared(), &task.model.identity(), None).unwrap();
     let mut running = std::pin::pin!(task.run(&runtime, &meter, &recorder));
     let delivered = tokio::select! {
         delivered = cluster.bus.pull(&lane, 1, Duration::from_secs(1)) => delivered.unwrap(),

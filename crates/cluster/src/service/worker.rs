@@ -22,7 +22,10 @@ use tracing::{info, warn};
 
 use crate::cluster_metrics::WorkerMetrics;
 use crate::ports::bus::{Bus, BusError, Delivery};
+use crate::rules::access::pools::Pool;
+use crate::rules::access::rights::Forbidden;
 use crate::rules::lane::Lane;
+use crate::rules::pauses::{Pauses, Said, set_aside};
 use crate::rules::presence::WorkerState;
 use crate::rules::silence::SilentOwners;
 use crate::rules::subjects::{Address, Operation};
@@ -48,6 +51,8 @@ const AFTER_FAULT: Duration = Duration::from_secs(1);
 const MAX_TAKEN: usize = 16;
 /// How often a claim without an answer is repeated.
 const CLAIMS: usize = 3;
+/// How often it is checked whether the pause of a lane is over.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The settings of a worker.
 #[derive(Clone, Debug)]
@@ -58,6 +63,8 @@ pub struct WorkerSettings {
     pub concurrency: usize,
     /// How long tasks in flight may take after the worker was asked to stop.
     pub drain: Duration,
+    /// The pools whose tasks it takes.
+    pub pools: Vec<Pool>,
 }
 
 pub struct Worker {
@@ -74,6 +81,8 @@ pub struct Worker {
     active: Mutex<BTreeMap<String, Arc<Attempt>>>,
     metrics: WorkerMetrics,
     silent: Mutex<SilentOwners>,
+    pauses: Mutex<Pauses>,
+    said: Mutex<Said>,
 }
 
 impl Worker {
@@ -112,6 +121,8 @@ impl Worker {
             active: Mutex::default(),
             metrics: WorkerMetrics::default(),
             silent: Mutex::default(),
+            pauses: Mutex::default(),
+            said: Mutex::default(),
         }
     }
 
@@ -146,9 +157,10 @@ impl Worker {
         let users = [None, user];
         let mut lanes: Vec<Lane> = Vec::new();
         for model in self.models() {
-            let of_model = users
-                .iter()
-                .filter_map(|user| Lane::of(&model, user.as_ref()));
+            let of_model = users.iter().flat_map(|user| {
+                let pools = self.settings.pools.iter();
+                pools.filter_map(|pool| Lane::of(pool, &model, user.as_ref()))
+            });
             lanes.extend(of_model);
         }
         lanes.sort();
@@ -168,6 +180,10 @@ impl Worker {
 
     fn silent(&self) -> MutexGuard<'_, SilentOwners> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pauses(&self) -> MutexGuard<'_, Pauses> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Works until `stop` is cancelled, then finishes the tasks in flight.
@@ -203,16 +219,17 @@ impl Worker {
                 () = stop.cancelled() => break,
                 Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
                 Some((lane, taken)) = pulls.next(), if !pulls.is_empty() => {
-                    idle.push(lane);
                     for (delivery, place) in taken {
-                        let worker = Arc::clone(self);
+                        let (worker, lane) = (Arc::clone(self), lane.clone());
                         let task = async move {
-                            worker.take(delivery).await;
+                            worker.take(&lane, delivery).await;
                             drop(place);
                         };
                         tasks.spawn(supervised("cluster task", task).map(drop));
                     }
+                    idle.push(lane);
                 }
+                () = tokio::time::sleep(LOOK), if !idle.is_empty() => {}
             }
         }
         drop(pulls);
@@ -233,7 +250,14 @@ impl Worker {
         idle: &mut Vec<Lane>,
         places: &Arc<Semaphore>,
     ) -> Option<(Lane, Vec<OwnedSemaphorePermit>)> {
-        let lanes = idle.len();
+        let (next, lanes) = {
+            let pauses = self.pauses();
+            let now = self.clock.uptime();
+            let ready = (0..).zip(&*idle);
+            let mut ready = ready.filter(|(_, lane)| !pauses.is_paused(lane, now));
+            let (next, _) = ready.next()?;
+            (next, ready.count().saturating_add(1))
+        };
         let share = places
             .available_permits()
             .checked_div(lanes)?
@@ -245,7 +269,7 @@ impl Worker {
             };
             free.push(place);
         }
-        (!free.is_empty()).then(|| (idle.remove(0), free))
+        (!free.is_empty()).then(|| (idle.remove(next), free))
     }
 
     /// Takes tasks of a lane, each with a place.
@@ -268,13 +292,25 @@ impl Worker {
     }
 
     /// Claims a task and executes it.
-    async fn take(&self, delivery: Delivery) {
-        let Delivery { message, receipt } = delivery;
+    async fn take(&self, lane: &Lane, delivery: Delivery) {
+        let Delivery {
+            message,
+            deliveries,
+            receipt,
+        } = delivery;
         let claimed = match wire::read::<Offered>(&message) {
             Ok(offered) => self.claim(offered).await,
             Err(cause) => {
                 warn!(%cause, "a message in a queue was ignored");
-                None
+                Ok(None)
+            }
+        };
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(reason) => {
+                self.forbidden(lane, reason);
+                receipt.release(set_aside(deliveries)).await;
+                return;
             }
         };
         // Whatever the answer: an owner offers its task again as long as it waits.
@@ -282,6 +318,7 @@ impl Worker {
         let Some((attempt, job)) = claimed else {
             return;
         };
+        self.pauses().end(lane);
         let attempt = Arc::new(attempt);
         let invocation = attempt.proof().invocation.clone();
         self.active()
@@ -294,11 +331,22 @@ impl Worker {
         self.metrics.attempt_ended(attempt.is_lost());
     }
 
+    /// Leaves a lane for a while, whose tasks other workers may execute.
+    fn forbidden(&self, lane: &Lane, reason: Forbidden) {
+        let now = self.clock.uptime();
+        self.pauses().pause(lane, reason, now);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_due(&format!("{lane} {reason}"), now) {
+            let worker = &self.id.worker;
+            warn!(worker, %lane, %reason, "a host refused a task to this worker; allow it in `[[cluster.workers]]` of the host, or start the worker with the --name of another entry");
+        }
+    }
+
     /// `None` if there is nothing to execute, or if the owner is known to be silent.
-    async fn claim(&self, offered: Offered) -> Option<(Attempt, Job)> {
+    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Job)>, Forbidden> {
         let replica = &offered.replica;
         if !self.silent().may_ask(replica, self.clock.uptime()) {
-            return None;
+            return Ok(None);
         }
         let claim = Claim {
             worker: self.id.clone(),
@@ -306,7 +354,9 @@ impl Worker {
             claim: self.ids.mint("claim"),
         };
         let address = self.address(Operation::Claim, replica);
-        let message = wire::write(&claim).ok()?;
+        let Ok(message) = wire::write(&claim) else {
+            return Ok(None);
+        };
         for _ in 0..CLAIMS {
             let claimed_at = self.clock.uptime();
             let asked = self
@@ -321,18 +371,21 @@ impl Worker {
                 Ok(_) | Err(BusError::NoResponder) => self.silent().answered(replica),
                 Err(BusError::Failed(_)) => {}
             }
-            let answer = answer.ok()?;
+            let Ok(answer) = answer else {
+                return Ok(None);
+            };
             let granted = match wire::read::<Claimed>(&answer) {
                 Ok(Claimed::Granted(granted)) => *granted,
-                Ok(Claimed::Gone) => return None,
+                Ok(Claimed::Gone) => return Ok(None),
+                Ok(Claimed::Forbidden { reason }) => return Err(reason),
                 Err(cause) => {
                     warn!(%cause, "the answer to a claim was ignored");
-                    return None;
+                    return Ok(None);
                 }
             };
-            return self.granted(granted, offered.replica, claim, claimed_at);
+            return Ok(self.granted(granted, offered.replica, claim, claimed_at));
         }
-        None
+        Ok(None)
     }
 
     fn granted(

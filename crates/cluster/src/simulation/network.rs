@@ -86,7 +86,12 @@ impl Bus for SimulatedBus {
         }
         let taken = world.bus.pull(lane, most, longest).await?;
         let mut arrived = Vec::new();
-        for Delivery { message, receipt } in taken {
+        for Delivery {
+            message,
+            deliveries,
+            receipt,
+        } in taken
+        {
             let delays = world.transit(None, Some(node), None);
             if delays.is_empty() || !world.has_queues(node) {
                 continue;
@@ -96,7 +101,11 @@ impl Bus for SimulatedBus {
                 node,
                 receipt,
             });
-            arrived.push(Delivery { message, receipt });
+            arrived.push(Delivery {
+                message,
+                deliveries,
+                receipt,
+            });
         }
         world.running(node).await;
         Ok(arrived)
@@ -259,6 +268,10 @@ impl Receipt for SimulatedReceipt {
         if arrives && world.has_queues(node) {
             receipt.acknowledge().await;
         }
+    }
+
+    async fn release(self: Box<Self>, after: Duration) {
+        self.receipt.release(after).await;
     }
 }
 

@@ -15,6 +15,7 @@ use touchstone_agents::rules::WORKERS_UNREACHABLE;
 use touchstone_agents::runtime::Runtime;
 use touchstone_kit::ids::RunId;
 
+use crate::rules::access::pools::Pool;
 use crate::rules::presence::EVERY;
 use crate::service::owner::{ClusterRuntime, LOG_CLOSED, Owner};
 use crate::service::tests::support::{Account, Task};
@@ -71,6 +72,7 @@ async fn run_worker(world: Arc<World>, number: usize, stop: CancellationToken) {
         name: format!("w{number}"),
         concurrency: world.schedule.places,
         drain: DRAIN,
+        pools: vec![Pool::shared()],
     };
     let (clock, ids) = (world.clock(node), Arc::clone(&world.ids));
     let bus = Arc::new(SimulatedBus { world, node });
@@ -153,6 +155,7 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
                 run: RunId::from("run_1"),
                 id,
                 invocation: world.ids.mint("inv"),
+                tenant: "acme".to_owned(),
                 input: json!({"calls": calls}),
                 model: binding(),
             },

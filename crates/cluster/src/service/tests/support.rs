@@ -33,6 +33,8 @@ use touchstone_openwop::suite::{Fixtures, ModelClass};
 
 use crate::memory::MemoryBus;
 use crate::ports::bus::{Bus, BusError, Delivery, Request};
+use crate::rules::access::pools::{Pool, Pools};
+use crate::rules::access::rights::{Rights, WorkerEntry};
 use crate::rules::lane::Lane;
 use crate::rules::subjects::Address;
 use crate::service::owner::{ClusterRuntime, Owner};
@@ -40,7 +42,7 @@ use crate::service::worker::{Worker, WorkerSettings};
 
 pub const HOLD: Duration = Duration::from_secs(8);
 
-struct TestClock(Instant);
+pub struct TestClock(pub Instant);
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
@@ -53,7 +55,7 @@ impl Clock for TestClock {
 }
 
 #[derive(Default)]
-struct TestIds(AtomicU64);
+pub struct TestIds(AtomicU64);
 
 impl Ids for TestIds {
     fn mint(&self, prefix: &str) -> String {
@@ -302,6 +304,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start(faults: usize) -> Self {
+        Self::start_with(faults, &[]).await
+    }
+
+    /// With these entries of workers.
+    pub async fn start_with(faults: usize, workers: &[WorkerEntry]) -> Self {
         let bus = MemoryBus::default();
         let clock: Arc<dyn Clock> = Arc::new(TestClock(Instant::now()));
         let ids: Arc<dyn Ids> = Arc::new(TestIds::default());
@@ -314,7 +321,8 @@ impl Cluster {
             requests: AtomicUsize::new(1),
             cut_off: cut_off.subscribe(),
         });
-        let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD);
+        let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD)
+            .with_access(Pools::default(), Rights::new(workers).unwrap());
         let (owner, serving) = (Arc::new(owner), CancellationToken::new());
         #[expect(clippy::disallowed_methods, reason = "ends with the test")]
         tokio::spawn(owner.clone().serve(serving.clone()));
@@ -367,6 +375,10 @@ impl Cluster {
     }
 
     pub fn worker_for(&self, name: &str, concurrency: usize, model: &str) -> Process {
+        self.worker_of(&Pool::shared(), name, concurrency, model)
+    }
+
+    pub fn worker_of(&self, pool: &Pool, name: &str, concurrency: usize, model: &str) -> Process {
         let (stop_process, stopped) = watch::channel(false);
         let bus = Arc::new(TestBus {
             bus: self.bus.clone(),
@@ -381,6 +393,7 @@ impl Cluster {
             name: name.to_owned(),
             concurrency,
             drain: Duration::from_secs(60),
+            pools: vec![pool.clone()],
         };
         let worker = Worker::new(bus, self.clock.clone(), self.ids.clone(), &models, settings);
         let stop = CancellationToken::new();
@@ -536,6 +549,7 @@ pub struct Task {
     pub id: String,
     /// The id of the invocation that the executor asks for.
     pub invocation: String,
+    pub tenant: String,
     pub input: Value,
     pub model: ModelBinding,
 }
@@ -558,7 +572,7 @@ impl Task {
             "toolResponses": [{"tool": "docs:find", "response": {"found": 1}}],
         }))
         .unwrap();
-        let tenant = TenantId::from("acme");
+        let tenant = TenantId::from(&*self.tenant);
         let node = TaskId::from(self.id.as_str());
         let invocation = Invocation {
             tenant: &tenant,

@@ -1,0 +1,185 @@
+//! Which workers may execute which tasks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use touchstone_kit::ids::TenantId;
+
+use crate::rules::subjects::is_token;
+
+/// Stands for all tenants or all models.
+const ANY: &str = "*";
+
+/// A worker in the configuration of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerEntry {
+    pub name: String,
+    /// The tenants whose tasks it may execute; `*` for all.
+    pub tenants: Vec<String>,
+    /// The models whose tasks it may execute, as `provider/model`; `*` for all.
+    #[serde(default = "any")]
+    pub models: Vec<String>,
+}
+
+fn any() -> Vec<String> {
+    vec![ANY.to_owned()]
+}
+
+/// What a task needs of its worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    pub tenant: TenantId,
+    /// The models that it calls, as `provider/model`.
+    pub models: Vec<String>,
+}
+
+/// Why a worker may not execute a task.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Forbidden {
+    /// The list has no entry for the worker.
+    #[error("the host has no entry for this worker in `[[cluster.workers]]`")]
+    Worker,
+    #[error("the entry of this worker in `[[cluster.workers]]` does not name the task's tenant")]
+    Tenant,
+    #[error("the entry of this worker in `[[cluster.workers]]` does not name the task's model")]
+    Model,
+}
+
+/// The workers that a host knows. Without any entry, each worker may execute all tasks.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(try_from = "Vec<WorkerEntry>")]
+pub struct Rights(BTreeMap<String, WorkerEntry>);
+
+impl Rights {
+    /// # Errors
+    /// What is wrong with the entries.
+    pub fn new(entries: &[WorkerEntry]) -> Result<Self, String> {
+        let mut workers = BTreeMap::new();
+        for entry in entries {
+            let name = &entry.name;
+            if !is_token(name) {
+                let problem = format!(
+                    "has the name `{name}`, which must have 1 to 48 letters, digits, `-` and `_`"
+                );
+                return Err(problem);
+            }
+            for (field, list) in [("tenants", &entry.tenants), ("models", &entry.models)] {
+                if list.is_empty() {
+                    return Err(format!(
+                        "must name `{field}` of the worker `{name}`; `*` stands for all"
+                    ));
+                }
+            }
+            if let Some(model) = entry
+                .models
+                .iter()
+                .find(|it| *it != ANY && !it.contains('/'))
+            {
+                return Err(format!(
+                    "names the model `{model}` of the worker `{name}`; write it as `provider/model`"
+                ));
+            }
+            if workers.insert(name.clone(), entry.clone()).is_some() {
+                return Err(format!("names the worker `{name}` twice"));
+            }
+        }
+        Ok(Self(workers))
+    }
+
+    /// Whether a worker may execute a task.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn check(&self, worker: &str, needs: &Needs) -> Result<(), Forbidden> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let entry = self.0.get(worker).ok_or(Forbidden::Worker)?;
+        let names = |list: &[String], wanted: &str| list.iter().any(|it| it == ANY || it == wanted);
+        if !names(&entry.tenants, needs.tenant.as_str()) {
+            return Err(Forbidden::Tenant);
+        }
+        match needs.models.iter().all(|model| names(&entry.models, model)) {
+            true => Ok(()),
+            false => Err(Forbidden::Model),
+        }
+    }
+}
+
+impl TryFrom<Vec<WorkerEntry>> for Rights {
+    type Error = String;
+
+    fn try_from(entries: Vec<WorkerEntry>) -> Result<Self, String> {
+        Self::new(&entries).map_err(|problem| format!("`[[cluster.workers]]` {problem}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn entry(name: &str, tenants: &[&str], models: &[&str]) -> WorkerEntry {
+        let list = |items: &[&str]| items.iter().map(|it| (*it).to_owned()).collect();
+        WorkerEntry {
+            name: name.to_owned(),
+            tenants: list(tenants),
+            models: list(models),
+        }
+    }
+
+    fn needs(tenant: &str, models: &[&str]) -> Needs {
+        Needs {
+            tenant: TenantId::from(tenant),
+            models: models.iter().map(|it| (*it).to_owned()).collect(),
+        }
+    }
+
+    #[rstest]
+    #[case("w1", "acme", &["openai/m"], Ok(()))]
+    #[case("w1", "acme", &["openai/m", "openai/user"], Err(Forbidden::Model))]
+    #[case("w1", "acme", &["other/m"], Err(Forbidden::Model))]
+    #[case("w1", "umbrella", &["openai/m"], Err(Forbidden::Tenant))]
+    #[case("w1", "*", &["openai/m"], Err(Forbidden::Tenant))]
+    #[case("all", "umbrella", &["other/m"], Ok(()))]
+    #[case("w2", "acme", &["openai/m"], Err(Forbidden::Worker))]
+    #[case("*", "acme", &["openai/m"], Err(Forbidden::Worker))]
+    fn a_worker_gets_the_tasks_of_its_entry(
+        #[case] worker: &str,
+        #[case] tenant: &str,
+        #[case] models: &[&str],
+        #[case] expected: Result<(), Forbidden>,
+    ) {
+        let entries = [
+            entry("w1", &["acme"], &["openai/m"]),
+            entry("all", &["*"], &["*"]),
+        ];
+        let rights = Rights::new(&entries).unwrap();
+        assert_eq!(rights.check(worker, &needs(tenant, models)), expected);
+    }
+
+    #[test]
+    fn without_entries_each_worker_gets_all_tasks() {
+        let rights = Rights::new(&[]).unwrap();
+        assert_eq!(rights.check("w1", &needs("acme", &["openai/m"])), Ok(()));
+    }
+
+    #[rstest]
+    #[case(&[entry("a.b", &["*"], &["*"])], "has the name `a.b`")]
+    #[case(&[entry("a", &["*"], &["*"]), entry("a", &["*"], &["*"])], "the worker `a` twice")]
+    #[case(&[entry("a", &[], &["*"])], "must name `tenants`")]
+    #[case(&[entry("a", &["*"], &[])], "must name `models`")]
+    #[case(&[entry("a", &["*"], &["gpt"])], "names the model `gpt`")]
+    fn entries_without_a_clear_meaning_are_refused(
+        #[case] entries: &[WorkerEntry],
+        #[case] expected: &str,
+    ) {
+        let problem = Rights::new(entries).unwrap_err();
+        assert!(problem.contains(expected), "{problem}");
+    }
+}
