@@ -13,6 +13,7 @@ use crate::rules::wire::{Claimed, Received};
 pub struct OwnerMetrics {
     granted: Counter,
     gone: Counter,
+    forbidden: Counter,
     unanswered: Counter,
     ended: Counter,
     lost: Counter,
@@ -31,6 +32,7 @@ impl Default for OwnerMetrics {
         Self {
             granted: claims("granted"),
             gone: claims("gone"),
+            forbidden: claims("forbidden"),
             unanswered: claims("none"),
             ended: attempts("ended"),
             lost: attempts("lost"),
@@ -49,6 +51,7 @@ impl OwnerMetrics {
         let answers = match answer {
             Some(Claimed::Granted(_)) => &self.granted,
             Some(Claimed::Gone) => &self.gone,
+            Some(Claimed::Forbidden { .. }) => &self.forbidden,
             None => &self.unanswered,
         };
         answers.increment(1);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
-use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::{self, AckKind, Context};
 use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
@@ -163,32 +163,6 @@ impl Connected {
     fn known(&self, lane: &Lane) -> Option<PullConsumer> {
         self.consumers().get(lane).cloned()
     }
-}
-
-/// The addresses of the servers, and how to connect to them.
-async fn options(
-    settings: &ClusterSettings,
-    name: &str,
-) -> Result<(Vec<async_nats::ServerAddr>, ConnectOptions), BusError> {
-    let servers = settings.servers();
-    let servers = servers.map_err(|(field, problem)| fault(&format!("`{field}` {problem}")))?;
-    let addresses: Result<Vec<async_nats::ServerAddr>, _> =
-        servers.iter().map(|url| url.as_str().parse()).collect();
-    let addresses = addresses.map_err(|cause| fault(&cause))?;
-    let mut options = ConnectOptions::new()
-        .name(name)
-        // The list of other servers comes from the server, and may name some without TLS.
-        .ignore_discovered_servers()
-        .require_tls(servers.iter().all(|url| url.scheme() == "tls"));
-    if let Some(file) = &settings.ca_file {
-        options = options.add_root_certificates(file.clone());
-    }
-    if let Some(file) = &settings.credentials_file {
-        let credentials = options.credentials_file(file).await;
-        options = credentials
-            .map_err(|cause| fault(&format!("`credentials_file` could not be read: {cause}")))?;
-    }
-    Ok((addresses, options))
 }
 
 fn fault(cause: &dyn std::fmt::Display) -> BusError {

@@ -143,7 +143,9 @@ async fn claim(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Byt
     check_sender(worker, &claim.worker)?;
     if let Err(reason) = owner.permit(&claim.offer, worker) {
         debug!(worker, %reason, "a worker asked for a task that it may not execute");
-        return Ok(Some(wire::write(&Claimed::Forbidden { reason })?));
+        let answer = Claimed::Forbidden { reason };
+        owner.metrics.claimed(Some(&answer));
+        return Ok(Some(wire::write(&answer)?));
     }
     let offer = claim.offer.clone();
     let command = |reply| Command::Claim(claim, reply);

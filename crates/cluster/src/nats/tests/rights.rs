@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone_agents::budget::Limits;
 use touchstone_agents::ports::agent::InvocationEnd;
 use touchstone_agents::runtime::Runtime;
+use touchstone_kit::ids::RunId;
 
 use super::server::{Server, User, with_users};
 use crate::config::ClusterSettings;
@@ -418,6 +419,7 @@ async fn facts_count_only_from_the_worker_that_holds_the_task() {
     };
     let model = Cluster::start(0).await.model(Some(endpoint("test")));
     let task = Task {
+        run: RunId::from("run_1"),
         id: "t1".to_owned(),
         invocation: "inv_1".to_owned(),
         tenant: "acme".to_owned(),
