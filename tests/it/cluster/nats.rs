@@ -30,6 +30,11 @@ fn program() -> Option<PathBuf> {
 impl NatsServer {
     /// `None`, with a printed note, if the program is not installed.
     pub fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// With a configuration.
+    pub fn start_with(configuration: &str) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!("NOT RUN: no NATS server (package nats-server)");
             let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
@@ -40,7 +45,11 @@ impl NatsServer {
             return None;
         };
         let folder = TempDir::new().unwrap();
+        let file = folder.path().join("nats.conf");
+        std::fs::write(&file, configuration).unwrap();
         let child = Command::new(program)
+            .arg("-c")
+            .arg(&file)
             .args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"])
             .arg(folder.path().join("store"))
             .arg("--ports_file_dir")
