@@ -1,5 +1,7 @@
 //! `touchstone cluster`: replicas and workers of a host.
 
+mod credentials;
+
 use std::fmt::Write as _;
 
 use clap::Subcommand;
@@ -13,10 +15,10 @@ use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::table::{self, Style};
 use touchstone_host::render::words::{duration, plain};
 
-/// Show the replicas and workers of a host
+/// Show the replicas and workers of a host, and create their credentials
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com"
+    after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com\n  touchstone cluster credentials --worker gpu-1 --pool acme"
 )]
 pub enum Command {
     /// List replicas, workers, queues and the runs that workers execute
@@ -24,11 +26,14 @@ pub enum Command {
         after_help = "Needs a key with the scope `metrics:read`. Silence is the time since the last heartbeat, which\nreplicas and workers send every two seconds; after a minute of it they are not listed.\n\nExit codes: 0 workers are connected, 1 the host has no cluster, no worker is connected or NATS\ndoes not answer, 2 bad input, 3 no host.\n\nExamples:\n  touchstone cluster status --server https://evals.example.com\n  touchstone cluster status --json"
     )]
     Status,
+    /// Create the key of a NATS user, and print the user with its permissions
+    Credentials(credentials::Arguments),
 }
 
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Status => status(context).await,
+        Command::Credentials(arguments) => credentials::run(context, arguments),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A host and its workers as processes, over a NATS server. Workers are killed and stopped.
 
+mod credentials;
 mod examined;
 mod measured;
 mod nats;
@@ -64,6 +65,10 @@ struct Worker(Child);
 
 impl Worker {
     fn start(site: &Site, nats: &NatsServer, name: &str) -> Self {
+        Self::start_with(site, nats, name, &[])
+    }
+
+    fn start_with(site: &Site, nats: &NatsServer, name: &str, more: &[&str]) -> Self {
         let log = std::fs::File::create(site.folder().join(format!("{name}.log"))).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_touchstone"))
             .current_dir(site.folder())
@@ -74,6 +79,7 @@ impl Worker {
                 "--config",
                 "worker.toml",
             ])
+            .args(more)
             .env("WORKER_KEY", KEY)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -255,6 +261,9 @@ fn refused(site: &Site, arguments: &[&str]) -> Value {
 #[rstest]
 #[case::no_server(&["worker"], "no NATS server is named")]
 #[case::no_tls(&["worker", "--nats", "nats://192.0.2.1:4222"], "names another machine without TLS")]
+#[case::no_key(&["worker", "--nats", "nats://127.0.0.1:1", "--nkey-file", "none.nk"], "could not be read")]
+#[case::two_kinds(&["worker", "--nkey-file", "a.nk", "--credentials-file", "a.creds"], "cannot be used with")]
+#[case::no_pool(&["worker", "--nats", "nats://127.0.0.1:1", "--pool", "a.b"], "must have 1 to 48 letters")]
 #[case::no_model(&["worker", "--nats", "nats://127.0.0.1:1"], "has no model")]
 #[case::no_store(&["worker", "--nats", "nats://127.0.0.1:1", "--data", "x"], "--data does not apply")]
 fn a_worker_that_cannot_work_says_why(#[case] arguments: &[&str], #[case] expected: &str) {
