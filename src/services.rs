@@ -439,6 +439,7 @@ impl Services {
             ratings: apis.ratings.clone(),
             oasis: apis.oasis.clone(),
             cards: apis.cards.clone(),
+            cluster: parts.cluster.clone(),
             sessions: parts.sessions.clone(),
             live: LiveRuns::default(),
             oidc: parts.oidc.clone(),

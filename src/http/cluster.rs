@@ -14,7 +14,6 @@ use touchstone_host::http::HttpHost;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
-use touchstone_runs::ports::queue::LeasedRun;
 use touchstone_runs::service::runs::Runs;
 
 /// The path of the status.
@@ -47,14 +46,6 @@ async fn status(
     };
     let mut status = cluster.status().await;
     let work = api.runs.work(&caller).await?;
-    add_leases(&mut status, &work.leases);
+    status.set_leases(|run| work.lease_ms(run));
     json(StatusCode::OK, &status)
-}
-
-fn add_leases(status: &mut Status, leases: &[LeasedRun]) {
-    for run in &mut status.runs {
-        let lease = leases.iter().find(|it| it.run.as_str() == run.run_id);
-        // A lease that has ended has no time left.
-        run.lease_ms = lease.map(|it| u64::try_from(it.remaining.as_millis()).unwrap_or(0));
-    }
 }

@@ -6,6 +6,7 @@ use crate::config::{ConsoleConfig, Setting};
 use crate::live::hub::LiveRuns;
 use crate::session::oidc::provider::Provider;
 use touchstone_agent_cards::http::CardsApi;
+use touchstone_cluster::service::Cluster;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_host::http::{HostApi, HttpHost};
 use touchstone_host::service::sessions::Sessions;
@@ -23,6 +24,8 @@ pub struct ConsoleApi {
     pub ratings: Arc<RatingsApi>,
     pub oasis: Arc<OasisApi>,
     pub cards: Arc<CardsApi>,
+    /// The workers and other replicas, if this host has any.
+    pub cluster: Option<Cluster>,
     pub sessions: Arc<Sessions>,
     /// The OpenID provider at which people sign in.
     pub oidc: Option<Arc<Provider>>,

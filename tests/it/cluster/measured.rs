@@ -83,6 +83,36 @@ async fn scrape_until(api: &Api, expected: &str) -> String {
     }
 }
 
+/// The page of the cluster in the console, once it shows this.
+async fn cluster_page(api: &Api, expected: &str) -> String {
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let address = |path: &str| format!("{}{path}", api.base_url());
+    let signed_in = client
+        .post(address("/console/sign-in"))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("key={}", api.key()))
+        .send()
+        .await
+        .unwrap();
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let begun = Instant::now();
+    loop {
+        let page = client.get(address("/console/cluster"));
+        let page = page.header("cookie", cookie).send().await.unwrap();
+        assert_eq!(page.status(), StatusCode::OK);
+        let text = page.text().await.unwrap();
+        if text.contains(expected) {
+            return text;
+        }
+        assert!(begun.elapsed() < TOO_LONG, "no {expected} in {text}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_and_a_worker_measure_their_work_without_content() {
     let Some(nats) = NatsServer::start() else {
@@ -149,6 +179,12 @@ async fn a_host_and_a_worker_measure_their_work_without_content() {
     for (path, name) in named_in_documents(&all) {
         let is_known = !name.starts_with(OF_CLUSTERS) || all.contains_key(&name);
         assert!(is_known, "{path} names {name}, which nothing exports");
+    }
+
+    // Workers announce their free places from time to time.
+    let page = cluster_page(&host.api(&operator), "0 of 3").await;
+    for part in ["measured", "Takes tasks", "Answers"] {
+        assert!(page.contains(part), "{part}: {page}");
     }
 
     // More workers than NATS allows by default may wait for tasks of one model.

@@ -196,6 +196,20 @@ async fn the_host_shows_health_and_work_and_keeps_settings_to_operators() {
     assert!(!page.contains("The settings are not shown") && page.contains("runs:read"));
 }
 
+/// `cluster/measured.rs` looks at the page of a host with workers.
+#[tokio::test]
+async fn the_cluster_is_shown_to_operators_only() {
+    let host = TestHost::idle().await;
+    let operator = Person::with(&host, &host.key_with(&[Scope::MetricsRead]).await).await;
+    let page = operator.page("/console/cluster").await;
+    assert!(page.contains("This host has no cluster"), "{page}");
+    let reader = Person::with(&host, &host.key_with(&[Scope::RunsRead]).await).await;
+    let refused = reader.open("/console/cluster").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let sessions = reader.page("/console/sessions").await;
+    assert!(!sessions.contains("/console/cluster"), "{sessions}");
+}
+
 #[rstest]
 #[tokio::test]
 async fn operators_see_all_tenants_workers_and_the_queue(

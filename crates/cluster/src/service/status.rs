@@ -117,6 +117,15 @@ impl Status {
     }
 }
 
+impl Status {
+    /// Adds how many milliseconds the lease of each run still lasts, by the run's id.
+    pub fn set_leases(&mut self, of: impl Fn(&str) -> Option<u64>) {
+        for run in &mut self.runs {
+            run.lease_ms = of(&run.run_id);
+        }
+    }
+}
+
 impl Cluster {
     /// What this replica knows about the cluster.
     pub async fn status(&self) -> Status {

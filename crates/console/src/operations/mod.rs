@@ -1,5 +1,6 @@
-//! Packs, suites, keys, webhooks, sessions and settings of the host.
+//! Packs, suites, keys, webhooks, sessions, settings of the host, and its cluster.
 
+mod cluster;
 mod host;
 mod import;
 mod keys;
@@ -87,6 +88,7 @@ pub fn routes(pages: Pages) -> Pages {
         .form("/console/sessions/end-others", None, sessions::end_others)
         .form("/console/sessions/{sessionId}/end", None, sessions::end)
         .page("/console/host", None, host::page)
+        .page("/console/cluster", Scope::MetricsRead, cluster::page)
 }
 
 fn notice_routes(pages: Pages) -> Pages {

@@ -26,6 +26,7 @@ pub enum Section {
     Webhooks,
     Sessions,
     Host,
+    Cluster,
 }
 
 /// The name of a group, and its sections with their names and addresses.
@@ -70,6 +71,7 @@ const NAVIGATION: &[Group] = &[
             (Section::Webhooks, "Webhooks", "/console/webhooks"),
             (Section::Sessions, "Sessions", "/console/sessions"),
             (Section::Host, "Host", "/console/host"),
+            (Section::Cluster, "Cluster", "/console/cluster"),
         ],
     ),
 ];

@@ -216,6 +216,7 @@ fn operations_pages(runs: &Runs) -> Vec<Shown> {
         format!("/console/webhooks/{}", runs.webhook),
         "/console/sessions".to_owned(),
         "/console/host".to_owned(),
+        "/console/cluster".to_owned(),
     ])
 }
 

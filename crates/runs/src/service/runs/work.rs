@@ -19,6 +19,14 @@ pub struct HostWork {
     pub leases: Vec<LeasedRun>,
 }
 
+impl HostWork {
+    /// Milliseconds until the lease of a run ends, 0 if it has ended; `None` if no lease is listed.
+    pub fn lease_ms(&self, run: &str) -> Option<u64> {
+        let lease = self.leases.iter().find(|it| it.run.as_str() == run)?;
+        Some(u64::try_from(lease.remaining.as_millis()).unwrap_or(0))
+    }
+}
+
 impl Runs {
     /// Tenants with their keys and runs, the queue, and who holds which run. An operator of the
     /// host sees all tenants; others see their own.
