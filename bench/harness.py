@@ -194,8 +194,9 @@ class Mock:
 # ---------------------------------------------------------------------------------------------------------- measurements
 
 class Bench:
-    def __init__(self, folder: Path, programs: dict[str, str], database_url: str | None):
+    def __init__(self, folder: Path, programs: dict[str, str], database_url: str | None, nats_servers: int = 1):
         self.folder = folder
+        self.nats_servers = nats_servers
         self.programs = programs
         self.mock = Mock(programs["mock_llm"])
         config = folder / "touchstone.toml"
@@ -375,7 +376,7 @@ class Bench:
         return {"rows": rows, "dearestOverCheapest": max(costs) / min(costs)}
 
     def cluster(self) -> dict:
-        """Four workers over one NATS server: the concurrency of all together, and the CPU time of each process."""
+        """Four workers over NATS servers: the concurrency of all together, and the CPU time of each process."""
         at_once, tasks, few = 400, 12_000, 5000
         self.suite(tasks)
         self.suite(few)
@@ -419,14 +420,14 @@ class Bench:
 
     @contextlib.contextmanager
     def workers(self, count: int, at_once: int):
-        """A NATS server, workers, and the command line of a host that uses them."""
+        """NATS servers, workers, and the command line of a host that uses them."""
         folder = self.folder / "cluster"
         folder.mkdir()
-        nats, workers = NatsServers(folder, 1), []
+        nats, workers = NatsServers(folder, self.nats_servers), []
         config = self.folder / "cluster.toml"
         text = self.touchstone.config.read_text().replace("max_concurrency = 256", f"max_concurrency = {count * at_once}")
         text = text.replace("[limits]", f"[limits]\nmax_concurrency = {count * at_once}")
-        config.write_text(f'{text}\n[cluster]\nnats = "{nats.urls}"\n')
+        config.write_text(f'{text}\n[cluster]\nnats = "{nats.urls}"\nreplicas = {self.nats_servers}\n')
         host = Touchstone(self.touchstone.program, self.folder, self.touchstone.database_url, config=config)
         try:
             nats.start()

@@ -14,7 +14,7 @@ import yaml
 
 KUBERNETES = ["1.25", "1.37"]
 # A custom resource, of which there is no schema.
-CUSTOM = {"ServiceMonitor"}
+CUSTOM = {"PodMonitor", "ServiceMonitor"}
 KEY = {"firstKey": {"existingSecret": "first-key"}}
 CLUSTER = {
     **KEY,
@@ -39,6 +39,20 @@ CLUSTER = {
         {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
     ],
 }
+WORKERS = {
+    **CLUSTER,
+    "workers": {"replicas": 4, "concurrency": 64, "drainSeconds": 120},
+    "nats": {"enabled": True},
+}
+EXTERNAL = {
+    **KEY,
+    "workers": {"replicas": 1, "config": '[[models]]\nclass = "general"\n', "env": [{"name": "MODEL_KEY", "value": "x"}]},
+    "cluster": {
+        "nats": "tls://nats-1.example:4222,tls://nats-2.example:4222",
+        "credentials": {"existingSecret": "nats-user"},
+        "ca": {"existingSecret": "nats-ca"},
+    },
+}
 REFUSED = {
     "no first key": {},
     "replicas of SQLite": {**KEY, "replicas": 2},
@@ -46,6 +60,10 @@ REFUSED = {
     "PostgreSQL without host keys": {**KEY, "database": {"kind": "postgresql", "postgresql": {"existingSecret": "database"}}},
     "an unknown value": {**KEY, "replicaCount": 1},
     "an ingress without a host": {**KEY, "ingress": {"enabled": True}},
+    "workers without NATS": {**KEY, "workers": {"replicas": 1}},
+    "two kinds of NATS": {**EXTERNAL, "nats": {"enabled": True}},
+    "two NATS servers": {**KEY, "nats": {"enabled": True, "replicas": 2}},
+    "a password in an address": {**KEY, "cluster": {"nats": "tls://user:password@nats.example:4222"}},
     "a tag as a digest": {**KEY, "image": {"repository": "touchstone", "digest": "latest"}},
 }
 
@@ -77,12 +95,13 @@ class Strict(yaml.SafeLoader):
 
 def main():
     path = sys.argv[1]
-    for values in (KEY, CLUSTER):
+    for values in (KEY, CLUSTER, WORKERS, EXTERNAL):
         report = helm.lint(path, values, strict=True)
         findings = [one for one in report.get("messages", []) if "icon is recommended" not in json.dumps(one)]
         assert not findings, findings
     with helm.Chart.load(path) as chart:
         documents = {"sqlite": rendered(chart, KEY), "postgresql": rendered(chart, CLUSTER)}
+        documents |= {"workers": rendered(chart, WORKERS), "external": rendered(chart, EXTERNAL)}
         for what, values in REFUSED.items():
             try:
                 chart.render(values, name="evals", namespace="prod")

@@ -31,6 +31,92 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* Labels of a part that is not the host: (list . "worker"). */}}
+{{- define "touchstone.partSelector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "touchstone.name" $root }}-{{ index . 1 }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+{{- end }}
+
+{{- define "touchstone.partLabels" -}}
+{{- $root := index . 0 -}}
+{{ include "touchstone.partSelector" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "touchstone.podSecurity" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile:
+    type: RuntimeDefault
+{{- end }}
+
+{{/* The NATS servers of hosts and workers; nothing without a cluster. */}}
+{{- define "touchstone.clusterEnv" -}}
+{{- if .Values.nats.enabled }}
+{{- $name := printf "%s-nats" (include "touchstone.fullname" .) }}
+{{- $servers := list }}
+{{- range until (int .Values.nats.replicas) }}
+{{- $servers = append $servers (printf "nats://%s-%d.%s:4222" $name . $name) }}
+{{- end }}
+- name: TOUCHSTONE_CLUSTER__NATS
+  value: {{ join "," $servers | quote }}
+- name: TOUCHSTONE_CLUSTER__INSECURE
+  value: "true"
+- name: TOUCHSTONE_CLUSTER__REPLICAS
+  value: {{ .Values.nats.replicas | quote }}
+{{- else if .Values.cluster.nats }}
+- name: TOUCHSTONE_CLUSTER__NATS
+  value: {{ .Values.cluster.nats | quote }}
+- name: TOUCHSTONE_CLUSTER__INSECURE
+  value: {{ .Values.cluster.insecure | quote }}
+- name: TOUCHSTONE_CLUSTER__REPLICAS
+  value: {{ .Values.cluster.replicas | quote }}
+{{- if .Values.cluster.credentials.existingSecret }}
+- name: TOUCHSTONE_CLUSTER__CREDENTIALS_FILE
+  value: /etc/touchstone-nats/{{ .Values.cluster.credentials.secretKey }}
+{{- end }}
+{{- if .Values.cluster.ca.existingSecret }}
+- name: TOUCHSTONE_CLUSTER__CA_FILE
+  value: /etc/touchstone-nats-ca/{{ .Values.cluster.ca.secretKey }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "touchstone.clusterMounts" -}}
+{{- if .Values.cluster.credentials.existingSecret }}
+- name: nats-credentials
+  mountPath: /etc/touchstone-nats
+  readOnly: true
+{{- end }}
+{{- if .Values.cluster.ca.existingSecret }}
+- name: nats-ca
+  mountPath: /etc/touchstone-nats-ca
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "touchstone.clusterVolumes" -}}
+{{- if .Values.cluster.credentials.existingSecret }}
+- name: nats-credentials
+  secret:
+    secretName: {{ .Values.cluster.credentials.existingSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.cluster.ca.existingSecret }}
+- name: nats-ca
+  secret:
+    secretName: {{ .Values.cluster.ca.existingSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
 {{/* What the first container and the server have in common: both open the database. */}}
 {{- define "touchstone.container" -}}
 image: {{ include "touchstone.image" . }}
@@ -60,6 +146,7 @@ env:
   - name: TOUCHSTONE_ATTEST__KEY_FILE
     value: /etc/touchstone-keys/attest.pem
   {{- end }}
+  {{- include "touchstone.clusterEnv" . | nindent 2 }}
   {{- with .Values.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -82,6 +169,7 @@ envFrom:
   mountPath: /etc/touchstone-keys
   readOnly: true
 {{- end }}
+{{- include "touchstone.clusterMounts" . }}
 {{- end }}
 
 {{- define "touchstone.pod" -}}
@@ -105,14 +193,7 @@ spec:
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    fsGroup: 10001
-    fsGroupChangePolicy: OnRootMismatch
-    seccompProfile:
-      type: RuntimeDefault
+  {{- include "touchstone.podSecurity" . | nindent 2 }}
   initContainers:
     - name: first-key
       {{- include "touchstone.container" . | nindent 6 }}
@@ -180,6 +261,7 @@ spec:
         secretName: {{ .Values.hostKeys.existingSecret }}
         defaultMode: 0440
     {{- end }}
+    {{- include "touchstone.clusterVolumes" . | nindent 4 }}
   {{- with .Values.nodeSelector }}
   nodeSelector:
     {{- toYaml . | nindent 4 }}
