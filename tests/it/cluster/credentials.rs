@@ -52,7 +52,7 @@ async fn printed_users_execute_a_run_and_others_learn_what_is_missing() {
         file.permissions().mode() & 0o777
     };
     assert_eq!((mode("host.nk"), mode("w1.nk")), (0o600, 0o600));
-    let configuration = format!("authorization {{ users: [\n{users}] }}\n");
+    let configuration = format!("jetstream: {{}}\nauthorization {{ users: [\n{users}] }}\n");
     let Some(nats) = NatsServer::start_with(&configuration) else {
         return;
     };

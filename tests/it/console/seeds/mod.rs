@@ -1,5 +1,6 @@
 //! A host with content for every page of the console, and the people who see the pages.
 
+mod cluster;
 mod desk;
 pub mod evals;
 mod organization;
@@ -103,6 +104,7 @@ pub async fn seeded(engine: Engine, place: HostUrl) -> Option<Seeded> {
         agent: Some(Arc::new(agent)),
         two_judges: true,
         providers: providers(rooms.url(), std::time::Duration::from_secs(20)),
+        cluster: Some(cluster::cluster().await),
         ..Lab::default()
     };
     let Site { host, database } = Site::with(engine, place, lab).await?;

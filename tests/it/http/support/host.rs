@@ -34,6 +34,7 @@ use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
+use touchstone_cluster::service::Cluster;
 use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_console::session::oidc::config::OidcConfig;
 use touchstone_console::session::oidc::provider::Provider;
@@ -290,6 +291,8 @@ pub struct Lab {
     pub rates: RatingRates,
     /// The OpenID provider of the console; its client secret is [`OIDC_SECRET`].
     pub oidc: Option<OidcConfig>,
+    /// Workers and other replicas.
+    pub cluster: Option<Cluster>,
 }
 
 impl Lab {
@@ -332,6 +335,7 @@ impl Default for Lab {
             elsewhere: ExternalAgentSettings::default(),
             rates: RatingRates::default(),
             oidc: None,
+            cluster: None,
         }
     }
 }
@@ -470,7 +474,7 @@ impl TestHost {
             vault: vault.clone(),
             models,
             tools: None,
-            cluster: None,
+            cluster: lab.cluster,
             providers: lab.providers,
             evaluator: None,
             notifier: notifier.clone(),
