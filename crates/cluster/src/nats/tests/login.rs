@@ -199,7 +199,7 @@ async fn credentials_with_a_jwt_have_the_same_permissions_as_keys() {
 
     let worker = |pool: &str| {
         let pool = Pool::parse(pool).unwrap();
-        let permissions = Permissions::of_worker("w1", &[pool.clone()]);
+        let permissions = Permissions::of_worker("w1", std::slice::from_ref(&pool));
         let file = operator.user(folder.path(), &format!("w1-{pool}"), &permissions);
         NatsBus::new(with(file), Role::Worker("w1".to_owned()))
     };

@@ -59,7 +59,7 @@ impl Server {
         let mut server = Self {
             child,
             address: String::new(),
-            folder: folder,
+            folder,
         };
         let ready = tokio::time::timeout(READY_WITHIN, server.port()).await;
         server.address = ready.unwrap_or_else(|_| panic!("not ready: {}", server.log()));
