@@ -15,8 +15,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
 use touchstone_cluster::config::ClusterSettings;
-use touchstone_cluster::nats::NatsBus;
+use touchstone_cluster::nats::{NatsBus, Role};
 use touchstone_cluster::ports::bus::{Bus as _, BusError};
+use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::lane::Lane;
 
 use crate::process::endpoint::{Endpoint, question, saying};
@@ -224,7 +225,7 @@ async fn a_queue_of_a_server_that_hangs_is_given_up_soon() {
         nats: Some(nats.url().to_owned()),
         ..ClusterSettings::default()
     };
-    let bus = NatsBus::new(settings, "test".to_owned());
+    let bus = NatsBus::new(settings, Role::Host);
     let identity = ModelIdentity {
         model: ModelPin {
             provider: "openai".to_owned(),
@@ -235,7 +236,7 @@ async fn a_queue_of_a_server_that_hangs_is_given_up_soon() {
             digest: "sha256-m".to_owned(),
         }),
     };
-    let lane = Lane::of(&identity, None).unwrap();
+    let lane = Lane::of(&Pool::shared(), &identity, None).unwrap();
     let pulled = bus.pull(&lane, 1, Duration::from_millis(50)).await.unwrap();
     assert!(pulled.is_empty());
     nats.stop();

@@ -41,7 +41,9 @@ impl EventLog {
                 warn!(%cause, remedy, "the connection to NATS has an error");
             }
             Event::SlowConsumer(_) => {
-                warn!("messages of NATS were dropped, because this process does not read them in time");
+                warn!(
+                    "messages of NATS were dropped, because this process does not read them in time"
+                );
             }
             _ => {}
         }

@@ -424,7 +424,12 @@ async fn a_task_is_unjudged_after_many_lost_attempts(
 #[tokio::test(start_paused = true)]
 async fn tasks_of_a_host_that_does_not_answer_do_not_hold_up_those_of_others() {
     let cluster = Cluster::start(0).await;
-    let lane = Lane::of(&Pool::shared(), &task(&cluster, "t0").model.identity(), None).unwrap();
+    let lane = Lane::of(
+        &Pool::shared(),
+        &task(&cluster, "t0").model.identity(),
+        None,
+    )
+    .unwrap();
     // Requests to it have no answer.
     let _stopped = cluster.bus.serve("stopped").await.unwrap();
     for number in 0..100 {

@@ -144,7 +144,7 @@ impl View {
                 .queues
                 .iter()
                 .map(|it| Queue {
-                    name: plain(&it.lane),
+                    name: plain(&format!("{}/{}", it.pool, it.lane)),
                     waiting: number(it.waiting),
                     taken: number(it.unacknowledged),
                     pulls: number(it.pulls),
@@ -224,7 +224,7 @@ mod tests {
             "enabled": true, "replica": "host_1", "problem": null,
             "replicas": [{"replica": "host_1", "version": "1.1.0", "silentMs": 1000}],
             "workers": [worker("w1", 500, false), worker("w2", 30_000, false), worker("w3", 500, true)],
-            "queues": [{"lane": "h1", "waiting": 3, "unacknowledged": 2, "pulls": 1}],
+            "queues": [{"pool": "shared", "lane": "h1", "waiting": 3, "unacknowledged": 2, "pulls": 1}],
             "runs": [run("run_1", "acme"), run("run_2", "globex")]
         });
         serde_json::from_value(document).unwrap()

@@ -103,6 +103,7 @@ impl Bus for Members {
 impl Queues for Members {
     async fn queues(&self) -> Result<Vec<Queue>, BusError> {
         Ok(vec![Queue {
+            pool: "shared".to_owned(),
             lane: "h0123456789abcdef0123456789abcdef".to_owned(),
             waiting: 3,
             unacknowledged: 1,
@@ -120,7 +121,11 @@ pub async fn cluster() -> Cluster {
     );
     let owner = Owner::new(bus.clone(), clock.clone(), ids, Duration::from_secs(10));
     let signals = ReplicaSignals::new(bus.clone(), owner.replica().to_owned());
-    let membership = Arc::new(Membership::new(bus.clone(), clock));
+    let membership = Arc::new(Membership::new(
+        bus.clone(),
+        clock,
+        Arc::clone(owner.contact()),
+    ));
     let listening = membership.clone();
     tokio::spawn(async move {
         let presence = || members()[1].1.clone();
