@@ -3,6 +3,7 @@
 use crate::cli::doctor::finding::{Area, Finding};
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_cluster::nats::examination::{Examination, QueueState, Unreachable, examine};
+use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::wire::MAX_BYTES;
 use touchstone_host::render::words::{bytes, plain};
 
@@ -116,7 +117,10 @@ fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
                 "the queues have {}, and `cluster.replicas` is {wanted}",
                 copies(*all)
             ),
-            format!("nats stream edit TS1_T --replicas {wanted}"),
+            format!(
+                "nats stream edit {} --replicas {wanted}",
+                Pool::shared().stream()
+            ),
         ),
         QueueState::Exist { copies: 1, .. } | QueueState::Possible
             if wanted == 1 && servers > 1 =>
@@ -126,7 +130,7 @@ fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
                 format!(
                     "{servers} NATS servers are named, and the queues have 1 copy: without its server, no task can be offered"
                 ),
-                "set `cluster.replicas = 3` for hosts and workers before the first start",
+                "set `cluster.replicas = 3` for hosts before the first start",
             )
         }
         QueueState::Exist { copies: all, .. } => {

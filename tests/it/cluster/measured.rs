@@ -188,7 +188,7 @@ async fn a_host_and_a_worker_measure_their_work_without_content() {
     }
 
     // More workers than NATS allows by default may wait for tasks of one model.
-    let consumers = nats.ask("$JS.API.CONSUMER.LIST.TS1_T").await;
+    let consumers = nats.ask("$JS.API.CONSUMER.LIST.TS1_Q_shared").await;
     let most = &consumers["consumers"][0]["config"]["max_waiting"];
     assert!(most.as_u64().is_some_and(|it| it > 4_096), "{consumers}");
 

@@ -10,6 +10,5 @@ mod recovery;
 mod reviews;
 mod scope;
 mod search;
-mod segments;
 mod storage;
 mod throughput;

@@ -12,6 +12,5 @@ pub mod record;
 pub mod request;
 pub mod retry;
 pub mod search;
-pub mod segment;
 pub mod snapshot;
 pub mod trials;

@@ -1,8 +1,10 @@
 //! Compressed parts of logs. Segments cover a log from its first event; its other events are rows.
 
+mod codec;
+
 use jiff::Timestamp;
 
-use crate::rules::run::segment::{self, Damaged, MAX_BYTES, MAX_EVENTS};
+use self::codec::{Damaged, MAX_BYTES, MAX_EVENTS};
 use crate::store::event_row::event_of;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -78,7 +80,7 @@ fn damaged(_: Damaged) -> StoreError {
 
 fn decoded(first: i64, last: i64, octets: &[u8]) -> Result<Vec<StoredEvent>, StoreError> {
     let sequence = |it: i64| column("log_segment", "first_sequence").number(it);
-    segment::decode(octets, sequence(first)?, sequence(last)?).map_err(damaged)
+    codec::decode(octets, sequence(first)?, sequence(last)?).map_err(damaged)
 }
 
 /// Reads the rows of [`with_segments`].
@@ -143,7 +145,7 @@ pub async fn compress_next(database: &Database, number: i64) -> Result<bool, Sto
         .bind(number)
         .fetch_one(&mut transaction)
         .await?;
-    let octets = segment::encode(&events).map_err(damaged)?;
+    let octets = codec::encode(&events).map_err(damaged)?;
     // Rows are removed only if the segment reads as they do.
     if sealed.checked_add(1) != Some(first) || decoded(first, last, &octets)? != events {
         return Err(column("event", "sequence").inconsistent());
@@ -217,7 +219,7 @@ pub(super) async fn replace(
         query(REPLACE)
             .bind(run.as_str())
             .bind(last)
-            .bind(segment::encode(&old).map_err(damaged)?.as_slice())
+            .bind(codec::encode(&old).map_err(damaged)?.as_slice())
             .execute(&mut *transaction)
             .await?;
     }

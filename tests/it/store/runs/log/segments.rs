@@ -7,7 +7,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_runs::ports::storage::{ContentKept, Retained};
 use touchstone_runs::store as run_store;
 
-use super::storage::{decision, delete};
+use crate::store::runs::storage::{decision, delete};
 use crate::store::{Engine, Engine::*, TestStore, at, claimed, events, open, record, tenant};
 
 /// More than two segments.

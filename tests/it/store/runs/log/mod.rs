@@ -1,5 +1,7 @@
 //! The event log: gap-free, fenced, all or nothing.
 
+mod segments;
+
 use rstest::rstest;
 use serde_json::json;
 
