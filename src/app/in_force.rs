@@ -107,6 +107,7 @@ fn cluster(rows: &mut Rows, config: &Config) {
     rows.add_option("cluster.nats", cluster.nats.as_deref());
     for (name, file) in [
         ("cluster.credentials_file", &cluster.credentials_file),
+        ("cluster.nkey_file", &cluster.nkey_file),
         ("cluster.ca_file", &cluster.ca_file),
     ] {
         rows.add_option(name, file.as_ref().map(|file| file.display()));
@@ -260,6 +261,7 @@ fn storage(rows: &mut Rows, config: &Config) {
     rows.add("quotas.max_runs", config.quotas.max_runs);
     rows.add("quotas.max_bytes", config.quotas.max_bytes);
     rows.add("retention.runs_days", config.retention.runs_days);
+    rows.add("retention.compress_days", config.retention.compress_days);
     rows.add_variant("content.retain", config.content.retain);
     let archive = &config.archive;
     rows.add_option("archive.url", archive.url.as_deref());

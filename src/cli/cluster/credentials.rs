@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(long = "pool", value_name = "POOL", value_parser = pool)]
     pools: Vec<Pool>,
 
-    /// File for the seed of the key, which must not exist [default: NAME.nk, or host.nk]
+    /// File with the seed of the key, which is created if it does not exist [default: NAME.nk, or host.nk]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -62,11 +62,13 @@ pub fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure>
     };
     let file = arguments.out;
     let file = file.unwrap_or_else(|| PathBuf::from(format!("{name}.nk")));
-    let key = keys::create(&file).map_err(|fault| match fault {
-        KeyError::Exists(_) => Failure::bad_input("file_exists", fault.to_string())
-            .or_try("name another file with --out, or remove it to replace the key"),
-        _ => Failure::bad_input("unwritable", fault.to_string()),
-    })?;
+    let key = match keys::create(&file) {
+        Err(KeyError::Exists(_)) => keys::public(&file).map_err(|fault| {
+            Failure::bad_input("unreadable", fault.to_string())
+                .or_try("name another file with --out, or remove it to create a key")
+        })?,
+        created => created.map_err(|fault| Failure::bad_input("unwritable", fault.to_string()))?,
+    };
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&json!({

@@ -30,7 +30,7 @@ fn unreachable(reason: Unreachable, cause: &str) -> Finding {
             "give the servers certificates that name the hosts of `cluster.nats`, and name their authority in `cluster.ca_file` if it is your own"
         }
         Unreachable::Credentials => {
-            "name a file with the credentials of a NATS user of these servers in `cluster.credentials_file`"
+            "name a file with a NATS user's key in `cluster.nkey_file` (`touchstone cluster credentials` creates it), or with its credentials in `cluster.credentials_file`"
         }
     };
     let text = format!("there is no connection to NATS: {}", plain(cause));

@@ -114,6 +114,14 @@ fn a_key_is_never_replaced() {
     assert_eq!(*subscribe, json!(["ts1.inbox.w1.>"]));
     let seed = std::fs::read_to_string(site.folder().join("w1.nk")).unwrap();
     assert!(!printed.to_string().contains(seed.trim()));
-    let again = refused(&site, &["cluster", "credentials", "--worker", "w1"]);
-    assert_eq!(again["error"]["code"], "file_exists");
+    // The permissions for another pool, with the same key.
+    let wider = [&arguments[..], &["--pool", "acme"]].concat();
+    let again: Value = serde_json::from_str(&site.run_on_files(&wider)).unwrap();
+    assert_eq!(again["publicKey"], printed["publicKey"]);
+    assert_ne!(again["permissions"], printed["permissions"]);
+    let kept = std::fs::read_to_string(site.folder().join("w1.nk")).unwrap();
+    assert_eq!(kept, seed);
+    site.write("w2.nk", "no seed");
+    let unusable = refused(&site, &["cluster", "credentials", "--worker", "w2"]);
+    assert_eq!(unusable["error"]["code"], "unreadable");
 }

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::nats::Role;
-use crate::rules::pauses::Said;
+use crate::rules::pauses::RecentWarnings;
 use crate::rules::refusals::{self, Refusal};
 
 pub(super) struct EventLog {
     /// The command that prints the permissions of this process.
     remedy: String,
     begun: Instant,
-    said: Mutex<Said>,
+    said: Mutex<RecentWarnings>,
 }
 
 impl EventLog {
@@ -65,7 +65,7 @@ impl EventLog {
         warn!(
             subject,
             "the NATS server does not permit this process to {action} the subject; give its NATS \
-             user the permissions that `{remedy}` prints"
+             user the permissions that `{remedy}` prints for the pools of this process"
         );
     }
 }

@@ -31,7 +31,7 @@ pub enum Unreachable {
 /// The queues of the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueState {
-    /// The first host or worker creates them, with as many copies as the settings say.
+    /// The first host creates them, with as many copies as the settings say.
     Possible,
     /// The servers cannot keep this many copies.
     TooManyCopies,

@@ -42,6 +42,16 @@ pub fn read(file: &Path) -> Result<String, KeyError> {
     Ok(seed.to_owned())
 }
 
+/// The public key of the seed in a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn public(file: &Path) -> Result<String, KeyError> {
+    let key = KeyPair::from_seed(&read(file)?);
+    let key = key.map_err(|_| KeyError::NoSeed(file.to_owned()))?;
+    Ok(key.public_key())
+}
+
 /// Creates a key of a user, writes its seed to a new file that only this user may read, and
 /// returns the public key.
 ///

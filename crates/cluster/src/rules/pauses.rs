@@ -66,9 +66,9 @@ impl Pauses {
 
 /// Warnings that would otherwise be repeated with each message.
 #[derive(Debug, Default)]
-pub struct Said(BTreeMap<String, Duration>);
+pub struct RecentWarnings(BTreeMap<String, Duration>);
 
-impl Said {
+impl RecentWarnings {
     /// Whether to give a warning now: it was not given within the last minute.
     pub fn is_due(&mut self, warning: &str, now: Duration) -> bool {
         self.0.retain(|_, at| now.saturating_sub(*at) < SAID_AGAIN);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_warning_is_given_once_a_minute() {
-        let mut said = Said::default();
+        let mut said = RecentWarnings::default();
         assert!(said.is_due("a", Duration::ZERO));
         assert!(!said.is_due("a", Duration::from_secs(59)));
         assert!(said.is_due("b", Duration::from_secs(59)));

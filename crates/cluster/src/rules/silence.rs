@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often a silent owner is asked again.
-const ASKED_AGAIN: Duration = Duration::from_secs(4);
+pub const ASKED_AGAIN: Duration = Duration::from_secs(4);
 
 /// The silent owners that a worker knows, and when it asks each of them again.
 #[derive(Debug, Default)]

@@ -620,6 +620,7 @@ impl<'a> OwnedTask<'a> {
                     permit.report(health);
                 }
             }
+            Frame::Ended(ending) if is_label_of_host(&ending.end) => return Err(Foreign),
             Frame::Ended(ending) => {
                 self.owner.metrics.attempt_ended();
                 self.held.store(false, Ordering::Relaxed);
@@ -770,9 +771,11 @@ impl Drop for OwnedTask<'_> {
         for reserved in lost.into_iter().flat_map(|lost| lost.reserved) {
             self.meter.settle(estimate(reserved), Estimate::default());
         }
-        // Answers of the budget that have not been looked at.
+        // Answers of the budget that have not been looked at. What else has arrived is dropped.
         while let Some(Some(waited)) = self.waiting.next().now_or_never() {
-            self.waited(waited);
+            if matches!(waited, Waited::Budget { .. }) {
+                self.waited(waited);
+            }
         }
     }
 }
@@ -821,6 +824,12 @@ const fn estimate(amount: Amount) -> Estimate {
         tokens: amount.tokens,
         cost: NanoUsd(amount.nano_usd),
     }
+}
+
+/// Whether the end has a label that only a host may give, because it acts on it.
+fn is_label_of_host(end: &End) -> bool {
+    let labels = [WORKER_LOST, LOG_CLOSED, WORKERS_UNREACHABLE];
+    matches!(end, End::Unjudged { reason } if labels.contains(&reason.as_str()))
 }
 
 fn result(ending: Ending) -> InvocationResult {

@@ -29,6 +29,8 @@ const BEATEN_WITHIN: Duration = Duration::from_millis(700);
 const AFTER_FAULT: Duration = Duration::from_secs(1);
 /// Most requests that are answered at the same time. Others wait.
 const MAX_REQUESTS: usize = 1_024;
+/// The same for questions, which wait for budgets and endpoints and must not hold up heartbeats.
+const MAX_QUESTIONS: usize = 16_384;
 
 /// A request to the owner of one task.
 pub(super) enum Command {
@@ -67,16 +69,22 @@ pub(super) async fn serve(owner: &Arc<Owner>, stop: &CancellationToken) {
 }
 
 async fn answer_all(owner: &Arc<Owner>, mut requests: mpsc::Receiver<Request>) {
-    let mut answering = JoinSet::new();
+    let (mut answering, mut questions) = (JoinSet::new(), JoinSet::new());
     loop {
+        let has_room = answering.len() < MAX_REQUESTS && questions.len() < MAX_QUESTIONS;
         tokio::select! {
             biased;
             Some(_) = answering.join_next(), if !answering.is_empty() => {}
-            request = requests.recv(), if answering.len() < MAX_REQUESTS => {
+            Some(_) = questions.join_next(), if !questions.is_empty() => {}
+            request = requests.recv(), if has_room => {
                 let Some(request) = request else { return };
+                let of_kind = match request.address.operation {
+                    Operation::Meter => &mut questions,
+                    Operation::Claim | Operation::Facts | Operation::Beat => &mut answering,
+                };
                 let owner = Arc::clone(owner);
                 let answered = async move { answer(&owner, request).await };
-                answering.spawn(supervised("cluster request", answered).map(drop));
+                of_kind.spawn(supervised("cluster request", answered).map(drop));
             }
         }
     }

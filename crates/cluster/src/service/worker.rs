@@ -25,9 +25,9 @@ use crate::ports::bus::{Bus, BusError, Delivery};
 use crate::rules::access::pools::Pool;
 use crate::rules::access::rights::Forbidden;
 use crate::rules::lane::Lane;
-use crate::rules::pauses::{Pauses, Said, set_aside};
+use crate::rules::pauses::{Pauses, RecentWarnings, set_aside};
 use crate::rules::presence::WorkerState;
-use crate::rules::silence::SilentOwners;
+use crate::rules::silence::{ASKED_AGAIN, SilentOwners};
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
     self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
@@ -53,6 +53,13 @@ const MAX_TAKEN: usize = 16;
 const CLAIMS: usize = 3;
 /// How often it is checked whether the pause of a lane is over.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Why a task that was offered is left in the queue.
+enum Unclaimed {
+    Forbidden(Forbidden),
+    /// The owner does not answer.
+    Silent,
+}
 
 /// The settings of a worker.
 #[derive(Clone, Debug)]
@@ -82,7 +89,7 @@ pub struct Worker {
     metrics: WorkerMetrics,
     silent: Mutex<SilentOwners>,
     pauses: Mutex<Pauses>,
-    said: Mutex<Said>,
+    said: Mutex<RecentWarnings>,
 }
 
 impl Worker {
@@ -307,9 +314,14 @@ impl Worker {
         };
         let claimed = match claimed {
             Ok(claimed) => claimed,
-            Err(reason) => {
+            Err(Unclaimed::Forbidden(reason)) => {
                 self.forbidden(lane, reason);
                 receipt.release(set_aside(deliveries)).await;
+                return;
+            }
+            // The owner believes that the message is in the queue.
+            Err(Unclaimed::Silent) => {
+                receipt.release(ASKED_AGAIN).await;
                 return;
             }
         };
@@ -342,11 +354,11 @@ impl Worker {
         }
     }
 
-    /// `None` if there is nothing to execute, or if the owner is known to be silent.
-    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Job)>, Forbidden> {
+    /// `None` if there is nothing to execute.
+    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Job)>, Unclaimed> {
         let replica = &offered.replica;
         if !self.silent().may_ask(replica, self.clock.uptime()) {
-            return Ok(None);
+            return Err(Unclaimed::Silent);
         }
         let claim = Claim {
             worker: self.id.clone(),
@@ -377,7 +389,7 @@ impl Worker {
             let granted = match wire::read::<Claimed>(&answer) {
                 Ok(Claimed::Granted(granted)) => *granted,
                 Ok(Claimed::Gone) => return Ok(None),
-                Ok(Claimed::Forbidden { reason }) => return Err(reason),
+                Ok(Claimed::Forbidden { reason }) => return Err(Unclaimed::Forbidden(reason)),
                 Err(cause) => {
                     warn!(%cause, "the answer to a claim was ignored");
                     return Ok(None);
@@ -385,7 +397,7 @@ impl Worker {
             };
             return Ok(self.granted(granted, offered.replica, claim, claimed_at));
         }
-        Ok(None)
+        Err(Unclaimed::Silent)
     }
 
     fn granted(

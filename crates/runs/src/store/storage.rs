@@ -270,10 +270,14 @@ pub async fn mask_events(
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
     // A segment is read and written again, so only one process at a time may mask it.
-    query(LOCK_UNMASKED)
+    let locked = query(LOCK_UNMASKED)
         .bind(run.as_str())
         .execute(&mut transaction)
         .await?;
+    if locked == 0 {
+        // Another process has masked the rest.
+        return transaction.rollback().await;
+    }
     let compressed = segments::replace(&mut transaction, run, events).await?;
     for event in events.iter().filter(|it| it.sequence > compressed) {
         let body =

@@ -334,8 +334,6 @@ async fn a_message_that_a_worker_sends_elsewhere_has_no_effect() {
         format!("$JS.API.STREAM.DELETE.{stream}"),
         address(Operation::Facts, "w1").to_string(),
         subjects::queued(&other, HOST),
-        // The queue is empty now: an answer without a payload.
-        format!("$JS.API.STREAM.DELETE.{stream}"),
     ] {
         pull(reply).await;
     }

@@ -12,6 +12,7 @@ use touchstone_host::store::convert::column;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Transaction, query};
 use touchstone_kit::ids::RunId;
+use tracing::error;
 
 /// Most segments that are read at once.
 const SEGMENTS: u32 = 4;
@@ -78,9 +79,29 @@ fn damaged(_: Damaged) -> StoreError {
     column("log_segment", "octets").inconsistent()
 }
 
-fn decoded(first: i64, last: i64, octets: &[u8]) -> Result<Vec<StoredEvent>, StoreError> {
+fn bounds(first: i64, last: i64) -> Result<(u64, u64), StoreError> {
     let sequence = |it: i64| column("log_segment", "first_sequence").number(it);
-    codec::decode(octets, sequence(first)?, sequence(last)?).map_err(damaged)
+    Ok((sequence(first)?, sequence(last)?))
+}
+
+/// The events of a segment. Those of a damaged one are empty, like single events that cannot be
+/// read, so that the rest of the log can be read and masked.
+fn decoded(first: i64, last: i64, octets: &[u8]) -> Result<Vec<StoredEvent>, StoreError> {
+    let (first, last) = bounds(first, last)?;
+    let events = codec::decode(octets, first, last);
+    Ok(events.unwrap_or_else(|Damaged| {
+        error!(
+            first,
+            last, "a segment of a log is damaged; its events are lost"
+        );
+        let count = usize::try_from(MAX_EVENTS).unwrap_or(usize::MAX);
+        let unreadable = |sequence| StoredEvent {
+            sequence,
+            kind: "unreadable".into(),
+            body: "{}".into(),
+        };
+        (first..=last).take(count).map(unreadable).collect()
+    }))
 }
 
 /// Reads the rows of [`with_segments`].
@@ -147,7 +168,9 @@ pub async fn compress_next(database: &Database, number: i64) -> Result<bool, Sto
         .await?;
     let octets = codec::encode(&events).map_err(damaged)?;
     // Rows are removed only if the segment reads as they do.
-    if sealed.checked_add(1) != Some(first) || decoded(first, last, &octets)? != events {
+    let (from, to) = bounds(first, last)?;
+    let read = codec::decode(&octets, from, to).map_err(damaged)?;
+    if sealed.checked_add(1) != Some(first) || read != events {
         return Err(column("event", "sequence").inconsistent());
     }
     let before: usize = events.iter().map(|event| event.body.len()).sum();
