@@ -22,7 +22,7 @@ pub const MAX_LOST: u32 = 3;
 pub const MAX_ATTEMPTS: u32 = 20;
 /// How long a task waits for a claim before it may be published again.
 pub const PUBLISHED_AGAIN: Duration = Duration::from_secs(5);
-/// The same after a fault of the queue, in which the message is certainly or probably not.
+/// The same after a fault, after which the queue probably lacks the message.
 const RETRIED_AFTER: Duration = Duration::from_secs(1);
 /// Most facts of one attempt.
 const MAX_FACTS: u64 = 100_000;
