@@ -173,14 +173,15 @@ async fn runs_in_progress_and_those_that_webhooks_follow_are_not_compressed(
     );
     database
         .execute(
-            "INSERT INTO webhook (number, id, tenant, settings, secret, created_at, circuit, sealed)
-             VALUES (1, 'wh_1', 'acme', '{}', 's', 0, '{}', TRUE)"
+            "INSERT INTO webhook (id, tenant, settings, secret, created_at, circuit, sealed)
+             VALUES ('wh_1', 'acme', '{}', 's', 0, '{}', TRUE)"
                 .to_owned(),
         )
         .await;
     database
         .execute(format!(
-            "INSERT INTO webhook_run (webhook_number, run_number, sequence) VALUES (1, {number}, 0)"
+            "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+             SELECT number, {number}, 0 FROM webhook"
         ))
         .await;
     assert_eq!(due().await, Vec::<i64>::new());
