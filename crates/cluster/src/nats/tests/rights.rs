@@ -189,11 +189,13 @@ async fn a_worker_takes_and_leaves_messages_of_its_pool_and_asks_as_itself() {
     timeout(AT_MOST, empty).await.unwrap();
 
     let mut requests = host.serve(HOST).await.unwrap();
+    // Once this is answered, the server knows that the host listens.
+    host.waiting(&lane).await.unwrap();
     for operation in Operation::ALL {
         let address = address(operation, "w1");
         let asked = worker.request(&address, message.clone(), AT_MOST);
         let answered = async {
-            let request = requests.recv().await.unwrap();
+            let request = timeout(AT_MOST, requests.recv()).await.unwrap().unwrap();
             assert_eq!(request.address, address);
             request.reply.send(Bytes::from_static(b"answer")).unwrap();
         };
