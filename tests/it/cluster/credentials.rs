@@ -99,6 +99,17 @@ async fn printed_users_execute_a_run_and_others_learn_what_is_missing() {
     tokio::time::timeout(TOO_LONG, done).await.unwrap();
     assert_eq!(endpoint.asked().len() as u64, TASKS);
     let operator = host.api(&site.key_of("operator", &["metrics:read"]));
+    // Workers announce themselves every two seconds.
+    let announced = async {
+        loop {
+            let status = operator.get("/v1/host/touchstone/cluster").await;
+            if !status["workers"].as_array().unwrap().is_empty() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(TOO_LONG, announced).await.unwrap();
     let shown = site.run_at(&operator, &["cluster", "status"]);
     assert!(shown.contains("queue\tacme\t"), "{shown}");
     assert!(!host.log().contains("does not permit"), "{}", host.log());

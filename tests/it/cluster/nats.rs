@@ -101,6 +101,11 @@ impl NatsServer {
     pub fn stop(&self) {
         let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(id, Signal::STOP).unwrap();
+        // A server that still runs answers the next request.
+        let state = format!("/proc/{}/stat", self.child.id());
+        while !std::fs::read_to_string(&state).unwrap().contains(") T ") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub fn kill(mut self) {
