@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::rules::eval::attempts::Voided;
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::store::runs::parse_record;
-use crate::store::segments::{self, Found, with_segments};
+use crate::store::segments::{self, Found, UNREADABLE, with_segments};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
 use touchstone_host::ports::run_log::StoredEvent;
@@ -163,6 +163,10 @@ pub async fn verdicts(
         };
         for event in compressed {
             after = event.sequence;
+            // Without its verdicts, an attempt that failed might not count.
+            if &*event.kind == UNREADABLE {
+                return Err(column("log_segment", "octets").inconsistent());
+            }
             if VERDICT_KINDS.contains(&&*event.kind) {
                 events.push(event);
             }

@@ -14,6 +14,8 @@ use touchstone_host::store::sql::{Transaction, query};
 use touchstone_kit::ids::RunId;
 use tracing::error;
 
+/// The type of the events of a damaged segment.
+pub(super) const UNREADABLE: &str = "unreadable";
 /// Most segments that are read at once.
 const SEGMENTS: u32 = 4;
 
@@ -97,7 +99,7 @@ fn decoded(first: i64, last: i64, octets: &[u8]) -> Result<Vec<StoredEvent>, Sto
         let count = usize::try_from(MAX_EVENTS).unwrap_or(usize::MAX);
         let unreadable = |sequence| StoredEvent {
             sequence,
-            kind: "unreadable".into(),
+            kind: UNREADABLE.into(),
             body: "{}".into(),
         };
         (first..=last).take(count).map(unreadable).collect()

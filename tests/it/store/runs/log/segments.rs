@@ -242,3 +242,29 @@ async fn a_deleted_run_leaves_no_segment(#[values(Sqlite, Postgres)] engine: Eng
     let usage = run_store::storage::usage(&store, &tenant("acme")).await;
     assert_eq!(usage.unwrap().bytes, 0);
 }
+
+#[rstest]
+#[tokio::test]
+async fn a_damaged_segment_loses_its_own_events_and_no_verdict_unnoticed(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let (run, number, mut log) = ended(&store, "run_a").await;
+    assert_eq!(compress(&store, number).await, 3);
+    let damaged = match database {
+        TestStore::Sqlite(_) => "X'00'",
+        TestStore::Postgres(_) => "'\\x00'",
+    };
+    database
+        .execute(format!(
+            "UPDATE log_segment SET octets = {damaged} WHERE last_sequence = 512"
+        ))
+        .await;
+    for event in &mut log[256..512] {
+        event.kind = "unreadable".into();
+        event.body = "{}".into();
+    }
+    assert_eq!(read(&store, &run, 0, 1_000).await, log);
+    let verdicts = run_store::attempts::verdicts(&store, &run, 0, 1_000).await;
+    assert!(verdicts.is_err());
+}
