@@ -9,6 +9,7 @@ use touchstone_runs::store as run_store;
 
 use rstest::rstest;
 use sqlx::postgres::PgListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -231,6 +232,7 @@ async fn signals_come_through_again_after_a_lost_connection() {
 struct TestFanout {
     to: Arc<Database>,
     connected: AtomicBool,
+    end_passed_on: Notify,
 }
 
 #[async_trait::async_trait]
@@ -240,6 +242,9 @@ impl Fanout for TestFanout {
             return Err(Undelivered("not connected".to_owned()));
         }
         signals.iter().for_each(|it| self.to.receive_signal(it));
+        if signals.iter().any(|it| it.contains(r#""ended":true"#)) {
+            self.end_passed_on.notify_one();
+        }
         Ok(())
     }
 }
@@ -256,6 +261,7 @@ async fn the_database_carries_only_the_signals_that_the_fan_out_does_not() {
     let fanout = Arc::new(TestFanout {
         to: Arc::clone(&two),
         connected: AtomicBool::new(true),
+        end_passed_on: Notify::new(),
     });
     one.fan_out_by(fanout.clone());
     let (run, fence) = claimed(&one, "run_1").await;
@@ -272,6 +278,9 @@ async fn the_database_carries_only_the_signals_that_the_fan_out_does_not() {
     let reached = timeout(TOO_LONG / 2, follower).await.unwrap();
     assert_eq!(reached.unwrap(), 100);
 
+    // The follower may have read the last event before its signal was sent.
+    let passed_on = fanout.end_passed_on.notified();
+    timeout(TOO_LONG / 2, passed_on).await.unwrap();
     fanout.connected.store(false, Ordering::SeqCst);
     one.notify_work().await;
     let first = timeout(TOO_LONG / 2, notifications.recv()).await.unwrap();
