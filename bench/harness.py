@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent / "campaigns")]
 
 from hosting import Failure, Serving, Touchstone, Worker  # noqa: E402
-from servers import NatsServers  # noqa: E402
+from servers import NatsServers, Postgres  # noqa: E402
 
 AGENT_ID = "private.touchstone.bench.default"
 SUITE_ID = "private.touchstone.evals.items"
@@ -313,23 +313,63 @@ class Bench:
         self.suite(tasks)
         self.mock.behave(latency_ms=100)
         with self.serving() as (serving, api):
-            before = memory(serving.pid)
-            run = api.start(tasks, evalConcurrency=20)
-            url = f"{serving.base_url}/v1/runs/{run}/events?streamMode=updates"
-            swarm = subprocess.run(
-                [self.programs["sse_swarm"], "--url", url, "--key", self.key, "--consumers", str(consumers)],
+            return self._streamed(api, [serving], tasks, consumers, at_once=20)
+
+    def consumers(self) -> dict:
+        """One run and many consumers of its events, over two replicas on PostgreSQL that send each other signals over NATS."""
+        tasks, consumers = 200, 10_000
+        folder = self.folder / "replicas"
+        folder.mkdir()
+        with contextlib.ExitStack() as ends:
+            ends.callback(shutil.rmtree, folder, ignore_errors=True)
+            postgres, nats = Postgres(), NatsServers(folder, self.nats_servers)
+            ends.callback(postgres.close)
+            ends.callback(nats.close)
+            nats.start()
+            bench = Bench(folder, self.programs, postgres.url)
+            ends.callback(bench.mock.stop)
+            bench.suite(tasks)
+            # One tenant may have half of the open streams.
+            limits = f"max_subscribers = {consumers}\nmax_connections = {consumers}\nmax_connections_per_address = {consumers}"
+            config = bench.touchstone.config
+            config.write_text(config.read_text().replace("[limits]", f"[limits]\n{limits}")
+                              + f'\n[cluster]\nnats = "{nats.urls}"\nreplicas = {self.nats_servers}\n')
+            replicas = []
+            for name in ("one", "two"):
+                replicas.append(Serving(bench.touchstone, folder / f"{name}.log"))
+                ends.callback(replicas[-1].stop)
+            # Long enough that most consumers are connected while events come.
+            bench.mock.behave(latency_ms=1000)
+            return bench._streamed(Api(replicas[0].base_url, bench.key), replicas, tasks, consumers, at_once=10)
+
+    def _streamed(self, api: Api, replicas: list[Serving], tasks: int, consumers: int, at_once: int) -> dict:
+        """Starts a run, and lets equally many consumers read its events from each replica."""
+        before = [(memory(it.pid)["rss"], cpu(it.pid)) for it in replicas]
+        run = api.start(tasks, evalConcurrency=at_once)
+        each = consumers // len(replicas)
+        swarms = [
+            subprocess.Popen(
+                [self.programs["sse_swarm"], "--url", f"{it.base_url}/v1/runs/{run}/events?streamMode=updates",
+                 "--key", self.key, "--consumers", str(each)],
                 stdout=subprocess.PIPE, text=True)
-            outcome = json.loads(swarm.stdout.splitlines()[-1])
-            api.check(run, tasks)
-            # `updates` omits the events of the agent and of usage.
-            quiet = ("agent.", "provider.", "budget.")
-            expected = sum(not event["type"].startswith(quiet) for event in api.events(run))
-            if outcome["complete"] != consumers or outcome["fewestEvents"] != expected or outcome["mostEvents"] != expected:
+            for it in replicas
+        ]
+        outcomes = [json.loads(it.communicate()[0].splitlines()[-1]) for it in swarms]
+        # The host has closed the idle connection meanwhile.
+        api = Api(replicas[0].base_url, self.key)
+        api.check(run, tasks)
+        # `updates` omits the events of the agent and of usage.
+        quiet = ("agent.", "provider.", "budget.")
+        expected = sum(not event["type"].startswith(quiet) for event in api.events(run))
+        for outcome in outcomes:
+            if (outcome["complete"], outcome["fewestEvents"], outcome["mostEvents"]) != (each, expected, expected):
                 raise Failure(f"not every consumer received all {expected} events: {outcome}")
-            after = memory(serving.pid)
+        octets = sum(it["octets"] for it in outcomes)
+        used = sum(cpu(it.pid) - cpu_before for it, (_, cpu_before) in zip(replicas, before))
         return {
-            "consumers": consumers, "eventsEach": expected, "octets": outcome["octets"], "wallS": outcome["wallS"],
-            "rssBeforeMiB": before["rss"], "maxRssMiB": after["peak"],
+            "consumers": consumers, "replicas": len(replicas), "eventsEach": expected, "octets": octets, "reconnects": sum(it["reconnects"] for it in outcomes),
+            "wallS": max(it["wallS"] for it in outcomes), "cpuUsPerDelivery": used * 1e6 / (consumers * expected),
+            "rssBeforeMiB": max(rss for rss, _ in before), "maxRssMiB": max(memory(it.pid)["peak"] for it in replicas),
         }
 
     def growth(self) -> dict:

@@ -9,6 +9,9 @@
 //! stream has closed. A consumer is complete if the sequences it saw rise strictly, the server
 //! closed the stream, and the last event was the run's terminal one; all complete consumers must
 //! have seen the same number of events, which the caller compares with the log.
+//!
+//! Like a browser, a consumer connects again with `Last-Event-ID` after a stream that ended early
+//! and after an answer that asks for patience; the number of these is reported.
 
 #![expect(
     clippy::disallowed_methods,
@@ -23,18 +26,26 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Parser;
 use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+/// Consumers that wait for response headers at the same time.
+const OPENING: usize = 200;
+/// Connections of one consumer.
+const MOST_CONNECTIONS: u64 = 50;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Many event-stream consumers of one run.
 #[derive(Clone, Parser)]
@@ -60,6 +71,8 @@ struct Outcome {
     most_events: u64,
     /// Bytes received by all clients.
     octets: u64,
+    /// Streams that ended early and requests that were refused for now.
+    reconnects: u64,
     wall_s: f64,
     /// Distinct errors of consumers.
     faults: Vec<String>,
@@ -71,6 +84,7 @@ struct Seen {
     events: u64,
     last_sequence: u64,
     octets: u64,
+    connections: u64,
     ended: bool,
 }
 
@@ -94,9 +108,10 @@ fn main() -> ExitCode {
 async fn watch_all(options: Options) -> anyhow::Result<bool> {
     let started = Instant::now();
     let waiting = Arc::new(AtomicUsize::new(options.consumers));
+    let opening = Arc::new(Semaphore::new(OPENING));
     let mut consumers = JoinSet::new();
     for _ in 0..options.consumers {
-        consumers.spawn(watch(options.clone(), waiting.clone()));
+        consumers.spawn(watch(options.clone(), waiting.clone(), opening.clone()));
     }
     let mut outcome = Outcome {
         consumers: options.consumers,
@@ -104,6 +119,7 @@ async fn watch_all(options: Options) -> anyhow::Result<bool> {
         fewest_events: u64::MAX,
         most_events: 0,
         octets: 0,
+        reconnects: 0,
         wall_s: 0.0,
         faults: Vec::new(),
     };
@@ -114,6 +130,7 @@ async fn watch_all(options: Options) -> anyhow::Result<bool> {
                 outcome.fewest_events = outcome.fewest_events.min(seen.events);
                 outcome.most_events = outcome.most_events.max(seen.events);
                 outcome.octets += seen.octets;
+                outcome.reconnects += seen.connections - 1;
             }
             Err(cause) => {
                 let fault = format!("{cause:#}");
@@ -128,7 +145,36 @@ async fn watch_all(options: Options) -> anyhow::Result<bool> {
     Ok(outcome.complete == outcome.consumers && outcome.fewest_events == outcome.most_events)
 }
 
-async fn watch(options: Options, waiting: Arc<AtomicUsize>) -> anyhow::Result<Seen> {
+async fn watch(
+    options: Options,
+    waiting: Arc<AtomicUsize>,
+    opening: Arc<Semaphore>,
+) -> anyhow::Result<Seen> {
+    let mut seen = Seen::default();
+    let mut has_answer = false;
+    while !seen.ended {
+        if seen.connections == MOST_CONNECTIONS {
+            bail!("{MOST_CONNECTIONS} streams ended early");
+        }
+        if seen.connections > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        seen.connections += 1;
+        let turn = opening.acquire().await?;
+        let answer = connect(&options, seen.last_sequence).await?;
+        drop(turn);
+        let Some(body) = answer else { continue };
+        if !has_answer && waiting.fetch_sub(1, Relaxed) == 1 {
+            println!("open");
+        }
+        has_answer = true;
+        read(body, &mut seen).await?;
+    }
+    Ok(seen)
+}
+
+/// The body of the stream after an event, or none if the host asks for patience.
+async fn connect(options: &Options, after: u64) -> anyhow::Result<Option<Incoming>> {
     let rest = options
         .url
         .strip_prefix("http://")
@@ -141,20 +187,24 @@ async fn watch(options: Options, waiting: Arc<AtomicUsize>) -> anyhow::Result<Se
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::get(format!("/{path}"))
+    let mut request = Request::get(format!("/{path}"))
         .header(HOST, authority)
         .header(ACCEPT, "text/event-stream")
-        .header(AUTHORIZATION, format!("Bearer {}", options.key))
-        .body(Empty::<Bytes>::new())?;
+        .header(AUTHORIZATION, format!("Bearer {}", options.key));
+    if after > 0 {
+        request = request.header("last-event-id", after);
+    }
+    let request = request.body(Empty::<Bytes>::new())?;
     let response = sender.send_request(request).await.context("no answer")?;
-    if response.status() != StatusCode::OK {
-        bail!("the host answered {}", response.status());
+    match response.status() {
+        StatusCode::OK => Ok(Some(response.into_body())),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Ok(None),
+        other => bail!("the host answered {other}"),
     }
-    if waiting.fetch_sub(1, Relaxed) == 1 {
-        println!("open");
-    }
-    let mut body = response.into_body();
-    let mut seen = Seen::default();
+}
+
+/// Reads to the end of one stream.
+async fn read(mut body: Incoming, seen: &mut Seen) -> anyhow::Result<()> {
     let mut line = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.context("the stream broke")?.into_data() else {
@@ -164,18 +214,12 @@ async fn watch(options: Options, waiting: Arc<AtomicUsize>) -> anyhow::Result<Se
         for part in data.split_inclusive(|octet| *octet == b'\n') {
             line.extend_from_slice(part);
             if line.ends_with(b"\n") {
-                take_line(&mut seen, &line)?;
+                take_line(seen, &line)?;
                 line.clear();
             }
         }
     }
-    if !seen.ended {
-        bail!(
-            "the stream closed before the terminal event, after {} events",
-            seen.events
-        );
-    }
-    Ok(seen)
+    Ok(())
 }
 
 fn take_line(seen: &mut Seen, line: &[u8]) -> anyhow::Result<()> {
