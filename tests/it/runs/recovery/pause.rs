@@ -18,7 +18,7 @@ use touchstone_runs::store as run_store;
 
 use crate::runs::bench::{Bench, echo, outline};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn worker(bench: &Bench) -> Arc<Worker> {
     let settings = WorkerSettings {
