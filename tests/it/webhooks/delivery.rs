@@ -251,9 +251,12 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     assert_eq!(lease.unwrap(), None, "it is being served");
     // The store disappears, as in a killed process: nothing more is recorded or released.
     first.task.abort();
-    let second = Replica::start(&database.open().await, &clock, "second");
+    let store = database.open().await;
     receiver.answer(Answer::Status(200));
+    // Before the second one looks for work and pauses: the attempt of the first one ends in a few
+    // seconds and would then be recorded.
     database.pass(31).await;
+    let second = Replica::start(&store, &clock, "second");
     let got = receiver.wait_for(7).await;
     second.stop().await;
     let sequences: Vec<u64> = got.iter().map(Received::sequence).collect();
