@@ -57,8 +57,8 @@ async fn printed_users_execute_a_run_and_others_learn_what_is_missing() {
         return;
     };
     let cluster = format!(
-        "[cluster]\nnats = \"{}\"\nnkey_file = \"host.nk\"\nhold_s = 3\n{ACCESS}\
-         [limits]\ndefault_concurrency = 6\n",
+        "[cluster]\nnats = \"{}\"\nnkey_file = \"host.nk\"\nhold_s = 20\n{ACCESS}\
+         [limits]\ndefault_concurrency = 6\n[worker]\nlease_s = 60\n",
         nats.url()
     );
     let host = format!("{cluster}{}", model(&endpoint, ""));

@@ -136,6 +136,8 @@ async fn a_host_and_a_worker_measure_their_work_without_content() {
     let distributed = json!({"evalDistribution": "cluster"});
     let run = api.start(SUITE, AGENT, distributed.clone()).await;
     api.log(&run).await;
+    // The host may not hear its own first announcement.
+    scrape_until(&host.api(&operator), "touchstone_cluster_replicas 1").await;
     let of_host = scrape_until(&host.api(&operator), "touchstone_cluster_workers 1").await;
     let ended = format!("touchstone_cluster_worker_attempts_total{{outcome=\"ended\"}} {TASKS}");
     let (_, of_worker) = worker.until("/metrics", &ended).await;

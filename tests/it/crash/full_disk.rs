@@ -13,6 +13,8 @@ use crate::process::{Site, TOO_LONG};
 
 /// Longer than two lease durations.
 const OUTAGE: Duration = Duration::from_secs(8);
+/// Tasks from this item on wait until the disk is full, however late the test fills it.
+const LATE: u64 = 100;
 
 async fn ready(api: &Api) -> StatusCode {
     let response = api.send(Method::GET, "/readyz", None).await.unwrap();
@@ -43,6 +45,7 @@ async fn a_host_recovers_from_a_full_disk() {
     let host = site.serve_limitable("touchstone.toml");
     let api = host.api(&key);
     furnish(&site, &api);
+    endpoint.hold(|body| item(body) >= LATE);
     let run = api.start(SUITE, AGENT, json!({})).await;
     while endpoint.asked().len() < 30 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -50,12 +53,16 @@ async fn a_host_recovers_from_a_full_disk() {
 
     let log = site.folder().join("data/touchstone.db-wal");
     host.limit_files(Some(std::fs::metadata(&log).unwrap().len()));
+    endpoint.next_era();
     becomes(&api, StatusCode::SERVICE_UNAVAILABLE).await;
     let create = json!({"mode": "eval", "evalSuiteRef": SUITE, "agentId": AGENT});
     assert_refused(&api, "/v1/runs", &create).await;
-    // A call started before the outage was noticed may still arrive.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let asked = endpoint.asked().len();
+    // Calls started before the outage was noticed may still arrive.
+    let mut asked = 0;
+    while endpoint.asked().len() > asked {
+        asked = endpoint.asked().len();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
     assert!((asked as u64) < TASKS, "the outage came too late");
     tokio::time::sleep(OUTAGE).await;
     assert_eq!(

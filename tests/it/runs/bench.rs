@@ -108,6 +108,7 @@ impl Model for CountingModel {
             "hang" => std::future::pending::<()>().await,
             "stuck" if nth == 1 => std::future::pending::<()>().await,
             text if text.starts_with("nap") => tokio::time::sleep(Duration::from_millis(300)).await,
+            "rest" => tokio::time::sleep(Duration::from_secs(3)).await,
             _ => {}
         }
         (self.behaviour)(&text, nth)

@@ -14,7 +14,7 @@ use touchstone_host::store::database::Database;
 
 use super::bench::{Bench, echo};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Work whose steps are given by name.
 struct Steps {

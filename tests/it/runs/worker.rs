@@ -12,7 +12,7 @@ use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn worker(bench: &Bench, max_runs: usize) -> Arc<Worker> {
     let settings = WorkerSettings {

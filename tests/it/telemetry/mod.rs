@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, calling, question, saying};
-use crate::process::{AGENT, Host, Site};
+use crate::process::{AGENT, Host, Site, TOO_LONG};
 use collector::{Collector, Received, attributes};
 
 const SUITE: &str = "private.touchstone.evals.traced@1.0.0";
@@ -496,6 +496,16 @@ async fn a_resumed_run_continues_its_trace() {
         received.named("eval task").len() == 1 && !results.is_empty()
     };
     let before = collector.until(one_task).await;
+    // What is exported may not be in the log yet.
+    let is_recorded = async || {
+        let (log, _) = api.poll(&run, 0, 1).await.unwrap();
+        log.iter().any(|event| event["type"] == "eval.scored")
+    };
+    let begun = Instant::now();
+    while !is_recorded().await {
+        assert!(begun.elapsed() < TOO_LONG, "no task is recorded");
+        crate::support::pause().await;
+    }
     host.kill();
     endpoint.next_era();
     let host = site.serve_with("touchstone.toml", &environment);

@@ -129,7 +129,7 @@ impl Receiver {
     pub async fn wait_for(&self, count: usize) -> Vec<Received> {
         let mut counted = self.inner.count.subscribe();
         let waited = tokio::time::timeout(
-            Duration::from_secs(30),
+            Duration::from_secs(60),
             counted.wait_for(|got| *got >= count),
         )
         .await;

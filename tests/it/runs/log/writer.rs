@@ -23,7 +23,7 @@ use touchstone_runs::store::projection;
 
 use crate::store::{claimed, record};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Desk {
     dir: TempDir,

@@ -23,7 +23,7 @@ use touchstone_runs::store as run_store;
 use crate::runs::bench::{Bench, echo, undisturbed};
 
 const LEASE: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn claim(bench: &Bench) -> RunClaim {
     let claim = run_store::queue::claim(&bench.store, "bench", Claimable::All, LEASE).await;

@@ -19,7 +19,7 @@ use crate::store::{Engine, TestStore};
 
 const LEASE: Duration = Duration::from_secs(3);
 const SEVERAL_LEASES: Duration = Duration::from_secs(10);
-/// Calls in flight when the first write fails end by then.
+/// Calls in flight when the first write fails have begun if none began for this time.
 const SETTLED: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 const TASKS: usize = 40;
@@ -117,8 +117,11 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
 
     until(async || bench.model.total() >= 8).await;
     place.lose(what).await;
-    tokio::time::sleep(SETTLED).await;
-    let asked = bench.model.total();
+    let mut asked = 0;
+    while bench.model.total() > asked {
+        asked = bench.model.total();
+        tokio::time::sleep(SETTLED).await;
+    }
     assert!(asked < TASKS, "the outage came too late");
     tokio::time::sleep(SEVERAL_LEASES).await;
     assert_eq!(

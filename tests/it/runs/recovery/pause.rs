@@ -18,7 +18,7 @@ use touchstone_runs::store as run_store;
 
 use crate::runs::bench::{Bench, echo, outline};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn worker(bench: &Bench) -> Arc<Worker> {
     let settings = WorkerSettings {
@@ -51,10 +51,11 @@ async fn until(bench: &Bench, run: &RunId, reached: impl Fn(&Bench) -> bool, sta
 #[tokio::test]
 async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
     let bench = Bench::new(echo).await;
-    // One at a time: the second task hangs on its first call.
+    // One at a time: the second task hangs on its first call, or lasts until the worker has seen
+    // the pause.
     let held = match policy {
         DrainPolicy::Immediate => "stuck",
-        DrainPolicy::DrainCurrentNode => "nap",
+        DrainPolicy::DrainCurrentNode => "rest",
     };
     let run = bench
         .seed(&["a", held, "c"], |spec| spec.concurrency = 1)
@@ -135,16 +136,17 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
 #[tokio::test]
 async fn a_pause_that_is_taken_back_holds_an_eval_no_longer() {
     let bench = Bench::new(echo).await;
-    // Two at a time; one of them hangs, so that the pause cannot take effect.
+    // Two at a time; one of them hangs, so that the pause cannot take effect. The third lasts until
+    // the worker has seen the pause.
     let run = bench
-        .seed(&["a", "stuck", "nap", "c", "d"], |spec| {
+        .seed(&["a", "stuck", "rest", "c", "d"], |spec| {
             spec.concurrency = 2
         })
         .await;
     let id = run.run_id.clone();
     let shutdown = CancellationToken::new();
     let working = tokio::spawn(worker(&bench).work(shutdown.clone()));
-    let asked = |bench: &Bench| bench.model.calls("nap") == 1;
+    let asked = |bench: &Bench| bench.model.calls("rest") == 1;
     until(&bench, &id, asked, RunStatus::Running).await;
     let request = PauseRequest {
         paused_by: "key".to_owned(),

@@ -1,6 +1,6 @@
 //! A database that answers reads and accepts no writes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
@@ -56,14 +56,23 @@ fn assert_unavailable<T: std::fmt::Debug>(result: Result<T, StoreError>) {
 async fn a_check_is_a_write_and_made_once_a_second(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     assert_eq!(probe(&database).await, None);
-    store.check_writable().await.unwrap();
-    let first = probe(&database).await.unwrap();
-    assert_eq!(first.length, 0);
-    for _ in 0..50 {
+    let first = loop {
+        let begun = Instant::now();
         store.check_writable().await.unwrap();
-    }
-    assert_eq!(probe(&database).await.unwrap(), first);
-    tokio::time::sleep(STALE).await;
+        let first = probe(&database).await.unwrap();
+        assert_eq!(first.length, 0);
+        for _ in 0..50 {
+            store.check_writable().await.unwrap();
+        }
+        // If the machine was busy for a second, another check was due.
+        let is_fresh = begun.elapsed() < Duration::from_secs(1);
+        let last = probe(&database).await.unwrap();
+        tokio::time::sleep(STALE).await;
+        if is_fresh {
+            assert_eq!(last, first);
+            break first;
+        }
+    };
     store.check_writable().await.unwrap();
     assert!(probe(&database).await.unwrap().written_at > first.written_at);
 }
