@@ -369,7 +369,7 @@ async fn ends(wire: Wire, fault: Fault, end: End, retries: &[&str]) {
     };
     let base = match &server {
         Some(server) => server.url(wire.place()).to_string(),
-        None => format!("http://{}{}", deserted().await, wire.place()),
+        None => format!("http://{}{}", deserted(), wire.place()),
     };
     let answers = vec![json!({"tool": TOOL, "response": {"hits": []}}); 64];
     let trial = Trial::new(agent(&[TOOL], None)).with_fixtures(json!({"toolResponses": answers}));

@@ -187,7 +187,7 @@ async fn unclear_responses_are_faults_and_not_retried(
 async fn an_unreachable_provider_is_a_fault(
     #[values(Call::Provision, Call::Observe, Call::Teardown)] call: Call,
 ) {
-    let url = format!("http://{}", deserted().await).parse().unwrap();
+    let url = format!("http://{}", deserted()).parse().unwrap();
     let provider = HttpProvider::new(access(url)).unwrap();
     let fault = call.make(&provider).await.unwrap_err();
     assert_eq!(fault.cause, format!("{}: no connection", call.stage().1));
