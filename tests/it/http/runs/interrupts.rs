@@ -382,7 +382,8 @@ async fn interrupts_survive_a_restart(#[case] engine: Engine) {
 #[tokio::test]
 async fn an_interrupt_ends_at_the_runs_maximum_duration() {
     let host = at_work().await;
-    let body = json!({"workflowId": "conformance-approval", "configurable": {"runTimeoutMs": 5_000}});
+    let body =
+        json!({"workflowId": "conformance-approval", "configurable": {"runTimeoutMs": 5_000}});
     let run = start(&host, &body).await;
     until(&host, &run, "waiting-approval").await;
     let token = token(&host, &run).await;
