@@ -437,7 +437,7 @@ async fn endless(streams: bool) -> (MockServer, Bodies) {
 async fn a_timed_out_task_is_cancelled_at_the_agent(#[values(true, false)] streams: bool) {
     let (server, bodies) = endless(streams).await;
     let hasty = ModelInfo {
-        timeout: Duration::from_millis(600),
+        timeout: Duration::from_secs(3),
         ..info()
     };
     let trial = Trial::new(agent(&[], None));

@@ -17,7 +17,12 @@ const KEY: &str = "sk-canary-leak-key";
 /// Part of every text that a broken endpoint sends.
 const LEAK: &str = "canary-leak";
 const TOOL: &str = "openwop:core.rag.retrieve";
+/// Time limit of calls to an endpoint that never answers.
 const PATIENCE: Duration = Duration::from_millis(150);
+/// Time limit of calls that wait for a part of it; the rest is for slow machines.
+const LEISURE: Duration = Duration::from_secs(3);
+/// Time limit of all other calls.
+const AMPLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 enum Wire {
@@ -29,9 +34,9 @@ enum Wire {
 }
 
 impl Wire {
-    fn binding(self, base: &str) -> ModelBinding {
+    fn binding(self, base: &str, patience: Duration) -> ModelBinding {
         let info = ModelInfo {
-            timeout: self.patience(),
+            timeout: self.limit(patience),
             ..info()
         };
         let access = access(base, KEY, info);
@@ -45,10 +50,10 @@ impl Wire {
     }
 
     /// The other host is notified before the time limit, so this takes two or more requests.
-    fn patience(self) -> Duration {
+    fn limit(self, patience: Duration) -> Duration {
         match self {
-            Self::Openwop => PATIENCE * 4,
-            _ => PATIENCE,
+            Self::Openwop => patience * 4,
+            _ => patience,
         }
     }
 
@@ -204,6 +209,14 @@ enum Fault {
 }
 
 impl Fault {
+    fn patience(self) -> Duration {
+        match self {
+            Self::SilentFirstByte | Self::Stalled => PATIENCE,
+            Self::SlowFirstByte => LEISURE,
+            _ => AMPLE,
+        }
+    }
+
     /// The acts of the endpoint; `None` if the endpoint does not exist.
     fn acts(self, wire: Wire) -> Option<Vec<Act>> {
         let error = json!({"error": {"message": LEAK}}).to_string();
@@ -225,7 +238,7 @@ impl Fault {
             Self::Broken500Once => then_fine(Act::json(500, &error)),
             Self::Overloaded529 => then_fine(Act::json(529, &error)),
             Self::SlowFirstByte => {
-                let slow = fine.into_iter().map(|act| act.after(PATIENCE / 3));
+                let slow = fine.into_iter().map(|act| act.after(LEISURE / 3));
                 slow.collect()
             }
             Self::SilentFirstByte => vec![Act::new("", Then::Hang)],
@@ -332,7 +345,8 @@ async fn a_remote_run_is_followed_through_temporary_faults(#[case] fault: Fault,
     let [act] = fault.acts(wire).unwrap().try_into().ok().unwrap();
     let server = RawServer::play(vec![created, act, page]).await;
     let trial = Trial::new(agent(&[], None));
-    let result = trial.run(&wire.binding(server.url("").as_str())).await;
+    let binding = wire.binding(server.url("").as_str(), fault.patience());
+    let result = trial.run(&binding).await;
     match end {
         End::Decided => assert_eq!(decided(&result), &json!("fine")),
         End::Failed(reason) => assert_eq!(failed(&result), reason),
@@ -355,11 +369,11 @@ async fn ends(wire: Wire, fault: Fault, end: End, retries: &[&str]) {
     };
     let base = match &server {
         Some(server) => server.url(wire.place()).to_string(),
-        None => format!("http://{}{}", deserted().await, wire.place()),
+        None => format!("http://{}{}", deserted(), wire.place()),
     };
     let answers = vec![json!({"tool": TOOL, "response": {"hits": []}}); 64];
     let trial = Trial::new(agent(&[TOOL], None)).with_fixtures(json!({"toolResponses": answers}));
-    let result = trial.run(&wire.binding(&base)).await;
+    let result = trial.run(&wire.binding(&base, fault.patience())).await;
 
     match end {
         End::Decided => assert_eq!(decided(&result), &json!("fine")),
@@ -399,7 +413,7 @@ async fn the_circuit_opens_for_an_endpoint_that_stays_down(
     #[values(Wire::Openai, Wire::Anthropic)] wire: Wire,
 ) {
     let server = RawServer::play(vec![Act::json(503, LEAK)]).await;
-    let binding = wire.binding(server.url("/v1").as_str());
+    let binding = wire.binding(server.url("/v1").as_str(), AMPLE);
     let mut ends = Vec::new();
     while ends.last().is_none_or(|end| end != "circuit_open") {
         let trial = Trial::new(agent(&[], None));
@@ -415,7 +429,7 @@ async fn the_circuit_opens_for_an_endpoint_that_stays_down(
 
 /// Faults only possible in a stream.
 #[rstest]
-#[case::slow_but_never_silent(|wire: Wire| Act::dripping(PATIENCE / 2, &wire.events("f i n e")), End::Decided)]
+#[case::slow_but_never_silent(|wire: Wire| Act::dripping(LEISURE / 2, &wire.events("f i n e")), End::Decided)]
 #[case::in_one_all_the_same(|wire: Wire| match wire {
     Wire::OpenaiStreamed => Wire::Openai.says("f i n e"),
     _ => Wire::Anthropic.says("f i n e"),
@@ -433,7 +447,8 @@ async fn every_stream_fault_has_its_expected_outcome(
 ) {
     let server = RawServer::play(vec![act(wire)]).await;
     let trial = Trial::new(agent(&[TOOL], None));
-    let result = trial.run(&wire.binding(server.url("/v1").as_str())).await;
+    let binding = wire.binding(server.url("/v1").as_str(), LEISURE);
+    let result = trial.run(&binding).await;
     match end {
         End::Decided => assert_eq!(decided(&result), &json!("f i n e")),
         End::Failed(reason) => assert_eq!(failed(&result), reason),
@@ -455,7 +470,7 @@ async fn streaming_is_not_requested_again_after_an_endpoint_rejects_it(
         _ => Wire::Anthropic.says("fine"),
     };
     let server = RawServer::play(vec![Act::json(400, &refusal.to_string()), whole]).await;
-    let binding = wire.binding(server.url("/v1").as_str());
+    let binding = wire.binding(server.url("/v1").as_str(), AMPLE);
     for requests in [2, 3] {
         let trial = Trial::new(agent(&[TOOL], None));
         assert_eq!(decided(&trial.run(&binding).await), &json!("fine"));

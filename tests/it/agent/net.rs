@@ -184,7 +184,7 @@ async fn a_broken_answer_has_a_label(
 
 #[tokio::test]
 async fn a_refused_connection_and_a_silent_server_differ() {
-    let nobody = url(&format!("http://{}/", deserted().await));
+    let nobody = url(&format!("http://{}/", deserted()));
     assert_eq!(get(&private(), &nobody).await, Err(Error::Connect));
 
     let silent = RawServer::start("", Then::Hang).await;

@@ -491,10 +491,7 @@ async fn neither_key_nor_prompt_nor_answer_is_in_any_error() {
         let error = ask(&model).await.unwrap_err();
         seen.push(format!("{error} {error:?} {model:?}"));
     }
-    let nobody = model(&format!(
-        "http://{}/v1?token=canary-query",
-        deserted().await
-    ));
+    let nobody = model(&format!("http://{}/v1?token=canary-query", deserted()));
     let error = ask(&nobody).await.unwrap_err();
     seen.push(format!("{error} {error:?} {nobody:?}"));
     for text in seen {

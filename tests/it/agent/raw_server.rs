@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// Response head of an event stream that ends with its connection.
 pub const STREAM: &str =
@@ -150,7 +150,11 @@ impl Drop for RawServer {
 }
 
 /// An address without a listener.
-pub async fn deserted() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap()
+pub fn deserted() -> SocketAddr {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    // A port that was given back could become another test's.
+    std::mem::forget(socket);
+    address
 }

@@ -35,7 +35,7 @@ pub fn info() -> ModelInfo {
         model: "m".to_owned(),
         price: Some(ModelPrice::configured(1.0, 2.0)),
         max_concurrency: 8,
-        timeout: std::time::Duration::from_secs(5),
+        timeout: std::time::Duration::from_secs(30),
         retry: RetryPolicy {
             attempts: 3,
             base: std::time::Duration::from_millis(1),

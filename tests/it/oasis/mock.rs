@@ -30,7 +30,7 @@ impl MockProvider {
         let mut child = Command::new("python3")
             .arg("-B")
             .arg(script)
-            .args(["--port", "0", "--quiet", "--hang-seconds", "2"])
+            .args(["--port", "0", "--quiet", "--hang-seconds", "20"])
             .args(switches)
             .stdout(Stdio::piped())
             .spawn()
@@ -45,13 +45,13 @@ impl MockProvider {
         })
     }
 
-    /// A client with a timeout of half a second.
+    /// A client that gives up long before the provider stops hanging.
     pub fn client(&self) -> HttpProvider {
         HttpProvider::new(ProviderAccess {
             name: "mock-desk".to_owned(),
             url: self.url.clone(),
             token: None,
-            timeout: Duration::from_millis(500),
+            timeout: Duration::from_secs(3),
             max_response_bytes: 1 << 20,
             clock_tolerance: Duration::from_secs(60),
             agent_origins: Vec::new(),

@@ -27,7 +27,7 @@ pub fn access(url: Url) -> ProviderAccess {
         name: "desk".to_owned(),
         url,
         token: Some("evaluator-canary".into()),
-        timeout: Duration::from_millis(400),
+        timeout: Duration::from_secs(60),
         max_response_bytes: MOST as u64,
         clock_tolerance: Duration::from_secs(60),
         agent_origins: Vec::new(),
@@ -37,6 +37,15 @@ pub fn access(url: Url) -> ProviderAccess {
 
 pub fn client(server: &RawServer) -> HttpProvider {
     HttpProvider::new(access(server.url("/"))).unwrap()
+}
+
+/// A client of a server that plays only this act. It waits briefly for one that hangs.
+pub fn client_of(server: &RawServer, act: &Act) -> HttpProvider {
+    let mut access = access(server.url("/"));
+    if matches!(act.then, Then::Hang) {
+        access.timeout = Duration::from_secs(1);
+    }
+    HttpProvider::new(access).unwrap()
 }
 
 pub async fn mocked(server: &MockServer) -> HttpProvider {
@@ -157,8 +166,8 @@ async fn unclear_responses_are_faults_and_not_retried(
     )]
     call: Call,
 ) {
-    let server = RawServer::play(vec![act]).await;
-    let fault = call.make(&client(&server)).await.unwrap_err();
+    let server = RawServer::play(vec![act.clone()]).await;
+    let fault = call.make(&client_of(&server, &act)).await.unwrap_err();
     let (stage, words) = call.stage();
     if cause == "does not match its schema" {
         assert!(
@@ -178,7 +187,7 @@ async fn unclear_responses_are_faults_and_not_retried(
 async fn an_unreachable_provider_is_a_fault(
     #[values(Call::Provision, Call::Observe, Call::Teardown)] call: Call,
 ) {
-    let url = format!("http://{}", deserted().await).parse().unwrap();
+    let url = format!("http://{}", deserted()).parse().unwrap();
     let provider = HttpProvider::new(access(url)).unwrap();
     let fault = call.make(&provider).await.unwrap_err();
     assert_eq!(fault.cause, format!("{}: no connection", call.stage().1));
@@ -570,9 +579,9 @@ async fn a_failed_conformance_request_is_reported_and_not_retried(
     #[case] trouble: &str,
     #[case] said: &str,
 ) {
-    let server = RawServer::play(vec![act]).await;
+    let server = RawServer::play(vec![act.clone()]).await;
     assert_eq!(
-        client(&server).conformance("p").await,
+        client_of(&server, &act).conformance("p").await,
         ConformanceAnswer {
             http_status,
             body: None,

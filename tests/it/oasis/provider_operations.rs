@@ -12,7 +12,7 @@ use url::Url;
 use wiremock::matchers::{body_json, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::provider::{MOST, client, endless, mocked, object};
+use super::provider::{MOST, client_of, endless, mocked, object};
 use crate::agent::raw_server::{Act, RawServer, Then};
 
 fn environment(endpoint: Url, token: Option<&str>) -> Environment {
@@ -55,9 +55,10 @@ async fn an_operation_goes_with_the_agents_credentials_and_no_others(#[case] tok
 }
 
 async fn operate(act: Act) -> OperateFault {
-    let server = RawServer::play(vec![act]).await;
+    let server = RawServer::play(vec![act.clone()]).await;
     let environment = environment(server.url("/ops"), Some("agent-canary"));
-    let fault = client(&server).operate(&environment, &Map::new()).await;
+    let client = client_of(&server, &act);
+    let fault = client.operate(&environment, &Map::new()).await;
     assert_eq!(server.requests(), 1);
     fault.unwrap_err()
 }

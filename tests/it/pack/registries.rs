@@ -21,6 +21,7 @@ use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::publishing::{key, signed};
+use crate::agent::raw_server::deserted;
 use crate::support::packs::fetch_and_verify;
 
 const NAME: &str = "vendor.bench.labels";
@@ -178,11 +179,7 @@ async fn a_missing_registry_is_unreachable() {
         .unwrap_err();
     assert_eq!(refusal.code, ErrorCode::PackRegistryUnreachable);
 
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let base = Url::parse(&format!("http://{closed}")).unwrap();
+    let base = Url::parse(&format!("http://{}", deserted())).unwrap();
     let client = Arc::new(Client::new(NetPolicy::registry(&base)).unwrap());
     let http = HttpRegistry::new(client, base);
     let refusal = judge(&http, NAME).await.unwrap_err();

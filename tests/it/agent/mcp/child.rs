@@ -66,7 +66,10 @@ async fn a_fault_of_the_machinery_leaves_the_task_unjudged(
     #[case] reason: &str,
 ) {
     let mut entry = entry(tool);
-    entry["timeout_s"] = json!(2.0);
+    if reason == "tool_timeout" {
+        // The server must still start within this time.
+        entry["timeout_s"] = json!(5.0);
+    }
     let (result, returned) = call(tool, live(entry)).await;
     assert_eq!(unjudged(&result), reason);
     assert_eq!(
@@ -87,7 +90,7 @@ async fn tasks_are_unjudged_if_the_server_of_their_tool_cannot_start(
 ) {
     let mut entry = entry("look");
     entry["command"] = command;
-    entry["timeout_s"] = json!(5.0);
+    entry["timeout_s"] = json!(10.0);
     let live = live(entry);
     let (trial, result) = calls(&["t:look"], live.clone()).await;
     assert_eq!(unjudged(&result), reason);
@@ -103,7 +106,7 @@ async fn tasks_are_unjudged_if_the_server_of_their_tool_cannot_start(
     // The next task gets this error at once.
     let asked = Instant::now();
     assert_eq!(unjudged(&calls(&["t:look"], live).await.1), reason);
-    assert!(asked.elapsed() < Duration::from_secs(4));
+    assert!(asked.elapsed() < Duration::from_secs(9));
 }
 
 #[tokio::test]
@@ -149,7 +152,7 @@ async fn a_child_process_gets_only_the_configured_environment_variables() {
 #[tokio::test]
 async fn a_child_process_ends_with_its_parent() {
     let mut both = entry("process");
-    both["timeout_s"] = json!(1.0);
+    both["timeout_s"] = json!(5.0);
     both["tools"] = json!([
         {"tool": "t:process", "effects": "read-only"},
         {"tool": "t:stall", "effects": "read-only"},
@@ -163,7 +166,7 @@ async fn a_child_process_ends_with_its_parent() {
     // The child is in a call that takes a minute, and is terminated.
     let begun = Instant::now();
     while process.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{process:?}");
+        assert!(begun.elapsed() < Duration::from_secs(40), "{process:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

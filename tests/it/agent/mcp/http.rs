@@ -59,7 +59,7 @@ async fn serve(stream: bool, called: Option<ResponseTemplate>) -> (MockServer, A
 
 fn at(url: &str) -> Value {
     json!({
-        "name": "crm", "url": url, "api_key_env": "CRM_KEY", "timeout_s": 1.5,
+        "name": "crm", "url": url, "api_key_env": "CRM_KEY", "timeout_s": 60.0,
         "tools": [{"tool": "t:look", "effects": "read-only"}],
     })
 }
@@ -95,7 +95,12 @@ async fn a_call_that_goes_wrong_leaves_the_task_unjudged(
     #[case] reason: &str,
 ) {
     let (server, asked) = serve(false, Some(answer)).await;
-    let (result, returned) = call("look", live(at(&server.uri()))).await;
+    let mut entry = at(&server.uri());
+    if reason == "tool_timeout" {
+        // The server must still be reached within this time.
+        entry["timeout_s"] = json!(5.0);
+    }
+    let (result, returned) = call("look", live(entry)).await;
     assert_eq!(unjudged(&result), reason);
     assert_eq!(asked.lock().unwrap().len(), 1, "no call is repeated");
     assert!(!returned.to_string().contains("canary"), "{returned}");

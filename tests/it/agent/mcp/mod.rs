@@ -40,7 +40,7 @@ pub fn build(servers: Value) -> Result<Option<ToolCatalog>, String> {
 /// A configuration entry for the shell server, with one of its tools.
 pub fn entry(tool: &str) -> Value {
     json!({
-        "name": "crm", "command": ["sh", server(), "plain"], "timeout_s": 10.0,
+        "name": "crm", "command": ["sh", server(), "plain"], "timeout_s": 60.0,
         "tools": [{"tool": format!("t:{tool}"), "effects": "read-only"}],
     })
 }

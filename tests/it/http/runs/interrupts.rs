@@ -345,7 +345,7 @@ async fn interrupts_survive_a_restart(#[case] engine: Engine) {
     let worker = first.work();
     let asked = waiting(&first, "conformance-approval", "waiting-approval").await;
     let token = token(&first, &asked).await;
-    let delayed = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 1500}});
+    let delayed = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 4_000}});
     let (timed, paused) = (start(&first, &delayed).await, start(&first, &delayed).await);
     for run in [&timed, &paused] {
         let begun = format!("/v1/runs/{run}/events/poll?lastSequence=1&timeout=30");
@@ -382,7 +382,8 @@ async fn interrupts_survive_a_restart(#[case] engine: Engine) {
 #[tokio::test]
 async fn an_interrupt_ends_at_the_runs_maximum_duration() {
     let host = at_work().await;
-    let body = json!({"workflowId": "conformance-approval", "configurable": {"runTimeoutMs": 400}});
+    let body =
+        json!({"workflowId": "conformance-approval", "configurable": {"runTimeoutMs": 5_000}});
     let run = start(&host, &body).await;
     until(&host, &run, "waiting-approval").await;
     let token = token(&host, &run).await;

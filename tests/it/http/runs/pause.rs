@@ -36,7 +36,7 @@ async fn status(host: &TestHost, run: &RunId) -> Value {
 #[tokio::test]
 async fn a_run_paused_at_once_restarts_its_node() {
     let host = at_work().await;
-    let run = slow(&host, 400).await;
+    let run = slow(&host, 4_000).await;
     let pause = format!("/v1/runs/{run}:pause");
     let body = json!({"drainPolicy": "immediate", "reason": "lunch"});
     let paused = host
@@ -101,7 +101,7 @@ async fn a_run_paused_at_once_restarts_its_node() {
 #[tokio::test]
 async fn a_run_that_is_drained_ends_its_node_first() {
     let host = at_work().await;
-    let run = slow(&host, 400).await;
+    let run = slow(&host, 4_000).await;
     let paused = host
         .post(&format!("/v1/runs/{run}:pause"), &json!({}))
         .await;
@@ -132,7 +132,7 @@ async fn a_run_that_is_drained_ends_its_node_first() {
 async fn a_pause_that_is_not_in_force_can_be_taken_back_and_leaves_no_trace() {
     let host = at_work().await;
     // Longer than a pause request waits.
-    let run = slow(&host, 3_000).await;
+    let run = slow(&host, 10_000).await;
     let (pause, resume) = (
         format!("/v1/runs/{run}:pause"),
         format!("/v1/runs/{run}:resume"),
@@ -184,7 +184,7 @@ async fn a_pause_can_be_asked_for_again_once_it_was_taken_back() {
     let at_once = json!({"drainPolicy": "immediate"});
     let paused = host.post(&pause, &at_once).await;
     assert_eq!(paused.status, StatusCode::ACCEPTED, "{paused:?}");
-    assert_eq!(status(&host, &run).await, "paused");
+    until(&host, &run, "paused").await;
 }
 
 #[tokio::test]

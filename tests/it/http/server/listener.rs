@@ -163,7 +163,7 @@ async fn a_head_that_is_refused_is_answered_with_the_envelope(
     let host = TestHost::idle().await;
     let address = host.listen().await;
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let answer = tokio::time::timeout(Duration::from_secs(20), exchange(&mut stream, &request));
+    let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut stream, &request));
     let answer = answer.await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
@@ -205,7 +205,7 @@ async fn a_slow_consumer_delays_no_other_and_loses_nothing() {
     slow.read_exact(&mut first).await.unwrap();
 
     let mut quick = TcpStream::connect(address).await.unwrap();
-    let all = tokio::time::timeout(Duration::from_secs(30), exchange(&mut quick, &request))
+    let all = tokio::time::timeout(Duration::from_secs(120), exchange(&mut quick, &request))
         .await
         .unwrap();
     assert_eq!(all.matches("\nid: ").count(), 20_000);

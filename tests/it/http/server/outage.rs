@@ -13,8 +13,8 @@ use crate::support::host_keys;
 use crate::support::line::Line;
 use crate::support::postgres::TestDatabase;
 
-/// Far below the default wait of connection pools, 30 seconds.
-const SOON: Duration = Duration::from_secs(10);
+/// Below the default wait of connection pools, 30 seconds.
+const SOON: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[rstest]

@@ -29,7 +29,6 @@ impl Frame {
 pub struct Frames {
     body: axum::body::Body,
     buffer: BytesMut,
-    pub comments: usize,
 }
 
 impl Frames {
@@ -40,7 +39,6 @@ impl Frames {
         Self {
             body: response.into_body(),
             buffer: BytesMut::new(),
-            comments: 0,
         }
     }
 
@@ -49,7 +47,6 @@ impl Frames {
         loop {
             while let Some(block) = self.block() {
                 if block.starts_with(b":") {
-                    self.comments += 1;
                     continue;
                 }
                 let frame = parse(std::str::from_utf8(&block).unwrap());
@@ -60,6 +57,19 @@ impl Frames {
                 assert!(self.buffer.is_empty(), "the stream ends within a frame");
                 return None;
             };
+            self.buffer
+                .extend_from_slice(&chunk.unwrap().into_data().unwrap());
+        }
+    }
+
+    /// Waits for the next comment. A frame before it fails the test.
+    pub async fn comment(&mut self) {
+        loop {
+            if let Some(block) = self.block() {
+                assert!(block.starts_with(b":"), "{block:?}");
+                return;
+            }
+            let chunk = self.body.frame().await.expect("the stream goes on");
             self.buffer
                 .extend_from_slice(&chunk.unwrap().into_data().unwrap());
         }

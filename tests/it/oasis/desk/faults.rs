@@ -32,13 +32,13 @@ struct Broken {
 /// A host whose provider hangs for longer than the host's timeout.
 async fn impatient(database: TestStore, name: &str) -> Broken {
     let script = Script::ours(name);
-    let hang = Duration::from_secs(6);
+    let hang = Duration::from_secs(15);
     let rooms = Rooms::open(Options {
         hang,
         ..Options::default()
     })
     .await;
-    let timeout = Some(Duration::from_secs(2));
+    let timeout = Some(Duration::from_secs(4));
     let host = host(&database, Actor::of(&script), rooms.url(), timeout).await;
     host.install_pack(&front_desk(&script)).await;
     host.work();

@@ -45,11 +45,11 @@ async fn every_gap_of_a_provider_is_named_before_anything_is_provisioned(
     const SAID: &str = "the provider says: a switch is set";
     let script = Script::ours("careful");
     let rooms = Rooms::open(Options {
-        hang: Duration::from_secs(6),
+        hang: Duration::from_secs(15),
         ..Options::default()
     })
     .await;
-    let timeout = Some(Duration::from_secs(2));
+    let timeout = Some(Duration::from_secs(4));
     let host = host(&database, Actor::of(&script), rooms.url(), timeout).await;
     host.install_pack(&front_desk(&script)).await;
     host.work();

@@ -29,6 +29,9 @@ pub fn tasks(agent: &str, name: &str, tasks: usize, status: &str) -> Value {
 
 /// Like [`tasks`], with the first task started this many seconds ago.
 pub fn tasks_since(agent: &str, name: &str, tasks: usize, status: &str, since: i64) -> Value {
+    // One moment, so that a task takes exactly its time.
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+    let ago = |seconds: i64| (now - SignedDuration::from_secs(seconds)).to_string();
     let mut events = Vec::new();
     for n in 0..tasks {
         let task = format!("{name}-{n}");

@@ -18,7 +18,7 @@ use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
 use super::assessments::{assessed, collecting_for, tasks_since, work};
 use super::{Engine, Site, refusal, site};
-use crate::http::support::host::{Reply, TestHost};
+use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED};
 use crate::support::badges::Case;
 use crate::support::host_keys;
 
@@ -473,7 +473,8 @@ async fn without_a_public_name_the_issuer_is_its_own_key() {
     )
     .await;
     let place = HostUrl::listening("127.0.0.1:7800");
-    let host = TestHost::at(store.unwrap(), HttpSettings::default(), place).await;
+    let lab = Lab::limited(UNLIMITED);
+    let host = TestHost::lab(store.unwrap(), HttpSettings::default(), place, lab).await;
     let site = Site::of(host, None).await;
     let badge = certified(&site, "invoice-reader").await;
     let credential = parse(&shown(&site, &badge, "/credential").await.body).unwrap();
@@ -539,7 +540,8 @@ pub async fn served(folder: &Path) -> Vec<Case> {
         });
         std::fs::create_dir(&at).unwrap();
         let store = database::open(at.join("host.db").to_str().unwrap(), host_keys::usual()).await;
-        let host = TestHost::at(store.unwrap(), HttpSettings::default(), place.clone()).await;
+        let (settings, lab) = (HttpSettings::default(), Lab::limited(UNLIMITED));
+        let host = TestHost::lab(store.unwrap(), settings, place.clone(), lab).await;
         let site = Site::of(host, None).await;
         let write = |name: &str, bytes: &[u8]| {
             let file = at.join(name);

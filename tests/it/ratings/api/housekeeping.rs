@@ -134,7 +134,7 @@ async fn an_old_rating_is_notified_once(
     let (_, found) = rated(&site).await;
     let house = House::of(&site);
     let since: Timestamp = found["created_at"].as_str().unwrap().parse().unwrap();
-    house.keep(90 * DAY - 60).await;
+    house.keep(90 * DAY - HOUR).await;
     assert_eq!(listed(&site, &path).await, [] as [Value; 0], "{since}");
     for _ in 0..2 {
         house.keep(2 * HOUR).await;

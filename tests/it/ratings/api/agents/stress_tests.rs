@@ -16,7 +16,7 @@ use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 
 use crate::http::support::clerk::{self, CLERK, TOOLS};
-use crate::http::support::host::{Lab, Reply, TestHost, agent_pack};
+use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED, agent_pack};
 use crate::ratings::api::evidence::profiles::copied;
 use crate::ratings::api::{Engine, Organization, Site, refusal, site};
 
@@ -689,7 +689,7 @@ async fn a_call_that_is_repeated_is_unnecessary() {
     };
     let lab = Lab {
         agent: Some(Arc::new(Twice(info))),
-        ..Lab::default()
+        ..Lab::limited(UNLIMITED)
     };
     let place = HostUrl::public("https://assess.example.org").unwrap();
     let store = database.open().await;

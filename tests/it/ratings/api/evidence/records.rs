@@ -4,22 +4,19 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone_host::http::HttpSettings;
 use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::credential::did::Signatory;
 use touchstone_ratings::credential::served;
 use touchstone_ratings::rules::badge::{Badge, Issuance, issue};
 use uuid::Uuid;
 
-use crate::http::support::host::TestHost;
 use crate::ratings::api::badges::certified;
 use crate::ratings::api::{Engine, Site, gates};
 use crate::store::TestStore;
 
 /// A host whose database the test can change.
 pub async fn site_on(database: &TestStore) -> Site {
-    let store = database.open().await;
-    Site::of(TestHost::over(store, HttpSettings::default()).await, None).await
+    Site::over(database).await
 }
 
 /// The reasons the public endpoints give for rejecting a badge.

@@ -11,7 +11,7 @@ use touchstone_ratings::credential::parse;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
-use crate::http::support::host::{Reply, TestHost};
+use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED};
 use crate::ratings::api::badges::certified;
 use crate::ratings::api::{Engine, Site, refusal};
 use crate::store::TestStore;
@@ -19,12 +19,9 @@ use crate::store::TestStore;
 const HOST: &str = "https://assess.example.org";
 
 async fn site_on(database: &TestStore, place: &HostUrl) -> Site {
-    let store = database.open().await;
-    Site::of(
-        TestHost::at(store, HttpSettings::default(), place.clone()).await,
-        None,
-    )
-    .await
+    let (settings, lab) = (HttpSettings::default(), Lab::limited(UNLIMITED));
+    let host = TestHost::lab(database.open().await, settings, place.clone(), lab).await;
+    Site::of(host, None).await
 }
 
 /// Rotates with the host operator's key.
