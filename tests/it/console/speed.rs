@@ -70,7 +70,8 @@ async fn copy(database: &TestStore, run: &RunId, copies: usize) {
     let numbers = format!(
         "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {copies})"
     );
-    let id = "substr(run_id, 1, length(run_id) - 5) || substr(CAST(100000 + i AS TEXT), 2)";
+    // Ids end with hexadecimal digits, of which `z` is none: no copy has the id of the run.
+    let id = "substr(run_id, 1, length(run_id) - 6) || 'z' || substr(CAST(100000 + i AS TEXT), 2)";
     let copied = "FROM run r JOIN run o ON o.run_id = ";
     let replaced = format!("REPLACE($column, '{run}', r.run_id)");
     for sql in [
