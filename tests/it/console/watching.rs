@@ -132,10 +132,7 @@ async fn shows(browser: &Browser, selector: &str, text: &str) {
         }
     };
     // After a lost connection, the page waits longer before each further attempt.
-    if tokio::time::timeout(2 * TOO_LONG, shown)
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(2 * TOO_LONG, shown).await.is_err() {
         let seen = browser.text("main").await;
         panic!("{selector} does not show {text:?}: {seen}");
     }
