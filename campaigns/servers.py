@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -23,16 +24,34 @@ from pathlib import Path
 
 from hosting import Failure
 
-READY_WITHIN_S = 60
+READY_WITHIN_S = 180
 # Debian installs it outside the path of users.
 NATS_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
 
 
+given_ports: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that no server uses now. A restarted server needs the port that it had."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that no server uses now. A restarted server needs the port that it had.
+
+    It is below the ports of outgoing connections, one of which would take it while the server is stopped."""
+    try:
+        end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        end = 0
+    while True:
+        with socket.socket() as probe:
+            try:
+                # Not the dice of a campaign, which a seed repeats.
+                port = random.SystemRandom().randrange(10_000, end) if end > 20_000 else 0
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            port = probe.getsockname()[1]
+        if port not in given_ports:
+            given_ports.add(port)
+            return port
 
 
 def nats_program() -> str | None:
@@ -165,7 +184,16 @@ class NatsServers:
         return ",".join(node.url for node in self.nodes)
 
     def leader(self) -> NatsNode:
-        """The leader of the stream of all queues; of JetStream, as long as there is no stream."""
+        """The leader of the stream of all queues; of JetStream, as long as there is no stream. Waits for an election."""
+        found: list[NatsNode] = []
+
+        def is_known() -> bool:
+            found[:] = [leader for leader in [self._leader()] if leader]
+            return bool(found)
+        wait_until(is_known, "the NATS servers have no leader")
+        return found[0]
+
+    def _leader(self) -> NatsNode | None:
         for node in self.nodes:
             state = node.about("jsz?accounts=true&streams=true") or {}
             streams = [stream for account in state.get("account_details", []) for stream in account.get("stream_detail", [])]
@@ -174,7 +202,7 @@ class NatsServers:
                 for found in self.nodes:
                     if found.name == name:
                         return found
-        raise Failure("the NATS servers have no leader")
+        return None
 
     def close(self) -> None:
         for node in self.nodes:

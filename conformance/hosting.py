@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"listening on (http://\S+)")
-READY_WITHIN_S = 30
+READY_WITHIN_S = 120
 STOPPED_WITHIN_S = 30
 
 AGENT_ID = "private.touchstone.echo.default"

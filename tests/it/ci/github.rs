@@ -332,7 +332,7 @@ fn an_inconclusive_verdict_closes_the_gate_unless_it_may_pass() {
     let Some(mut job) = job("an inconclusive verdict") else {
         return;
     };
-    job.home.model(&json!(right_but_late("thanks", 3_000)));
+    job.home.model(&json!(right_but_late("thanks", 60_000)));
     job.home.timeout(0.5);
     let done = job.run();
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
 use fantoccini::elements::Element;
@@ -24,7 +24,7 @@ use crate::client::program;
 static PLACES: Semaphore = Semaphore::const_new(2);
 /// The driver of this process, while a browser uses it.
 static DRIVER: Mutex<Weak<Driver>> = Mutex::new(Weak::new());
-const TOO_LONG: Duration = Duration::from_secs(20);
+pub const TOO_LONG: Duration = Duration::from_secs(60);
 
 /// The program that drives browsers.
 struct Driver {
@@ -146,6 +146,7 @@ pub async fn with_browser(host: SocketAddr, test: impl AsyncFnOnce(&Browser)) {
     let capabilities = json!({
         "goog:chromeOptions": {"args": flags, "binary": chromium},
         "goog:loggingPrefs": {"browser": "ALL"},
+        "timeouts": {"script": 180_000},
     });
     let Value::Object(capabilities) = capabilities else {
         unreachable!()
@@ -215,8 +216,15 @@ impl Browser {
         self.client.perform_actions(keys).await.unwrap();
     }
 
+    /// The text of an element. A page that is replaced meanwhile is asked again.
     pub async fn text(&self, selector: &str) -> String {
-        self.find(selector).await.text().await.unwrap()
+        let began = Instant::now();
+        loop {
+            match self.find(selector).await.text().await {
+                Ok(text) => return text,
+                Err(fault) => assert!(began.elapsed() < TOO_LONG, "{selector}: {fault}"),
+            }
+        }
     }
 
     /// Presses keys where the focus is.
@@ -225,10 +233,31 @@ impl Browser {
         focused.send_keys(keys).await.unwrap();
     }
 
-    /// The value of a JavaScript expression.
+    /// The value of a JavaScript expression. A page that is just being replaced evaluates none.
     pub async fn value(&self, expression: &str) -> Value {
         let script = format!("return {expression};");
-        self.client.execute(&script, Vec::new()).await.unwrap()
+        let began = Instant::now();
+        loop {
+            match self.client.execute(&script, Vec::new()).await {
+                Ok(value) => return value,
+                Err(fault) => assert!(began.elapsed() < TOO_LONG, "{expression}: {fault}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a JavaScript expression has this value.
+    pub async fn until(&self, expression: &str, expected: &str) {
+        let began = Instant::now();
+        loop {
+            let found = self.value(expression).await;
+            if found == expected {
+                return;
+            }
+            let waits = began.elapsed() < TOO_LONG;
+            assert!(waits, "{expression} is {found} and not {expected}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub async fn sign_in(&self, key: &str) {

@@ -1,18 +1,24 @@
 //! The page of a run while it runs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::BytesMut;
 use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 
 use super::visitor::{Visitor, ended};
-use crate::http::support::host::{TestHost, id_of, says};
+use crate::http::support::host::{Echo, Lab, TestHost, id_of, says};
 
 /// An event of a stream: id, name, data.
 #[derive(Debug)]
@@ -78,9 +84,41 @@ async fn slow_host(tasks: usize) -> TestHost {
     TestHost::working(&tasks).await
 }
 
+/// Answers the first task at once, and each other one when the test permits it.
+struct Gated {
+    echo: Echo,
+    others: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl Model for Gated {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        if !format!("{:?}", request.messages).contains("answer 0") {
+            self.others.acquire().await.unwrap().forget();
+        }
+        self.echo.complete(request).await
+    }
+
+    fn info(&self) -> &ModelInfo {
+        self.echo.info()
+    }
+}
+
 #[tokio::test]
 async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
-    let host = slow_host(4).await;
+    let agent = Gated {
+        echo: Echo::default(),
+        others: Arc::new(Semaphore::new(0)),
+    };
+    let others = agent.others.clone();
+    let lab = Lab {
+        agent: Some(Arc::new(agent)),
+        ..Lab::default()
+    };
+    let host = TestHost::with_lab(HttpSettings::default(), lab).await;
+    let texts = ["answer 0", "answer 1", "answer 2", "answer 3"];
+    host.equip(&says(&texts)).await;
+    host.work();
     let ada = Visitor::ada(&host).await;
     let run = host.create().await;
     let page = ada.page(&format!("/console/runs/{run}")).await;
@@ -95,9 +133,15 @@ async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
     let all = ["distributions", "latest", "progress", "tiles", "verdict"];
     assert_eq!(names, all, "the first frame has every region");
     let (mut last, mut seen) = (first.id.unwrap(), first.data);
-    let mut listed = String::new();
+    let mut is_listed = false;
     loop {
-        let event = events.next().await.unwrap();
+        // The last frame has no list: the page of an ended run shows its tasks.
+        if !is_listed && seen["latest"].as_str().unwrap().contains("task-0") {
+            is_listed = true;
+            others.add_permits(3);
+        }
+        let event = tokio::time::timeout(Duration::from_secs(60), events.next());
+        let event = event.await.expect("the first task is listed").unwrap();
         if event.name == "end" {
             break;
         }
@@ -107,7 +151,6 @@ async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
         for (name, html) in event.data.as_object().unwrap() {
             seen[name] = html.clone();
         }
-        listed.push_str(seen["latest"].as_str().unwrap());
     }
     assert!(events.next().await.is_none(), "the stream ends");
     for part in ["Inconclusive", "reaches the pass score 1.000, but not with"] {
@@ -117,8 +160,7 @@ async fn the_page_of_an_open_run_follows_it_to_its_verdict() {
         );
     }
     assert!(seen["progress"].as_str().unwrap().contains("4 of 4 tasks"));
-    // The last frame has none: the page of an ended run shows its tasks.
-    assert!(listed.contains("task-0"), "{listed}");
+    assert!(is_listed, "the list of tasks has the first one");
     let page = ada.page(&format!("/console/runs/{run}")).await;
     assert!(!page.contains("data-live") && !page.contains("http-equiv"));
 }
@@ -150,29 +192,39 @@ async fn a_frame_is_rendered_once_for_everybody_who_watches() {
     let tasks: Vec<Value> = (0..40)
         .map(|n| json!({"say": format!("answer {n}"), "delayMs": 40 * n}))
         .collect();
-    let host = TestHost::working(&tasks).await;
+    let host = TestHost::idle().await;
+    host.equip(&tasks).await;
     let ada = Visitor::ada(&host).await;
     let run = host.create().await;
     let path = format!("/console/runs/{run}/live");
     let started = std::time::Instant::now();
     let opened = join_all((0..WATCHERS).map(|_| Events::of(&ada, &path, &[]))).await;
+    host.work();
     let reading = opened.into_iter().map(|mut events| {
         tokio::spawn(async move {
-            let mut ids = Vec::new();
+            let (mut ids, mut progress, mut last) = (Vec::new(), Value::Null, String::new());
             while let Some(event) = events.next().await {
                 ids.extend(event.id);
+                if let Some(shown) = event.data.get("progress") {
+                    progress = shown.clone();
+                }
+                last = event.name;
             }
-            ids
+            (ids, progress, last)
         })
     });
     let seen = join_all(reading).await;
     let took = started.elapsed();
-    let last = host.ended(&run).await.len() as u64;
+    let events = host.ended(&run).await.len() as u64;
     let mut frames = BTreeSet::new();
-    for ids in seen {
-        let ids = ids.unwrap();
+    for watcher in seen {
+        let (ids, progress, last) = watcher.unwrap();
         assert!(ids.is_sorted(), "{ids:?}");
-        assert_eq!(ids.last(), Some(&last), "everybody sees the end");
+        assert_eq!(last, "end", "everybody sees the end");
+        let progress = progress.as_str().unwrap();
+        assert!(progress.contains("40 of 40 tasks"), "{progress}");
+        // A frame shows at least the log up to its position.
+        assert!(ids.last().is_some_and(|it| *it <= events), "{ids:?}");
         frames.extend(ids);
     }
     // If each stream rendered for itself, there would be as many positions as streams.
@@ -204,9 +256,9 @@ async fn streams_of_other_tenants_and_of_unknown_runs_do_not_exist() {
 
 #[tokio::test]
 async fn a_revoked_key_ends_its_streams() {
-    let settings = touchstone_host::http::HttpSettings {
+    let settings = HttpSettings {
         keepalive: Duration::from_millis(100),
-        ..touchstone_host::http::HttpSettings::default()
+        ..HttpSettings::default()
     };
     let host = TestHost::with(settings).await;
     host.equip(&says(&["yes"])).await;

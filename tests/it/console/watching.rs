@@ -16,7 +16,7 @@ use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 
-use super::browser::{Browser, with_browser};
+use super::browser::{Browser, TOO_LONG, with_browser};
 use crate::http::support::host::{Lab, TestHost};
 use crate::store::{Engine, Engine::*, TestStore};
 
@@ -131,10 +131,8 @@ async fn shows(browser: &Browser, selector: &str, text: &str) {
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     };
-    if tokio::time::timeout(Duration::from_secs(15), shown)
-        .await
-        .is_err()
-    {
+    // After a lost connection, the page waits longer before each further attempt.
+    if tokio::time::timeout(2 * TOO_LONG, shown).await.is_err() {
         let seen = browser.text("main").await;
         panic!("{selector} does not show {text:?}: {seen}");
     }

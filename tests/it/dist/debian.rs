@@ -43,7 +43,7 @@ cd /var/lib/touchstone
 setpriv --reuid touchstone --regid touchstone --clear-groups env -i TOUCHSTONE_CONFIG=/etc/touchstone/touchstone.toml \
     TOUCHSTONE_LISTEN=127.0.0.1:0 $start >/tmp/listening 2>/tmp/log &
 pid=$!
-for _ in $(seq 100); do grep -q listening /tmp/listening && break; sleep 0.1; done
+for _ in $(seq 600); do grep -q listening /tmp/listening && break; sleep 0.1; done
 url=$(sed -n 's/^listening on //p' /tmp/listening)
 [ -n "$url" ] || { cat /tmp/log >&2; exit 1; }
 touchstone health --server "$url"

@@ -208,7 +208,7 @@ mount -t tmpfs -o mode=1777 tmpfs rootfs/tmp
 {run} {program} demo >/dev/null
 {run} {program} {serve} >listening 2>log &
 pid=$!
-for _ in $(seq 100); do grep -q listening listening && break; sleep 0.1; done
+for _ in $(seq 600); do grep -q listening listening && break; sleep 0.1; done
 cat listening
 {run} {health}
 {run} {program} --server http://127.0.0.1:7800 --key "$(cat key)" run list >/dev/null

@@ -5,6 +5,7 @@
 //! failure.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
@@ -70,11 +71,22 @@ impl Drop for TestDatabase {
     }
 }
 
+/// Executes a statement. The server refuses it while others use the template or the database, as
+/// clients that connect again do for a moment.
 async fn execute(server: &str, sql: String) {
-    let mut connection = PgConnection::connect(server).await.unwrap();
-    sqlx::query(AssertSqlSafe(sql))
+    for _ in 0..9 {
+        if attempt(server, &sql).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    attempt(server, &sql).await.unwrap();
+}
+
+async fn attempt(server: &str, sql: &str) -> Result<(), sqlx::Error> {
+    let mut connection = PgConnection::connect(server).await?;
+    sqlx::query(AssertSqlSafe(sql.to_owned()))
         .execute(&mut connection)
-        .await
-        .unwrap();
-    connection.close().await.unwrap();
+        .await?;
+    connection.close().await
 }

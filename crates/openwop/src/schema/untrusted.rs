@@ -202,6 +202,9 @@ mod tests {
     use serde_json::json;
     use std::time::{Duration, Instant};
 
+    /// Longer than a slow machine takes, and much shorter than the work that must not begin.
+    const TOO_LONG: Duration = Duration::from_secs(30);
+
     fn doubling(levels: usize, wrap: impl Fn(Value, Value) -> Value) -> Value {
         let mut defs = serde_json::Map::new();
         defs.insert("d0".into(), json!({"type": "string"}));
@@ -238,7 +241,7 @@ mod tests {
         let started = Instant::now();
         let fault = compile_untrusted(&schema);
         assert!(fault.is_err(), "accepted");
-        assert!(started.elapsed() < Duration::from_secs(2));
+        assert!(started.elapsed() < TOO_LONG);
     }
 
     #[rstest]
@@ -279,7 +282,7 @@ mod tests {
                 .reason
                 .contains("too deep")
         );
-        assert!(started.elapsed() < Duration::from_secs(1));
+        assert!(started.elapsed() < TOO_LONG);
 
         let members = doubling(
             39,
@@ -288,7 +291,7 @@ mod tests {
         let compiled = compile_untrusted(&members).unwrap();
         let deep = (0..39).fold(json!("leaf"), |inner, _| json!({"x": inner}));
         assert!(!compiled.is_valid(&deep));
-        assert!(started.elapsed() < Duration::from_secs(1));
+        assert!(started.elapsed() < TOO_LONG);
     }
 
     #[test]

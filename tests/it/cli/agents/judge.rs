@@ -110,7 +110,7 @@ fn a_configured_judge_is_shown_with_what_it_cost() {
 #[test]
 fn a_retry_needs_the_judge_the_run_had() {
     let home = home();
-    let late = json!({"output": {"met": true}, "delayMs": 3_000});
+    let late = json!({"output": {"met": true}, "delayMs": 8_000});
     judge_within(&home, "examiner-1", &late, 1.0);
     let done = eval(&home, &["--mode", "rubric"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);

@@ -117,7 +117,7 @@ fn trials_are_run_and_judged_together() {
 #[test]
 fn unjudged_tasks_exit_4_and_a_retry_judges_only_those() {
     let home = Home::with_pack();
-    home.model(&json!(right_but_late("thanks", 4_000)));
+    home.model(&json!(right_but_late("thanks", 10_000)));
     home.timeout(1.5);
     let done = home.eval(&["--json"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);

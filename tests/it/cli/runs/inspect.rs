@@ -42,7 +42,7 @@ fn a_diff_exits_0_for_the_same_run_and_1_for_another() {
 #[test]
 fn a_replay_needs_no_model_and_a_branch_judges_again() {
     let home = Home::with_pack();
-    let script = json!(right_but_late("thanks", 3_000));
+    let script = json!(right_but_late("thanks", 8_000));
     home.model(&script);
     let run = home.run_of(&home.eval(&["--json"]).document());
     // The model's current answers do not matter.

@@ -131,7 +131,8 @@ fn interrupts_are_shown_and_answered() {
 #[test]
 fn a_run_is_paused_and_resumed() {
     let host = Asking::start();
-    let body = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 1000}});
+    // Long enough for two commands; the time counts from the start of the node.
+    let body = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 15_000}});
     let run = host.workflow(&body, "node.started");
     let early = host.run(&["run", "resume", &run]);
     assert_eq!(early.code, 2, "{}", early.stdout);

@@ -275,6 +275,9 @@ fn endpoint_with(status: &'static str) -> String {
                 "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{{}}",
             );
             let _ = stream.write_all(answer.as_bytes());
+            // A connection that is closed with unread bytes is reset, and its answer may be lost.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
         }
     });
     url

@@ -60,7 +60,7 @@ const CALLBACK: &str = "https://assess.example.org/console/sign-in/oidc/callback
 
 /// Follows the provider from its page to the address of the host.
 async fn let_in(page: &Url, account: &str) -> Url {
-    let client = Client::new(Policy::model(Duration::from_secs(10), 1)).unwrap();
+    let client = Client::new(Policy::model(Duration::from_secs(60), 1)).unwrap();
     let (mut url, mut cookies) = (page.clone(), std::collections::BTreeMap::new());
     for _ in 0..9 {
         let mut headers = HeaderMap::new();
@@ -175,7 +175,8 @@ async fn a_browser_comes_back_from_another_site_to_the_wanted_page() {
             .await;
         browser.click("a.primary").await;
         browser.arrive("/console/runs?tag=nightly").await;
-        assert_eq!(browser.text("h1").await, "Runs");
+        let title = "document.querySelector('h1').textContent";
+        browser.until(title, "Runs").await;
         let faults = browser.faults().await;
         assert!(faults.is_empty(), "{faults:?}");
         let cookies = browser.client.get_all_cookies().await.unwrap();
