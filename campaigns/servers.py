@@ -193,6 +193,16 @@ class NatsServers:
         wait_until(is_known, "the NATS servers have no leader")
         return found[0]
 
+    def led_by(self, leader: NatsNode) -> str:
+        """What one server leads: each stream and each consumer has a leader of its own."""
+        for node in self.nodes:
+            if node is not leader and (state := node.about("jsz?accounts=true&streams=true&consumers=true")):
+                streams = [stream for account in state.get("account_details", []) for stream in account.get("stream_detail", [])]
+                consumers = [consumer for stream in streams for consumer in stream.get("consumer_detail") or []]
+                counts = [sum(it.get("cluster", {}).get("leader") == leader.name for it in groups) for groups in (streams, consumers)]
+                return f"led {counts[0]} of {len(streams)} queues and {counts[1]} of {len(consumers)} consumers"
+        return "unknown to the others"
+
     def _leader(self) -> NatsNode | None:
         for node in self.nodes:
             state = node.about("jsz?accounts=true&streams=true") or {}
