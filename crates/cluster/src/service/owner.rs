@@ -171,8 +171,9 @@ impl AgentRuntime for ClusterRuntime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let owner = &*self.owner;
-        let distributed = assignment(&invocation, &owner.pools).filter(|(_, it)| fits(it));
-        let Some((lane, assignment)) = distributed else {
+        let distributed = assignment(&invocation, &owner.pools)
+            .and_then(|(lane, assignment)| Some((lane, written(&assignment)?, assignment)));
+        let Some((lane, text, assignment)) = distributed else {
             return self.local.invoke(invocation, meter, sink).await;
         };
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
@@ -206,6 +207,7 @@ impl AgentRuntime for ClusterRuntime {
             offered_at: now,
             held,
             assignment,
+            text,
             events: Vec::new(),
             open: None,
             waiting: FuturesUnordered::new(),
@@ -224,11 +226,12 @@ impl AgentRuntime for ClusterRuntime {
     }
 }
 
-/// Whether a task fits into a message.
-fn fits(assignment: &Assignment) -> bool {
-    // A task is sent as text in a string.
-    let text = serde_json::to_string(assignment).and_then(|text| serde_json::to_vec(&text));
-    text.is_ok_and(|text| text.len() <= wire::MAX_BYTES - GRANT_BYTES)
+/// A task as JSON text, if it fits into a message.
+fn written(assignment: &Assignment) -> Option<String> {
+    let text = serde_json::to_string(assignment).ok()?;
+    // It is sent in a string.
+    let sent = serde_json::to_vec(&text).ok()?;
+    (sent.len() <= wire::MAX_BYTES - GRANT_BYTES).then_some(text)
 }
 
 /// Withdraws a task when its invocation has ended or is dropped.

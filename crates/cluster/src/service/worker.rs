@@ -33,7 +33,7 @@ use crate::rules::wire::{
     self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
 };
 use crate::service::assignment::Job;
-use crate::service::attempt::Attempt;
+use crate::service::attempt::{Attempt, Combines};
 
 /// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
@@ -410,8 +410,15 @@ impl Worker {
         let proof = Proof {
             worker: claim.worker,
             offer: claim.offer,
-            invocation: granted.invocation,
-            token: granted.token,
+            invocation: granted.invocation.clone(),
+            token: granted.token.clone(),
+        };
+        let task = granted.assignment();
+        let task = task.inspect_err(|cause| warn!(%cause, "the answer to a claim was ignored"));
+        let task = task.ok()?;
+        let combines = Combines {
+            facts: granted.combines,
+            calls: granted.combines && !task.has_simulated_user(),
         };
         let attempt = Attempt::new(
             Arc::clone(&self.bus),
@@ -420,8 +427,9 @@ impl Worker {
             proof,
             claimed_at,
             Duration::from_millis(granted.hold_ms),
+            combines,
         );
-        let job = Job::new(granted.task, |wanted| self.serves(wanted));
+        let job = Job::new(task, |wanted| self.serves(wanted));
         if job.is_none() {
             // The owner gives the task to another worker when the hold is over.
             warn!("a granted task cannot be executed: the worker does not serve its models");

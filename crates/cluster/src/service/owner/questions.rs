@@ -3,13 +3,15 @@
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 use touchstone_agents::budget::Estimate;
-use touchstone_agents::ports::agent::{EventSink, Exhausted, Unrecorded};
+use touchstone_agents::ports::agent::{EventSink, Exhausted, InvocationResult, Unrecorded};
 use touchstone_agents::ports::model::{ModelError, Permit, Permits};
 use touchstone_kit::money::NanoUsd;
 
 use crate::rules::offer::Asked;
+#[cfg(test)]
+use crate::rules::wire::NewFacts;
 use crate::rules::wire::{Amount, Answer, Ask, ModelRole, Question};
-use crate::service::owner::task::{OwnedTask, Waited};
+use crate::service::owner::task::{OwnedTask, Recorded, Waited};
 #[cfg(test)]
 use crate::simulation::mutation::Mutation;
 
@@ -31,12 +33,47 @@ impl<'a> EndpointLimits<'a> {
     }
 }
 
-impl OwnedTask<'_> {
-    pub(super) fn ask(&mut self, ask: &Ask, reply: oneshot::Sender<Answer>) {
+impl<'a> OwnedTask<'a> {
+    /// Records the facts that come with a question, and answers it. Returns the result if the task
+    /// has ended.
+    pub(super) fn ask(
+        &mut self,
+        mut ask: Ask,
+        reply: oneshot::Sender<Answer>,
+    ) -> Option<InvocationResult> {
+        if let Some(facts) = ask.facts.take() {
+            #[cfg(test)]
+            let facts = match Mutation::FactsOfQuestionsIgnored.is_on() {
+                true => NewFacts {
+                    from: facts.from,
+                    frames: Vec::new(),
+                },
+                false => facts,
+            };
+            let recorded = self.record_all(&ask.proof, facts);
+            let ended = match recorded {
+                Recorded::All => None,
+                Recorded::Ended(result) => Some(Some(result)),
+                Recorded::Missing | Recorded::Superseded => Some(None),
+                Recorded::Foreign => Some(self.lose()),
+            };
+            if let Some(ended) = ended {
+                let _ = reply.send(Answer::Superseded);
+                return ended;
+            }
+        }
+        self.answer_question(&ask, reply);
+        None
+    }
+
+    fn answer_question(&mut self, ask: &Ask, reply: oneshot::Sender<Answer>) {
         let known = match self.offer.ask(&ask.proof, ask.call, ask.question) {
             Asked::New => match ask.question {
                 Question::Call(role) => self.ask_endpoint(ask, role),
-                Question::Reserve(_) | Question::Tool | Question::Retry => {
+                Question::Reserve(_)
+                | Question::ReserveAndCall { .. }
+                | Question::Tool
+                | Question::Retry => {
                     self.ask_budget(ask);
                     None
                 }
@@ -53,11 +90,15 @@ impl OwnedTask<'_> {
         }
     }
 
+    /// The limits of an endpoint, unless the attempt has too many calls.
+    fn limits(&self, role: ModelRole) -> Option<&'a dyn Permits> {
+        let permits = self.permits.of(role);
+        permits.filter(|_| self.calls.len() < MAX_CALLS)
+    }
+
     /// Waits for room for a call. Returns the answer if no call may be made.
     fn ask_endpoint(&mut self, ask: &Ask, role: ModelRole) -> Option<Answer> {
-        let permits = self.permits.of(role);
-        let permits = permits.filter(|_| self.calls.len() < MAX_CALLS);
-        let Some(permits) = permits else {
+        let Some(permits) = self.limits(role) else {
             return Some(Answer::Superseded);
         };
         let (sink, call, invocation) = (self.sink, ask.call, ask.proof.invocation.clone());
@@ -80,22 +121,27 @@ impl OwnedTask<'_> {
 
     fn ask_budget(&mut self, ask: &Ask) {
         let (meter, invocation, call) = (self.meter, ask.proof.invocation.clone(), ask.call);
-        let question = ask.question;
+        let (sink, question) = (self.sink, ask.question);
+        let permits = match question {
+            Question::ReserveAndCall { role, .. } => self.limits(role),
+            _ => None,
+        };
         let asked = async move {
-            let (reserved, answer) = match question {
-                Question::Reserve(amount) => {
-                    let estimate = estimate(amount);
-                    (Some(estimate), meter.reserve(estimate).await)
-                }
-                Question::Tool => (None, meter.call_tool().await),
-                Question::Retry => (None, meter.retry().await),
-                Question::Call(_) => (None, Err(Exhausted)),
+            let reserved = question.reserves().map(estimate);
+            let answer = match (question, reserved) {
+                (_, Some(estimate)) => meter.reserve(estimate).await,
+                (Question::Tool, _) => meter.call_tool().await,
+                (Question::Retry, _) => meter.retry().await,
+                _ => Err(Exhausted),
             };
+            let granted = answer != Err(Exhausted);
+            let permits = permits.filter(|_| granted);
             Waited::Budget {
                 invocation,
                 call,
                 reserved,
-                granted: answer != Err(Exhausted),
+                granted,
+                permit: permits.and_then(|permits| permit_now(sink, permits)),
             }
         };
         self.waiting.push(asked.boxed());
@@ -107,6 +153,16 @@ impl OwnedTask<'_> {
             let _ = reply.send(answer);
         }
     }
+}
+
+/// A permit, if a call may be made now. A worker that waits for the budget of its run must hold no
+/// permit, and one that waits for a permit asks for it alone.
+fn permit_now(sink: &dyn EventSink, permits: &dyn Permits) -> Option<Box<dyn Permit>> {
+    let asked = async {
+        let permit = permits.acquire().await.ok()?;
+        permit_to_call(sink, permit).await.ok()
+    };
+    tokio::task::unconstrained(asked).now_or_never().flatten()
 }
 
 /// The permit, once the log of the run takes the call.

@@ -25,8 +25,8 @@ use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
 use crate::rules::offer::{Offer, Reception};
 use crate::rules::wire::{
-    Answer, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant, Held, Received,
-    Token, Verdict, WorkerId,
+    Answer, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant, Held, NewFacts,
+    Proof, Received, Token, Verdict, WorkerId,
 };
 use crate::service::owner::publication::Published;
 use crate::service::owner::questions::{EndpointLimits, estimate};
@@ -50,6 +50,8 @@ pub(super) enum Waited {
         call: u64,
         reserved: Option<Estimate>,
         granted: bool,
+        /// The permit for the call, if it was asked for and there was one.
+        permit: Option<Box<dyn Permit>>,
     },
     /// The limits of an endpoint have answered a question.
     Permit {
@@ -68,6 +70,19 @@ pub(super) enum Waited {
     Turn(Option<Turn>),
 }
 
+/// What became of facts.
+pub(super) enum Recorded {
+    All,
+    /// The attempt has ended with this result.
+    Ended(InvocationResult),
+    /// Facts before them are missing.
+    Missing,
+    /// The sender does not hold the attempt.
+    Superseded,
+    /// The sender cannot have one of them. Its attempt does not count any more.
+    Foreign,
+}
+
 pub(super) struct OwnedTask<'a> {
     pub(super) owner: &'a Owner,
     pub(super) meter: &'a dyn Meter,
@@ -81,6 +96,8 @@ pub(super) struct OwnedTask<'a> {
     pub(super) offered_at: Duration,
     pub(super) held: Arc<AtomicBool>,
     pub(super) assignment: Assignment,
+    /// The assignment as JSON text.
+    pub(super) text: String,
     /// The events of the current attempt.
     pub(super) events: Vec<EventId>,
     /// The invocation that has started and not completed.
@@ -140,7 +157,7 @@ impl<'a> OwnedTask<'a> {
             Command::Claim(claim, reply) => {
                 let _ = reply.send(self.claim(&claim));
             }
-            Command::Ask(ask, reply) => self.ask(&ask, reply),
+            Command::Ask(ask, reply) => return self.ask(ask, reply),
             Command::Beat(worker, held, reply) => {
                 let _ = reply.send(self.beat(&worker, &held));
             }
@@ -170,7 +187,8 @@ impl<'a> OwnedTask<'a> {
             invocation: granted.invocation,
             token: granted.token,
             hold_ms: u64::try_from(self.owner.hold.as_millis()).unwrap_or(u64::MAX),
-            task: self.assignment.clone(),
+            task: self.text.clone(),
+            combines: true,
         }))
     }
 
@@ -195,39 +213,26 @@ impl<'a> OwnedTask<'a> {
             true => Await::Recorded,
             false => until,
         };
-        let mut ended = None;
-        match self.offer.receive(&proof, from, frames.len()) {
-            Reception::Superseded => {
-                let _ = reply.send(Received::Superseded);
-                return None;
-            }
-            Reception::Missing => {
-                let next = self.offer.next_fact();
+        let recorded = self.record_all(&proof, NewFacts { from, frames });
+        let next = self.offer.next_fact();
+        match recorded {
+            Recorded::All if until != Await::Recorded => {}
+            Recorded::All | Recorded::Missing => {
                 let _ = reply.send(Received::Recorded { next });
                 return None;
             }
-            Reception::Record { skip } => {
-                for frame in frames.into_iter().skip(skip) {
-                    match self.record(frame, &proof.invocation) {
-                        Ok(None) => {}
-                        Ok(result) => {
-                            ended = result;
-                            break;
-                        }
-                        Err(Foreign) => {
-                            let worker = &proof.worker.worker;
-                            warn!(worker, "a worker reported a fact that it cannot have");
-                            let _ = reply.send(Received::Superseded);
-                            return self.lose();
-                        }
-                    }
-                }
+            Recorded::Ended(result) => {
+                let _ = reply.send(Received::Recorded { next });
+                return Some(result);
             }
-        }
-        let next = self.offer.next_fact();
-        if ended.is_some() || until == Await::Recorded {
-            let _ = reply.send(Received::Recorded { next });
-            return ended;
+            Recorded::Superseded => {
+                let _ = reply.send(Received::Superseded);
+                return None;
+            }
+            Recorded::Foreign => {
+                let _ = reply.send(Received::Superseded);
+                return self.lose();
+            }
         }
         let sink = self.sink;
         let asked = async move {
@@ -243,6 +248,28 @@ impl<'a> OwnedTask<'a> {
         };
         self.waiting.push(asked.boxed());
         None
+    }
+
+    /// Records the facts of the attempt's holder that are not recorded yet.
+    pub(super) fn record_all(&mut self, proof: &Proof, facts: NewFacts) -> Recorded {
+        let NewFacts { from, frames } = facts;
+        let skip = match self.offer.receive(proof, from, frames.len()) {
+            Reception::Superseded => return Recorded::Superseded,
+            Reception::Missing => return Recorded::Missing,
+            Reception::Record { skip } => skip,
+        };
+        for frame in frames.into_iter().skip(skip) {
+            match self.record(frame, &proof.invocation) {
+                Ok(None) => {}
+                Ok(Some(result)) => return Recorded::Ended(result),
+                Err(Foreign) => {
+                    let worker = &proof.worker.worker;
+                    warn!(worker, "a worker reported a fact that it cannot have");
+                    return Recorded::Foreign;
+                }
+            }
+        }
+        Recorded::All
     }
 
     /// Records one fact. Returns the result if the attempt has ended.
@@ -299,16 +326,21 @@ impl<'a> OwnedTask<'a> {
                 call,
                 reserved,
                 granted,
+                permit,
             } => {
-                let answer = match granted {
-                    true => Answer::Granted,
-                    false => Answer::Exhausted,
+                let answer = match (granted, &permit) {
+                    (true, Some(_)) => Answer::MayCall,
+                    (true, None) => Answer::Granted,
+                    (false, _) => Answer::Exhausted,
                 };
                 if !self.offer.answered(&invocation, call, answer) {
                     if let Some(reserved) = reserved.filter(|_| granted) {
                         self.meter.settle(reserved, Estimate::default());
                     }
                     return;
+                }
+                if let Some(permit) = permit {
+                    self.calls.insert(call, permit);
                 }
                 self.answer(call, answer);
             }
@@ -382,7 +414,7 @@ impl<'a> OwnedTask<'a> {
     }
 
     /// Ends the current attempt without a result, and offers the task again.
-    fn lose(&mut self) -> Option<InvocationResult> {
+    pub(super) fn lose(&mut self) -> Option<InvocationResult> {
         let now = self.owner.clock.uptime();
         let lost = self.offer.lose(now, self.owner.contact.heard_since(now))?;
         self.held.store(false, Ordering::Relaxed);
