@@ -89,7 +89,7 @@ pub struct Worker {
     metrics: WorkerMetrics,
     silent: Mutex<SilentOwners>,
     pauses: Mutex<Pauses>,
-    said: Mutex<RecentWarnings>,
+    recent_warnings: Mutex<RecentWarnings>,
 }
 
 impl Worker {
@@ -129,7 +129,7 @@ impl Worker {
             metrics: WorkerMetrics::default(),
             silent: Mutex::default(),
             pauses: Mutex::default(),
-            said: Mutex::default(),
+            recent_warnings: Mutex::default(),
         }
     }
 
@@ -347,8 +347,11 @@ impl Worker {
     fn forbidden(&self, lane: &Lane, reason: Forbidden) {
         let now = self.clock.uptime();
         self.pauses().pause(lane, reason, now);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_due(&format!("{lane} {reason}"), now) {
+        let mut recent = self
+            .recent_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if recent.is_due(&format!("{lane} {reason}"), now) {
             let worker = &self.id.worker;
             warn!(worker, %lane, %reason, "a host refused a task to this worker; allow it in `[[cluster.workers]]` of the host, or start the worker with the --name of another entry");
         }
