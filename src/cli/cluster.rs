@@ -123,6 +123,13 @@ fn shown(status: &Status, style: Style) -> String {
         runs.collect(),
         style,
     );
+    let further = [
+        (status.further_members, "replicas and workers"),
+        (status.further_runs, "runs"),
+    ];
+    for (count, of) in further.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "{count} further {of} are not listed");
+    }
     if status.workers.is_empty() {
         let _ = writeln!(text, "no worker is connected");
     }
@@ -186,6 +193,24 @@ mod tests {
         assert_eq!(lines[2], "queue\tshared\th1\t3\t2\t1");
         assert_eq!(lines[3], "run\trun_1\tacme\thost_1\t–\t3\t2");
         assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let large = Status {
+            further_members: 2,
+            further_runs: 30,
+            ..status()
+        };
+        let text = shown(&large, Style::default());
+        let counts: Vec<&str> = text.lines().skip(4).collect();
+        assert_eq!(
+            counts,
+            [
+                "2 further replicas and workers are not listed",
+                "30 further runs are not listed"
+            ]
+        );
     }
 
     #[test]

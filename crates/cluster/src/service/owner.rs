@@ -150,8 +150,10 @@ impl Owner {
                 false => tasks.offered += 1,
             }
         }
+        let further = runs.len().saturating_sub(MAX_RUNS);
         ReplicaState {
             runs: runs.into_values().take(MAX_RUNS).collect(),
+            further_runs: u64::try_from(further).unwrap_or(u64::MAX),
         }
     }
 }

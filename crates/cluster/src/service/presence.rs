@@ -63,6 +63,12 @@ impl Membership {
         members.current(self.clock.uptime())
     }
 
+    /// Number of replicas and workers beyond [`Self::members`].
+    pub fn further_members(&self) -> usize {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.further(self.clock.uptime())
+    }
+
     /// Announces this process and listens until `stop` is cancelled.
     pub async fn take_part(
         &self,
