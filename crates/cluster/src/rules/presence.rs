@@ -145,6 +145,13 @@ impl Members {
         }
     }
 
+    /// Whether a worker has said that it takes no further tasks.
+    pub fn is_draining(&self, worker: &str) -> bool {
+        let found = self.members.get(worker);
+        let state = found.and_then(|(presence, _)| presence.worker.as_ref());
+        state.is_some_and(|it| it.draining)
+    }
+
     /// Number of processes that were heard lately and are not remembered.
     pub fn further(&mut self, now: Duration) -> usize {
         self.forget(now);

@@ -77,6 +77,14 @@ impl Announcements for Members {
         });
         Ok(announced)
     }
+
+    async fn order(&self, _: &str, _: Bytes) -> Result<(), BusError> {
+        Err(BusError::NoResponder)
+    }
+
+    async fn orders(&self, _: &str) -> Result<mpsc::Receiver<Bytes>, BusError> {
+        Err(BusError::NoResponder)
+    }
 }
 
 #[async_trait]
