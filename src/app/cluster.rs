@@ -13,7 +13,7 @@ use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::presence::Presence;
 use touchstone_cluster::service::Cluster;
 use touchstone_cluster::service::owner::Owner;
-use touchstone_cluster::service::presence::{Membership, announce};
+use touchstone_cluster::service::presence::{Membership, announce, announce_once, follow_orders};
 use touchstone_cluster::service::signals::ReplicaSignals;
 use touchstone_cluster::service::worker::{Worker, WorkerSettings};
 use touchstone_host::ports::clock::Clock;
@@ -76,7 +76,7 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Works until `stop` is cancelled, then finishes the tasks in flight.
+    /// Works until `stop` is cancelled, by an operator's order too, then finishes the tasks in flight.
     pub async fn run(&self, stop: &CancellationToken) {
         let presence = || Presence {
             version: VERSION.to_owned(),
@@ -84,12 +84,22 @@ impl WorkerProcess {
             replica: None,
         };
         let metrics = Metrics::install();
+        let (bus, name) = (&*self.bus, self.worker.name());
+        // Replicas learn at once that it drains.
+        let draining = async {
+            stop.cancelled().await;
+            announce(bus, name, presence).await;
+        };
         tokio::select! {
             () = self.worker.clone().run(stop.clone()) => {}
-            () = announce(&*self.bus, self.worker.name(), presence) => {}
+            () = announce(bus, name, presence) => {}
+            () = draining => {}
+            () = follow_orders(bus, name, stop) => {}
             () = metrics.upkeep() => {}
             () = self.measure() => {}
         }
+        announce_once(bus, name, &presence()).await;
+        self.bus.flush().await;
     }
 
     /// Whether the worker is connected to NATS.

@@ -6,19 +6,20 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::http::cluster::PATH;
+use crate::cli::worker::name;
+use crate::http::cluster::{Draining, PATH, drain_path};
 use touchstone_cluster::service::status::Status;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::table::{self, Style};
 use touchstone_host::render::words::{duration, plain};
 
-/// Show the replicas and workers of a host, and create their credentials
+/// Show the replicas and workers of a host, drain workers, and create credentials
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com\n  touchstone cluster credentials --worker gpu-1 --pool acme"
+    after_help = "Examples:\n  touchstone cluster status --server https://evals.example.com\n  touchstone cluster drain gpu-1\n  touchstone cluster credentials --worker gpu-1 --pool acme"
 )]
 pub enum Command {
     /// List replicas, workers, queues and the runs that workers execute
@@ -26,6 +27,15 @@ pub enum Command {
         after_help = "Needs a key with the scope `metrics:read`. Silence is the time since the last heartbeat, which\nreplicas and workers send every two seconds; after a minute of it they are not listed.\n\nExit codes: 0 workers are connected, 1 the host has no cluster, no worker is connected or NATS\ndoes not answer, 2 bad input, 3 no host.\n\nExamples:\n  touchstone cluster status --server https://evals.example.com\n  touchstone cluster status --json"
     )]
     Status,
+    /// Let a worker take no further tasks, and end after those that it has
+    #[command(
+        after_help = "Needs a key with the scope `cluster:manage`. The worker does the same as on SIGTERM: it finishes\nits tasks for up to `--drain` seconds and exits with 0. Start it again to use it again. A\nsupervisor that restarts it after every exit does so at once.\n\nExit codes: 0 the worker drains, 1 it has not confirmed that within 5 seconds, 2 bad input or no\nsuch worker, 3 no host or no connection to NATS.\n\nExamples:\n  touchstone cluster drain gpu-1 --server https://evals.example.com\n  touchstone cluster drain gpu-1 --json"
+    )]
+    Drain {
+        /// Name of the worker, as `touchstone cluster status` lists it
+        #[arg(value_name = "WORKER", value_parser = name)]
+        worker: String,
+    },
     /// Create the key of a NATS user, and print the user with its permissions
     Credentials(credentials::Arguments),
 }
@@ -33,6 +43,7 @@ pub enum Command {
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Status => status(context).await,
+        Command::Drain { worker } => drain(context, &worker).await,
         Command::Credentials(arguments) => credentials::run(context, arguments),
     }
 }
@@ -53,6 +64,28 @@ async fn status(context: &Context<'_>) -> Result<Exit, Failure> {
             false => Exit::Negative,
         },
     )
+}
+
+async fn drain(context: &Context<'_>, worker: &str) -> Result<Exit, Failure> {
+    let session = context.write().await?;
+    let path = drain_path(worker);
+    let answer: Draining = session.client().post(&path, &json!({})).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!(answer));
+    } else {
+        let text = match answer.confirmed {
+            true => "takes no further tasks and ends after those that it has",
+            false => {
+                "was asked to drain and has not confirmed it; look at `touchstone cluster status`"
+            }
+        };
+        terminal.print(&format!("worker {worker} {text}"));
+    }
+    Ok(match answer.confirmed {
+        true => Exit::Good,
+        false => Exit::Negative,
+    })
 }
 
 fn shown(status: &Status, style: Style) -> String {
@@ -123,6 +156,13 @@ fn shown(status: &Status, style: Style) -> String {
         runs.collect(),
         style,
     );
+    let further = [
+        (status.further_members, "replicas and workers"),
+        (status.further_runs, "runs"),
+    ];
+    for (count, of) in further.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "{count} further {of} are not listed");
+    }
     if status.workers.is_empty() {
         let _ = writeln!(text, "no worker is connected");
     }
@@ -186,6 +226,24 @@ mod tests {
         assert_eq!(lines[2], "queue\tshared\th1\t3\t2\t1");
         assert_eq!(lines[3], "run\trun_1\tacme\thost_1\t–\t3\t2");
         assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let large = Status {
+            further_members: 2,
+            further_runs: 30,
+            ..status()
+        };
+        let text = shown(&large, Style::default());
+        let counts: Vec<&str> = text.lines().skip(4).collect();
+        assert_eq!(
+            counts,
+            [
+                "2 further replicas and workers are not listed",
+                "30 further runs are not listed"
+            ]
+        );
     }
 
     #[test]

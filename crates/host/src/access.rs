@@ -75,6 +75,8 @@ scopes! {
     SuitesWrite = "suites:write";
     /// Read the host's metrics, which cover all tenants and contain no task content.
     MetricsRead = "metrics:read";
+    /// Drain workers, which serve all tenants; for the operator of the host.
+    ClusterManage = "cluster:manage";
     /// Create and change organizations of any tenant; for the operator of the host.
     OrganizationsWrite = "organizations:write";
     /// Read the agents of the organization.
@@ -131,7 +133,11 @@ impl Scope {
 
     /// Scopes that reach beyond one tenant. Only the operator of the host grants them, and only by
     /// name: neither `all` nor a wildcard contains one.
-    pub const OPERATOR: &'static [Self] = &[Self::MetricsRead, Self::OrganizationsWrite];
+    pub const OPERATOR: &'static [Self] = &[
+        Self::MetricsRead,
+        Self::ClusterManage,
+        Self::OrganizationsWrite,
+    ];
 
     /// Whether the scope reaches beyond one tenant.
     pub fn is_operator(self) -> bool {

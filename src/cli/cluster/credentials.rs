@@ -14,10 +14,11 @@ use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 
 const EXAMPLES: &str = "\
-Prints a user for the list `users` in the configuration of a NATS server, and writes the seed of its
-key to a new file that only you can read. The worker gets the file as `nkey_file`. With these
-permissions, a worker can take only tasks of its pools, send messages only in its own name, and read
-only what is sent to it. For users with a JWT, give them the same subjects.
+Prints a user for the list `users` in the configuration of a NATS server. If the file of --out
+exists, its key is used. Otherwise the seed of a new key is written to it, and only you can read it.
+The worker gets the file as `nkey_file`. With these permissions, a worker can take only tasks of its
+pools, send messages only in its own name, and read only what is sent to it. For users with a JWT,
+give them the same subjects.
 
 Examples:
   touchstone cluster credentials --host
@@ -39,7 +40,7 @@ pub struct Arguments {
     #[arg(long = "pool", value_name = "POOL", value_parser = pool)]
     pools: Vec<Pool>,
 
-    /// File with the seed of the key, which is created if it does not exist [default: NAME.nk, or host.nk]
+    /// File with the seed of the key; its key is used if it exists, and created otherwise [default: NAME.nk, or host.nk]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

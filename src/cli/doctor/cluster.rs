@@ -2,7 +2,9 @@
 
 use crate::cli::doctor::finding::{Area, Finding};
 use touchstone_cluster::config::ClusterSettings;
-use touchstone_cluster::nats::examination::{Examination, QueueState, Unreachable, examine};
+use touchstone_cluster::nats::examination::{
+    Examination, PoolState, QueueState, Unreachable, examine,
+};
 use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::wire::MAX_BYTES;
 use touchstone_host::render::words::{bytes, plain};
@@ -64,15 +66,37 @@ fn report(
             "set `max_payload: 1MB` in the configuration of each NATS server",
         ));
     }
-    found.push(queues(settings.replicas, servers, &examination.queues));
+    for state in &examination.pools {
+        found.push(queues(settings.replicas, servers, state));
+        if !state.is_configured {
+            found.push(not_configured(&state.pool));
+        }
+    }
 }
 
-fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
+/// Queues of a pool that the configuration does not name.
+fn not_configured(pool: &Pool) -> Finding {
+    Finding::warning(
+        AREA,
+        format!("the pool `{pool}` has queues, and no `[[cluster.pools]]` names it"),
+        format!(
+            "name it in the configuration of all replicas, or delete its queues: nats stream rm {}",
+            pool.stream()
+        ),
+    )
+}
+
+fn queues(wanted: usize, servers: usize, state: &PoolState) -> Finding {
+    let PoolState { pool, queues, .. } = state;
+    let of = match *pool == Pool::shared() {
+        true => "the queues".to_owned(),
+        false => format!("the queues of the pool `{pool}`"),
+    };
     let copies = |count: usize| match count {
         1 => "1 copy".to_owned(),
         several => format!("{several} copies"),
     };
-    match state {
+    match queues {
         QueueState::NoJetStream => Finding::failure(
             AREA,
             "JetStream is off for this server or account",
@@ -88,14 +112,14 @@ fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
         ),
         QueueState::Failed(cause) => Finding::failure(
             AREA,
-            format!("the queues could not be examined: {}", plain(cause)),
+            format!("{of} could not be examined: {}", plain(cause)),
             "look at the log of the NATS servers: free disk space, a majority of the servers, rights of the user",
         ),
         QueueState::Exist {
             has_leader: false, ..
         } => Finding::failure(
             AREA,
-            "the queues have no leader, so no task can be offered",
+            format!("{of} have no leader, so no task can be offered"),
             "start the NATS servers that are down: a majority is needed",
         ),
         QueueState::Exist {
@@ -105,7 +129,7 @@ fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
         } if *offline > 0 => Finding::warning(
             AREA,
             format!(
-                "{} of {} of the queues are at servers that are down",
+                "{} of {} of {of} are at servers that are down",
                 offline,
                 copies(*all)
             ),
@@ -114,13 +138,10 @@ fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
         QueueState::Exist { copies: all, .. } if *all != wanted => Finding::warning(
             AREA,
             format!(
-                "the queues have {}, and `cluster.replicas` is {wanted}",
+                "{of} have {}, and `cluster.replicas` is {wanted}",
                 copies(*all)
             ),
-            format!(
-                "nats stream edit {} --replicas {wanted}",
-                Pool::shared().stream()
-            ),
+            format!("nats stream edit {} --replicas {wanted}", pool.stream()),
         ),
         QueueState::Exist { copies: 1, .. } | QueueState::Possible
             if wanted == 1 && servers > 1 =>
@@ -128,17 +149,17 @@ fn queues(wanted: usize, servers: usize, state: &QueueState) -> Finding {
             Finding::warning(
                 AREA,
                 format!(
-                    "{servers} NATS servers are named, and the queues have 1 copy: without its server, no task can be offered"
+                    "{servers} NATS servers are named, and {of} have 1 copy: without its server, no task can be offered"
                 ),
                 "set `cluster.replicas = 3` for hosts before the first start",
             )
         }
         QueueState::Exist { copies: all, .. } => {
-            Finding::ok(AREA, format!("the queues exist with {}", copies(*all)))
+            Finding::ok(AREA, format!("{of} exist with {}", copies(*all)))
         }
         QueueState::Possible => Finding::ok(
             AREA,
-            format!("the first start creates the queues with {}", copies(wanted)),
+            format!("the first task creates {of} with {}", copies(wanted)),
         ),
     }
 }
@@ -176,9 +197,44 @@ mod tests {
         #[case] state: QueueState,
         #[case] expected: Status,
     ) {
+        let state = PoolState {
+            pool: Pool::shared(),
+            is_configured: true,
+            queues: state,
+        };
         let finding = queues(wanted, servers, &state);
         assert_eq!(finding.status, expected, "{finding:?}");
         assert_eq!(finding.remedy.is_none(), expected == Status::Ok);
+    }
+
+    #[test]
+    fn every_pool_is_reported_by_name() {
+        let pool = |name, is_configured| PoolState {
+            pool: Pool::parse(name).unwrap(),
+            is_configured,
+            queues: exist(1, 0, true),
+        };
+        let examination = Examination {
+            server: "n1".to_owned(),
+            version: "2.10.0".to_owned(),
+            has_tls: false,
+            max_payload: 1024 * 1024,
+            pools: vec![pool("acme", true), pool("old", false), pool("shared", true)],
+        };
+        let mut found = Vec::new();
+        report(&ClusterSettings::default(), 1, &examination, &mut found);
+        let texts: Vec<&str> = found.iter().map(|it| it.found.as_str()).collect();
+        assert_eq!(
+            texts[1..],
+            [
+                "the queues of the pool `acme` exist with 1 copy",
+                "the queues of the pool `old` exist with 1 copy",
+                "the pool `old` has queues, and no `[[cluster.pools]]` names it",
+                "the queues exist with 1 copy",
+            ]
+        );
+        let remedy = found[3].remedy.as_ref().unwrap();
+        assert!(remedy.contains("nats stream rm TS1_Q_old"), "{remedy}");
     }
 
     #[test]
@@ -188,7 +244,7 @@ mod tests {
             version: "2.10.0".to_owned(),
             has_tls: false,
             max_payload: 64 * 1024,
-            queues: QueueState::Possible,
+            pools: Vec::new(),
         };
         let mut found = Vec::new();
         report(&ClusterSettings::default(), 1, &examination, &mut found);

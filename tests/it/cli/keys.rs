@@ -115,7 +115,7 @@ fn operator_scopes_are_granted_only_by_name() {
     let mut sorted = all.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, expected);
-    for operator in ["organizations:write", "metrics:read"] {
+    for operator in ["organizations:write", "metrics:read", "cluster:manage"] {
         assert!(!all.iter().any(|scope| scope == operator));
         assert!(
             scopes(&["all", operator])

@@ -741,7 +741,12 @@ async fn responses_to_generated_requests_match_the_openapi_description() {
             archive.path().display()
         ),
     );
-    let more = ["organizations:write", "metrics:read", "keys:manage"];
+    let more = [
+        "organizations:write",
+        "metrics:read",
+        "cluster:manage",
+        "keys:manage",
+    ];
     let operator: Vec<&str> = more.iter().flat_map(|scope| ["--scope", scope]).collect();
     let all = [
         "key", "create", "--tenant", "acme", "--scope", "all", "--test",

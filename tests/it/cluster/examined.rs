@@ -1,7 +1,14 @@
 //! `touchstone doctor` about NATS servers.
 
+use bytes::Bytes;
 use rstest::rstest;
 use serde_json::Value;
+use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
+use touchstone_cluster::config::ClusterSettings;
+use touchstone_cluster::nats::{NatsBus, Role};
+use touchstone_cluster::ports::bus::Bus as _;
+use touchstone_cluster::rules::access::pools::Pool;
+use touchstone_cluster::rules::lane::Lane;
 
 use super::nats::NatsServer;
 use crate::process::Site;
@@ -24,7 +31,7 @@ fn examined(settings: &str) -> Vec<Value> {
     "jetstream: {}",
     "",
     "ok",
-    "the first start creates the queues with 1 copy"
+    "the first task creates the queues with 1 copy"
 )]
 #[case::too_few_servers("jetstream: {}", "replicas = 3", "failure", "cannot keep 3 copies")]
 #[case::no_jetstream("", "", "failure", "JetStream is off")]
@@ -53,6 +60,58 @@ fn doctor_finds_what_a_nats_server_lacks(
         let answers = checks[0]["found"].as_str().unwrap();
         assert!(answers.contains("answers without TLS"), "{answers}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_examines_the_queues_of_all_pools() {
+    let Some(nats) = NatsServer::start() else {
+        return;
+    };
+    let settings = ClusterSettings {
+        nats: Some(nats.url().to_owned()),
+        ..ClusterSettings::default()
+    };
+    let bus = NatsBus::new(settings, Role::Host);
+    let model = ModelIdentity {
+        model: ModelPin {
+            provider: "openai".to_owned(),
+            model: "m".to_owned(),
+        },
+        endpoint: Some(EndpointPin {
+            url: None,
+            digest: "sha256-m".to_owned(),
+        }),
+    };
+    for pool in ["acme", "old"] {
+        let lane = Lane::of(&Pool::parse(pool).unwrap(), &model, None).unwrap();
+        let message = Bytes::from_static(b"{}");
+        bus.publish(&lane, "host_1", message).await.unwrap();
+    }
+    let pools = "[[cluster.pools]]\nname = \"acme\"\ntenants = [\"acme\"]\n\
+                 [[cluster.pools]]\nname = \"new\"\ntenants = [\"other\"]\n";
+    let settings = format!("nats = \"{}\"\n{pools}", nats.url());
+    let checks = tokio::task::spawn_blocking(move || examined(&settings));
+    let found: Vec<String> = checks
+        .await
+        .unwrap()
+        .iter()
+        .skip(1)
+        .map(|it| {
+            format!(
+                "{}: {}",
+                it["status"].as_str().unwrap(),
+                it["found"].as_str().unwrap()
+            )
+        })
+        .collect();
+    let expected = [
+        "ok: the queues of the pool `acme` exist with 1 copy",
+        "ok: the first task creates the queues of the pool `new` with 1 copy",
+        "ok: the queues of the pool `old` exist with 1 copy",
+        "warning: the pool `old` has queues, and no `[[cluster.pools]]` names it",
+        "ok: the first task creates the queues with 1 copy",
+    ];
+    assert_eq!(found, expected);
 }
 
 #[rstest]

@@ -1,6 +1,7 @@
 //! A host and its workers as processes, over a NATS server. Workers are killed and stopped.
 
 mod credentials;
+mod drained;
 mod examined;
 mod measured;
 mod nats;

@@ -87,6 +87,7 @@ async fn a_key_is_shown_once_and_gives_at_most_the_rights_of_its_maker() {
     for beyond in [
         "runs:create",
         "metrics:read",
+        "cluster:manage",
         "organizations:write",
         "agents:*",
     ] {

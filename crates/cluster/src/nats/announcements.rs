@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,11 +14,14 @@ use crate::nats::{NatsBus, fault};
 use crate::ports::announcements::{Announced, Announcements};
 use crate::ports::bus::BusError;
 use crate::rules::announcements::Topic;
+use crate::rules::subjects;
 
 /// Announcements that may wait for their listener.
 const MAX_WAITING: usize = 1_024;
 /// How long an announcement may wait for its place in the connection.
 const SENT_WITHIN: Duration = Duration::from_secs(1);
+/// How long it takes at most until a server says that no worker receives an order.
+const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Announcements for NatsBus {
@@ -45,6 +49,57 @@ impl Announcements for NatsBus {
             receive(topic, subscriber, connections, sender),
         ));
         Ok(announced)
+    }
+
+    async fn order(&self, worker: &str, message: Bytes) -> Result<(), BusError> {
+        let client = &self.connected().await?.client;
+        if client.connection_state() != State::Connected {
+            return Err(fault(&"not connected"));
+        }
+        // A worker may not write where answers to hosts arrive. The server answers if there is none.
+        let request = async_nats::Request::new()
+            .payload(message)
+            .timeout(Some(REFUSED_WITHIN));
+        let refused = client.send_request(subjects::orders(worker), request).await;
+        match refused {
+            Ok(_) => Ok(()),
+            Err(cause) => match cause.kind() {
+                RequestErrorKind::TimedOut => Ok(()),
+                RequestErrorKind::NoResponders => Err(BusError::NoResponder),
+                _ => Err(fault(&cause)),
+            },
+        }
+    }
+
+    async fn orders(&self, worker: &str) -> Result<mpsc::Receiver<Bytes>, BusError> {
+        let client = &self.connected().await?.client;
+        let subscribed = client.subscribe(subjects::orders(worker)).await;
+        let mut subscriber = subscribed.map_err(|cause| fault(&cause))?;
+        let (sender, orders) = mpsc::channel(1);
+        let receiving = async move {
+            loop {
+                let message = tokio::select! {
+                    () = sender.closed() => return,
+                    message = subscriber.next() => message,
+                };
+                let Some(message) = message else { return };
+                if sender.send(message.payload).await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(background::spawn("cluster orders", receiving));
+        Ok(orders)
+    }
+}
+
+impl NatsBus {
+    /// Waits a moment until what was sent has left this process.
+    pub async fn flush(&self) {
+        if let Some(connected) = self.connected.get() {
+            // Without a connection, nothing can be done.
+            let _ = tokio::time::timeout(SENT_WITHIN, connected.client.flush()).await;
+        }
     }
 }
 

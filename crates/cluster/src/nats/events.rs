@@ -15,7 +15,7 @@ pub(super) struct EventLog {
     /// The command that prints the permissions of this process.
     remedy: String,
     begun: Instant,
-    said: Mutex<RecentWarnings>,
+    recent_warnings: Mutex<RecentWarnings>,
 }
 
 impl EventLog {
@@ -27,7 +27,7 @@ impl EventLog {
         Self {
             remedy: format!("touchstone cluster credentials {who}"),
             begun: Instant::now(),
-            said: Mutex::default(),
+            recent_warnings: Mutex::default(),
         }
     }
 
@@ -56,8 +56,11 @@ impl EventLog {
             warn!(cause = text, remedy, "the NATS server reports an error");
             return;
         };
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if !said.is_due(&refusal.kind(), self.begun.elapsed()) {
+        let mut recent = self
+            .recent_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !recent.is_due(&refusal.kind(), self.begun.elapsed()) {
             return;
         }
         let Refusal { action, subject } = refusal;

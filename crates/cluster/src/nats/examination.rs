@@ -6,6 +6,7 @@ use async_nats::ConnectErrorKind;
 use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::stream::{self, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
+use futures_util::StreamExt as _;
 
 use crate::config::ClusterSettings;
 use crate::nats::{ANSWERED_WITHIN, Role, options};
@@ -54,6 +55,16 @@ pub struct Examination {
     pub has_tls: bool,
     /// Largest message in bytes.
     pub max_payload: usize,
+    /// The pools of the settings and those with queues, sorted by name.
+    pub pools: Vec<PoolState>,
+}
+
+/// The queues of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolState {
+    pub pool: Pool,
+    /// Whether the settings name it.
+    pub is_configured: bool,
     pub queues: QueueState,
 }
 
@@ -106,15 +117,53 @@ pub async fn examine(settings: &ClusterSettings) -> Result<Examination, (Unreach
         version: info.version,
         has_tls: info.tls_required,
         max_payload: info.max_payload,
-        queues: match info.jetstream {
-            true => queues(&context, settings.replicas).await,
-            false => QueueState::NoJetStream,
+        pools: match info.jetstream {
+            true => pools(&context, settings).await,
+            false => vec![PoolState {
+                pool: Pool::shared(),
+                is_configured: true,
+                queues: QueueState::NoJetStream,
+            }],
         },
     })
 }
 
-async fn queues(context: &Context, copies: usize) -> QueueState {
-    let cause = match context.get_stream(Pool::shared().stream()).await {
+async fn pools(context: &Context, settings: &ClusterSettings) -> Vec<PoolState> {
+    let configured = settings.pools.all();
+    let mut all = configured.clone();
+    all.extend(pools_with_queues(context).await);
+    all.sort();
+    all.dedup();
+    let mut found = Vec::new();
+    for pool in all {
+        let queues = queues(context, &pool, settings.replicas).await;
+        // These are about the servers and not about the pool.
+        let is_general = matches!(queues, QueueState::TooManyCopies | QueueState::NoJetStream);
+        let is_configured = configured.contains(&pool);
+        found.push(PoolState {
+            pool,
+            is_configured,
+            queues,
+        });
+        if is_general {
+            break;
+        }
+    }
+    found
+}
+
+/// The pools that have queues; none if the user of hosts may not ask for the names of streams.
+async fn pools_with_queues(context: &Context) -> Vec<Pool> {
+    let mut names = context.stream_names();
+    let mut pools = Vec::new();
+    while let Some(Ok(name)) = names.next().await {
+        pools.extend(Pool::of_stream(&name));
+    }
+    pools
+}
+
+async fn queues(context: &Context, pool: &Pool, copies: usize) -> QueueState {
+    let cause = match context.get_stream(pool.stream()).await {
         Ok(stream) => {
             let info = stream.cached_info();
             let cluster = info.cluster.as_ref();

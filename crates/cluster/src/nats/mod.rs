@@ -24,9 +24,8 @@ use async_nats::jetstream::{self, AckKind, Context};
 use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{OnceCell, mpsc, watch};
-use tokio::task::JoinSet;
 use touchstone_host::background;
 use tracing::warn;
 
@@ -371,11 +370,12 @@ async fn receive(
             );
         }
     }
-    let mut replies = JoinSet::new();
+    // A task for each would cost a wake-up more.
+    let mut replies = FuturesUnordered::new();
     loop {
         let message = tokio::select! {
             () = sender.closed() => return,
-            Some(_) = replies.join_next(), if !replies.is_empty() => continue,
+            Some(()) = replies.next(), if !replies.is_empty() => continue,
             message = subscriber.next() => message,
         };
         let Some(message) = message else { return };
@@ -395,7 +395,7 @@ async fn receive(
             return;
         }
         let client = client.clone();
-        replies.spawn(async move {
+        replies.push(async move {
             if let Ok(answer) = answer.await
                 && let Err(cause) = client.publish(inbox, answer).await
             {

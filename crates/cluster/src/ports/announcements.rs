@@ -1,4 +1,4 @@
-//! Messages from one process to all replicas.
+//! Messages from one process to all replicas, and from a replica to a worker.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,4 +32,17 @@ pub trait Announcements: Send + Sync {
     /// # Errors
     /// The bus refused the subscription.
     async fn listen(&self, topic: Topic) -> Result<mpsc::Receiver<Announced>, BusError>;
+
+    /// Sends a message to a worker, which does not answer.
+    ///
+    /// # Errors
+    /// [`BusError::NoResponder`] if no worker of this name receives orders. With another error, it
+    /// may have received the message.
+    async fn order(&self, worker: &str, message: Bytes) -> Result<(), BusError>;
+
+    /// Receives the messages to a worker until the receiver is dropped.
+    ///
+    /// # Errors
+    /// The bus refused the subscription.
+    async fn orders(&self, worker: &str) -> Result<mpsc::Receiver<Bytes>, BusError>;
 }

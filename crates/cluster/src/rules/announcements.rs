@@ -1,4 +1,5 @@
-//! Messages that a process sends to all replicas. Losing one has little effect.
+//! Messages that a process sends to all replicas, and orders of replicas to workers. Losing one has
+//! little effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,10 +58,27 @@ impl Message for Signals {
     }
 }
 
+/// What a host asks of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// To take no further tasks, and to end after those that it has.
+    Drain,
+}
+
+impl Message for Order {
+    const NAME: &'static str = "an order";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::subjects::Address;
+    use crate::rules::subjects::{self, Address};
+    use crate::rules::wire::{self, Offered};
 
     #[test]
     fn a_sender_is_read_from_the_subject() {
@@ -69,6 +87,20 @@ mod tests {
         assert_eq!(Topic::Signals.sender("ts1.signals.a.b"), None);
         assert_eq!(Topic::Signals.sender("ts1.other.a"), None);
         assert_eq!(Topic::Signals.sender("ts2.signals.a"), None);
+    }
+
+    #[test]
+    fn a_message_of_a_queue_is_not_an_order() {
+        let order = wire::write(&Order::Drain).unwrap();
+        assert_eq!(wire::read::<Order>(&order), Ok(Order::Drain));
+        // A worker could have it delivered there.
+        let offered = Offered {
+            replica: "host_1".to_owned(),
+            offer: "inv_1".to_owned(),
+        };
+        let offered = wire::write(&offered).unwrap();
+        assert!(wire::read::<Order>(&offered).is_err());
+        assert!(subjects::is_in_inbox(&subjects::orders("w1"), "w1"));
     }
 
     #[test]

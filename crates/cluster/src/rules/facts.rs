@@ -3,7 +3,6 @@
 //! A worker reports what happens in an agent's invocation and nothing else: scores, budgets and the
 //! status of the run are the owner's.
 
-use serde_json::Value;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::Event;
 
@@ -15,13 +14,8 @@ pub struct Foreign;
 ///
 /// # Errors
 /// [`Foreign`].
-pub fn event(
-    kind: &str,
-    payload: &Value,
-    invocation: &str,
-    task: &TaskId,
-) -> Result<Event, Foreign> {
-    let parsed = Event::parse(kind, &payload.to_string());
+pub fn event(kind: &str, payload: &str, invocation: &str, task: &TaskId) -> Result<Event, Foreign> {
+    let parsed = Event::parse(kind, payload);
     let mut event = parsed.ok().flatten().ok_or(Foreign)?;
     let is_own = |id: &str| {
         let nested = id.strip_prefix(invocation);
@@ -59,7 +53,7 @@ pub fn event(
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -93,14 +87,20 @@ mod tests {
         #[case] payload: Value,
         #[case] allowed: bool,
     ) {
-        let found = event(kind, &payload, "inv_1", &TaskId::from("t"));
+        let found = event(kind, &payload.to_string(), "inv_1", &TaskId::from("t"));
         assert_eq!(found.is_ok(), allowed, "{found:?}");
     }
 
     #[test]
     fn usage_counts_for_the_task_of_the_attempt() {
         let task = TaskId::from("t");
-        let found = event("provider.usage", &usage("another"), "inv_1", &task).unwrap();
+        let found = event(
+            "provider.usage",
+            &usage("another").to_string(),
+            "inv_1",
+            &task,
+        )
+        .unwrap();
         let Event::ProviderUsage(found) = found else {
             panic!("{found:?}");
         };

@@ -310,7 +310,7 @@ impl Offer {
             return false;
         }
         *state = QuestionState::Answered(answer);
-        if let (Answer::Granted, Question::Reserve(estimate)) = (answer, *question) {
+        if let (Answer::Granted | Answer::MayCall, Some(estimate)) = (answer, question.reserves()) {
             attempt.reserved.insert(call, estimate);
         }
         true

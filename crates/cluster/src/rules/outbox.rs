@@ -88,7 +88,7 @@ mod tests {
     fn event(bytes: usize) -> Frame {
         Frame::Event {
             kind: "agent.reasoned".to_owned(),
-            payload: json!("x".repeat(bytes)),
+            payload: json!("x".repeat(bytes)).to_string(),
             cause: None,
         }
     }

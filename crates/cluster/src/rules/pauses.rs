@@ -15,9 +15,9 @@ const FIRST: Duration = Duration::from_secs(1);
 /// pause of the worker, so that most of the time only others can take it.
 const SET_ASIDE: Duration = Duration::from_secs(8);
 /// The same warning is given again after this.
-const SAID_AGAIN: Duration = Duration::from_secs(60);
+const REPEATED_AFTER: Duration = Duration::from_secs(60);
 /// Most warnings that are remembered.
-const MAX_SAID: usize = 1_000;
+const MAX_RECENT: usize = 1_000;
 
 /// When a message that its receiver may not use is delivered again, by the number of its
 /// deliveries. Soon at first, because another worker may wait for it.
@@ -71,8 +71,9 @@ pub struct RecentWarnings(BTreeMap<String, Duration>);
 impl RecentWarnings {
     /// Whether to give a warning now: it was not given within the last minute.
     pub fn is_due(&mut self, warning: &str, now: Duration) -> bool {
-        self.0.retain(|_, at| now.saturating_sub(*at) < SAID_AGAIN);
-        if self.0.contains_key(warning) || self.0.len() >= MAX_SAID {
+        self.0
+            .retain(|_, at| now.saturating_sub(*at) < REPEATED_AFTER);
+        if self.0.contains_key(warning) || self.0.len() >= MAX_RECENT {
             return false;
         }
         self.0.insert(warning.to_owned(), now);
@@ -124,10 +125,10 @@ mod tests {
 
     #[test]
     fn a_warning_is_given_once_a_minute() {
-        let mut said = RecentWarnings::default();
-        assert!(said.is_due("a", Duration::ZERO));
-        assert!(!said.is_due("a", Duration::from_secs(59)));
-        assert!(said.is_due("b", Duration::from_secs(59)));
-        assert!(said.is_due("a", Duration::from_secs(60)));
+        let mut recent = RecentWarnings::default();
+        assert!(recent.is_due("a", Duration::ZERO));
+        assert!(!recent.is_due("a", Duration::from_secs(59)));
+        assert!(recent.is_due("b", Duration::from_secs(59)));
+        assert!(recent.is_due("a", Duration::from_secs(60)));
     }
 }

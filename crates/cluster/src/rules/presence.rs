@@ -22,6 +22,8 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const PRESENT: Duration = Duration::from_secs(10);
 /// Most processes that are remembered.
 const MAX_MEMBERS: usize = 4_096;
+/// Most further processes that are counted.
+const MAX_COUNTED: usize = 65_536;
 
 /// A replica or a worker is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub struct WorkerState {
 pub struct ReplicaState {
     /// The runs whose tasks it offers to workers, at most [`MAX_RUNS`].
     pub runs: Vec<RunTasks>,
+    /// Number of further runs.
+    #[serde(default)]
+    pub further_runs: u64,
 }
 
 /// The tasks of a run that an owner offers to workers.
@@ -123,20 +128,40 @@ impl Capacity {
 
 /// The processes that were heard lately, by name.
 #[derive(Debug, Default)]
-pub struct Members(BTreeMap<String, (Presence, Duration)>);
+pub struct Members {
+    members: BTreeMap<String, (Presence, Duration)>,
+    /// When each process was heard that is not remembered, because there are too many.
+    further: BTreeMap<String, Duration>,
+}
 
 impl Members {
     pub fn hear(&mut self, name: &str, presence: Presence, now: Duration) {
         self.forget(now);
-        if self.0.len() < MAX_MEMBERS || self.0.contains_key(name) {
-            self.0.insert(name.to_owned(), (presence, now));
+        if self.members.len() < MAX_MEMBERS || self.members.contains_key(name) {
+            self.further.remove(name);
+            self.members.insert(name.to_owned(), (presence, now));
+        } else if self.further.len() < MAX_COUNTED || self.further.contains_key(name) {
+            self.further.insert(name.to_owned(), now);
         }
+    }
+
+    /// Whether a worker has said that it takes no further tasks.
+    pub fn is_draining(&self, worker: &str) -> bool {
+        let found = self.members.get(worker);
+        let state = found.and_then(|(presence, _)| presence.worker.as_ref());
+        state.is_some_and(|it| it.draining)
+    }
+
+    /// Number of processes that were heard lately and are not remembered.
+    pub fn further(&mut self, now: Duration) -> usize {
+        self.forget(now);
+        self.further.len()
     }
 
     /// All that were heard lately, sorted by name.
     pub fn current(&mut self, now: Duration) -> Vec<Member> {
         self.forget(now);
-        let members = self.0.iter().map(|(name, (presence, at))| Member {
+        let members = self.members.iter().map(|(name, (presence, at))| Member {
             name: name.clone(),
             presence: presence.clone(),
             silent: now.saturating_sub(*at),
@@ -145,8 +170,9 @@ impl Members {
     }
 
     fn forget(&mut self, now: Duration) {
-        self.0
-            .retain(|_, (_, at)| now.saturating_sub(*at) < FORGOTTEN);
+        let is_recent = |at: &Duration| now.saturating_sub(*at) < FORGOTTEN;
+        self.members.retain(|_, (_, at)| is_recent(at));
+        self.further.retain(|_, at| is_recent(at));
     }
 }
 
@@ -181,6 +207,21 @@ mod tests {
         assert_eq!(seen[0].presence, worker(2));
         let seen = members.current(FORGOTTEN);
         assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn processes_beyond_the_limit_are_counted() {
+        let mut members = Members::default();
+        for number in 0..MAX_MEMBERS + 3 {
+            members.hear(&format!("w{number}"), worker(1), Duration::ZERO);
+        }
+        members.hear(&format!("w{MAX_MEMBERS}"), worker(1), Duration::ZERO);
+        assert_eq!(members.current(Duration::ZERO).len(), MAX_MEMBERS);
+        assert_eq!(members.further(Duration::ZERO), 3);
+        let later = FORGOTTEN + Duration::from_secs(1);
+        members.hear(&format!("w{MAX_MEMBERS}"), worker(1), later);
+        assert_eq!(members.further(later), 0);
+        assert_eq!(members.current(later).len(), 1);
     }
 
     #[test]

@@ -104,6 +104,12 @@ pub fn inbox(worker: &str) -> String {
     format!("{PROTOCOL}.inbox.{worker}")
 }
 
+/// Where the orders of hosts to a worker arrive. It is in the inbox, so that other workers may
+/// neither read nor write there.
+pub fn orders(worker: &str) -> String {
+    format!("{}.orders", inbox(worker))
+}
+
 /// The inboxes of all workers.
 pub fn inboxes() -> String {
     format!("{PROTOCOL}.inbox.>")

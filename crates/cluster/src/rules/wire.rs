@@ -20,7 +20,7 @@ mod report;
 mod task;
 mod text;
 
-pub use report::{Amount, Await, End, Ending, Facts, Frame, Received};
+pub use report::{Amount, Await, End, Ending, Facts, Frame, NewFacts, Received};
 pub use task::{Agent, Assignment, File, Served, Talk, Turns};
 
 /// The version of this program's messages.
@@ -250,15 +250,29 @@ pub struct Grant {
     pub token: Token,
     /// How long the attempt is held, from when the claim was sent.
     pub hold_ms: u64,
-    #[serde(with = "text")]
-    pub task: Assignment,
+    /// JSON text of an [`Assignment`].
+    pub task: String,
+    /// Whether the owner records facts that come with a question, and answers
+    /// [`Question::ReserveAndCall`]. Owners of earlier versions do not.
+    #[serde(default)]
+    pub combines: bool,
 }
 
 impl Grant {
     fn check(&self) -> Result<(), Unreadable> {
         check_id("invocation", &self.invocation)?;
-        self.token.check()?;
-        check_id("task.run", self.task.run.as_str())
+        self.token.check()
+    }
+
+    /// The task.
+    ///
+    /// # Errors
+    /// It is of no use to this version.
+    pub fn assignment(&self) -> Result<Assignment, Unreadable> {
+        let task = serde_json::from_str(&self.task);
+        let task: Assignment = task.map_err(|_| Unreadable::Shape("a task"))?;
+        check_id("task.run", task.run.as_str())?;
+        Ok(task)
     }
 }
 
@@ -289,13 +303,18 @@ pub struct Ask {
     /// Number of the question in the attempt. A repeated question gets the same answer.
     pub call: u64,
     pub question: Question,
+    /// Facts that are recorded before the question is answered. Any answer but [`Answer::Wait`] and
+    /// [`Answer::Superseded`] says that they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<NewFacts>,
 }
 
 impl Message for Ask {
     const NAME: &'static str = "a question to the budget";
 
     fn check(&self) -> Result<(), Unreadable> {
-        self.proof.check()
+        self.proof.check()?;
+        self.facts.as_ref().map_or(Ok(()), NewFacts::check)
     }
 }
 
@@ -310,6 +329,19 @@ pub enum Question {
     Retry,
     /// May a model be called now? The answer waits until its endpoint has room for the call.
     Call(ModelRole),
+    /// [`Question::Reserve`], and may the call be made at once? The answer does not wait for the
+    /// endpoint: [`Answer::Granted`] means that it has no room now.
+    ReserveAndCall { amount: Amount, role: ModelRole },
+}
+
+impl Question {
+    /// The estimate that is reserved if the question is granted.
+    pub const fn reserves(&self) -> Option<Amount> {
+        match self {
+            Self::Reserve(amount) | Self::ReserveAndCall { amount, .. } => Some(*amount),
+            Self::Tool | Self::Retry | Self::Call(_) => None,
+        }
+    }
 }
 
 /// The models that an attempt calls.
@@ -325,6 +357,8 @@ pub enum ModelRole {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     Granted,
+    /// The estimate is reserved, and the call may be made.
+    MayCall,
     Exhausted,
     /// The endpoint is down and is not called for some time.
     EndpointDown,

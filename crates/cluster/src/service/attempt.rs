@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::budget::Estimate;
 use touchstone_agents::model::CIRCUIT_OPEN;
@@ -24,8 +23,8 @@ use crate::ports::bus::{Bus, BusError};
 use crate::rules::outbox::{Outbox, TooLarge};
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
-    self, Amount, Answer, Ask, Await, End, Ending, Facts, Frame, Message, ModelRole, Proof,
-    Question, Received, Verdict,
+    self, Amount, Answer, Ask, Await, End, Ending, Facts, Frame, Message, ModelRole, NewFacts,
+    Proof, Question, Received, Verdict,
 };
 use crate::service::assignment::Job;
 use crate::service::owner::LOG_CLOSED;
@@ -73,6 +72,20 @@ pub(super) struct Attempt {
     asking: tokio::sync::Mutex<u64>,
     /// Reservations that are not settled, with the number of their question.
     reserved: Mutex<Vec<(Estimate, u64)>>,
+    /// Whether a question may come with facts, and with the one whether a call may be made.
+    combines: Combines,
+    /// The question that allowed a call of the agent's model which has not begun.
+    may_call: Mutex<Option<u64>>,
+}
+
+/// What the questions of an attempt may contain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Combines {
+    /// Facts. Owners of earlier versions would ignore them.
+    pub facts: bool,
+    /// The question whether the agent's model may be called, in the one for the budget. Not if the
+    /// attempt calls other models too, because a reservation does not name its model.
+    pub calls: bool,
 }
 
 impl Attempt {
@@ -84,6 +97,7 @@ impl Attempt {
         proof: Proof,
         claimed_at: Duration,
         hold: Duration,
+        combines: Combines,
     ) -> Self {
         let term = LeaseTerm::new(claimed_at, hold);
         let held = term.lease(clock.clone());
@@ -104,6 +118,8 @@ impl Attempt {
             sending: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             reserved: Mutex::default(),
+            combines,
+            may_call: Mutex::default(),
         }
     }
 
@@ -273,44 +289,108 @@ impl Attempt {
         }
     }
 
-    /// Asks the owner. Returns the number of the question if it is granted.
-    async fn ask(&self, question: Question) -> Result<u64, Refused> {
-        // The budget may wait for the usage of this attempt's last call.
-        let sent = self.flush(Await::Recorded).await;
-        sent.map_err(|Superseded| Refused::Superseded)?;
+    /// The facts that are sent with a question, if all that are not recorded fit into one message.
+    /// Others are sent before the question.
+    async fn facts_of_question(&self) -> Result<Option<NewFacts>, Superseded> {
+        if self.combines.facts {
+            let outbox = self.outbox();
+            let (from, frames, end) = (outbox.first(), outbox.next(), outbox.end());
+            drop(outbox);
+            if frames.is_empty() {
+                return Ok(None);
+            }
+            if from.saturating_add(frames.len() as u64) == end {
+                return Ok(Some(NewFacts { from, frames }));
+            }
+        }
+        self.flush(Await::Recorded).await.map(|()| None)
+    }
+
+    /// Asks the owner. Returns the number of the question if it is granted, and whether a call may
+    /// be made.
+    async fn ask(&self, question: Question) -> Result<(u64, bool), Refused> {
         let mut last = self.asking.lock().await;
+        // The budget may wait for the usage of this attempt's last call.
+        let facts = self.facts_of_question().await;
+        let facts = facts.map_err(|Superseded| Refused::Superseded)?;
+        let sent = facts.as_ref();
+        let sent = sent.map(|it| it.from.saturating_add(it.frames.len() as u64));
         *last += 1;
         let ask = Ask {
             proof: self.proof.clone(),
             call: *last,
             question,
+            facts,
         };
-        loop {
+        let answer = loop {
             let answer = self.request(Operation::Meter, &ask).await;
             match answer.unwrap_or(Answer::Superseded) {
-                Answer::Granted => return Ok(*last),
+                // The owner may not have looked at the question.
                 Answer::Wait => {}
-                Answer::Exhausted => return Err(Refused::Exhausted),
-                Answer::EndpointDown => return Err(Refused::EndpointDown),
-                Answer::Superseded => {
-                    self.lost.cancel();
-                    return Err(Refused::Superseded);
-                }
+                answer => break answer,
             }
+        };
+        if answer == Answer::Superseded {
+            self.lost.cancel();
+            return Err(Refused::Superseded);
+        }
+        if let Some(sent) = sent {
+            self.outbox().recorded(sent);
+        }
+        match answer {
+            Answer::Granted => {
+                #[cfg(test)]
+                let is_allowed = Mutation::ReservedCallsMade.is_on();
+                #[cfg(not(test))]
+                let is_allowed = false;
+                Ok((*last, is_allowed))
+            }
+            Answer::MayCall => Ok((*last, true)),
+            Answer::EndpointDown => Err(Refused::EndpointDown),
+            Answer::Exhausted | Answer::Wait | Answer::Superseded => Err(Refused::Exhausted),
         }
     }
 
+    /// The owner has asked the log of the run whether a call may be made, after what is recorded.
+    fn allow_call(&self) {
+        let recorded = self.outbox().first();
+        self.allowed.fetch_max(recorded, Ordering::Relaxed);
+    }
+
+    fn unused_call(&self) -> MutexGuard<'_, Option<u64>> {
+        self.may_call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back a call that was allowed and is not made now.
+    pub async fn return_call(&self) {
+        if self.drop_call() {
+            // A lost attempt is noticed by its next question.
+            let _ = self.flush(Await::Recorded).await;
+        }
+    }
+
+    /// Whether a call was allowed that is not made.
+    fn drop_call(&self) -> bool {
+        let unused = self.unused_call().take();
+        let health = None;
+        unused.is_some_and(|call| self.push(Frame::Called { call, health }).is_some())
+    }
+
     async fn ask_budget(&self, question: Question) -> Result<u64, Exhausted> {
-        self.ask(question).await.map_err(|_| Exhausted)
+        let granted = self.ask(question).await;
+        granted.map(|(call, _)| call).map_err(|_| Exhausted)
     }
 
     /// Waits until the owner allows a call of this model. Returns the number of the question.
     pub async fn ask_to_call(&self, role: ModelRole) -> Result<u64, ModelError> {
+        if role == ModelRole::Agent
+            && let Some(call) = self.unused_call().take()
+        {
+            return Ok(call);
+        }
         match self.ask(Question::Call(role)).await {
-            Ok(call) => {
-                // The owner has also asked the log.
-                let recorded = self.outbox().first();
-                self.allowed.fetch_max(recorded, Ordering::Relaxed);
+            Ok((call, _)) => {
+                self.allow_call();
                 Ok(call)
             }
             Err(Refused::EndpointDown) => Err(ModelError::unavailable(CIRCUIT_OPEN, false)),
@@ -358,7 +438,7 @@ impl EventSink for Attempt {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
         let index = self.push(Frame::Event {
             kind: event.kind().to_owned(),
-            payload: serde_json::to_value(&event).unwrap_or(Value::Null),
+            payload: serde_json::to_string(&event).unwrap_or_default(),
             cause: cause.and_then(|it| it.as_str().parse().ok()),
         });
         EventId::from(index.map_or_else(String::new, |it| it.to_string()))
@@ -391,7 +471,21 @@ impl EventSink for Attempt {
 #[async_trait]
 impl Meter for Attempt {
     async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
-        let call = self.ask_budget(Question::Reserve(estimate.into())).await?;
+        let amount = estimate.into();
+        let question = match self.combines.calls {
+            true => Question::ReserveAndCall {
+                amount,
+                role: ModelRole::Agent,
+            },
+            false => Question::Reserve(amount),
+        };
+        let granted = self.ask(question).await;
+        let (call, may_call) = granted.map_err(|_| Exhausted)?;
+        if may_call {
+            self.allow_call();
+            self.drop_call();
+            *self.unused_call() = Some(call);
+        }
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         reserved.push((estimate, call));
         Ok(())
@@ -403,6 +497,10 @@ impl Meter for Attempt {
         let Some(at) = found else { return };
         let (_, call) = reserved.swap_remove(at);
         drop(reserved);
+        // The answer needed no call.
+        if *self.unused_call() == Some(call) {
+            self.drop_call();
+        }
         self.push(Frame::Settled {
             call,
             used: used.into(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use touchstone_agents::ports::model::{EndpointHealth, ModelError, Permit, Permits};
 
 use crate::rules::wire::{Frame, ModelRole};
@@ -20,7 +21,15 @@ pub(super) struct SharedPermits {
 #[async_trait]
 impl Permits for SharedPermits {
     async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError> {
-        let own = self.own.acquire().await?;
+        let mut own = self.own.acquire();
+        let own = match tokio::task::unconstrained(&mut own).now_or_never() {
+            Some(own) => own?,
+            None => {
+                // Whoever holds the permit of this process may wait for one of the owner.
+                self.attempt.return_call().await;
+                own.await?
+            }
+        };
         let call = self.attempt.ask_to_call(self.role).await?;
         Ok(Box::new(SharedPermit {
             own: Some(own),

@@ -179,9 +179,12 @@ async fn facts(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Byt
 async fn ask(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
     let ask: Ask = read(message)?;
     check_sender(worker, &ask.proof.worker)?;
-    let offer = ask.proof.offer.clone();
+    let (offer, has_facts) = (ask.proof.offer.clone(), ask.facts.is_some());
     let command = |reply| Command::Ask(ask, reply);
     let answer = of_task(owner, &offer, Answer::Superseded, ANSWERED_WITHIN, command).await;
+    if has_facts && answer == Some(Answer::Superseded) {
+        owner.metrics.answered_facts(0, Some(&Received::Superseded));
+    }
     Ok(Some(wire::write(&answer.unwrap_or(Answer::Wait))?))
 }
 

@@ -23,6 +23,12 @@ pub struct Status {
     pub queues: Vec<QueueStatus>,
     /// Runs whose tasks workers execute.
     pub runs: Vec<RunStatus>,
+    /// Number of further replicas and workers, which are not listed.
+    #[serde(default)]
+    pub further_members: u64,
+    /// Number of further runs, which are not listed.
+    #[serde(default)]
+    pub further_runs: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -101,6 +107,7 @@ impl Status {
                     lease_ms: None,
                 });
                 status.runs.extend(runs);
+                status.further_runs = status.further_runs.saturating_add(state.further_runs);
             }
             if let Some(state) = &member.presence.worker {
                 status.workers.push(WorkerStatus {
@@ -131,6 +138,8 @@ impl Cluster {
     /// What this replica knows about the cluster.
     pub async fn status(&self) -> Status {
         let mut status = Status::of(self.owner.replica(), &self.membership.members());
+        let further = self.membership.further_members();
+        status.further_members = u64::try_from(further).unwrap_or(u64::MAX);
         match self.queues.queues().await {
             Ok(queues) => status.queues = queues.into_iter().map(QueueStatus::from).collect(),
             Err(cause) => status.problem = Some(cause.to_string()),
@@ -182,6 +191,7 @@ mod tests {
                     offered: 2,
                     held: 3,
                 }],
+                further_runs: 7,
             }),
         };
         let member = |name: &str, presence| Member {
@@ -193,6 +203,7 @@ mod tests {
         assert_eq!(status.replicas[0].version, "1.0.1");
         assert_eq!((status.replicas.len(), status.workers.len()), (1, 1));
         assert_eq!(status.workers[0].silent_ms, 1500);
+        assert_eq!(status.further_runs, 7);
         let run = &status.runs[0];
         assert_eq!(
             (run.replica.as_str(), run.offered, run.held),

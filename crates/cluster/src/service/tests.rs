@@ -88,10 +88,36 @@ async fn results_and_events_are_those_of_a_local_run() {
     assert_eq!(meter.reserved.load(Ordering::Relaxed), 0);
 }
 
+#[rstest]
+#[case::of_this_version(false, &[Operation::Meter])]
+#[case::of_an_earlier_version(true, &[Operation::Facts, Operation::Meter, Operation::Meter])]
+#[tokio::test(start_paused = true)]
+async fn a_worker_asks_its_host_as_seldom_as_the_host_allows(
+    #[case] is_earlier: bool,
+    #[case] before_a_call: &[Operation],
+) {
+    let cluster = Cluster::start(0).await;
+    cluster.is_earlier.store(is_earlier, Ordering::Relaxed);
+    let _worker = cluster.worker("w1", 2);
+    let task = Task {
+        input: json!({}),
+        ..task(&cluster, "t0")
+    };
+    let (meter, recorder) = (account(), Recorder::default());
+    let result = task.run(&cluster.runtime(), &meter, &recorder).await;
+    assert_eq!(result.end, decided("t0"));
+    assert_eq!(meter.reserved.load(Ordering::Relaxed), 0);
+    let mut asked = cluster.asked.lock().unwrap().clone();
+    asked.retain(|it| *it != Operation::Beat);
+    let expected = [&[Operation::Claim], before_a_call, &[Operation::Facts]];
+    assert_eq!(asked, expected.concat());
+}
+
 #[tokio::test(start_paused = true)]
 async fn lost_repeated_and_late_messages_change_nothing() {
-    for faults in [8, 12, 20] {
+    for (faults, is_earlier) in [(8, false), (12, false), (20, false), (12, true)] {
         let cluster = Cluster::start(faults).await;
+        cluster.is_earlier.store(is_earlier, Ordering::Relaxed);
         let _workers = ["w1", "w2"].map(|name| cluster.worker(name, 5));
         let meter = account();
         let results = run_all(&cluster, &meter, 20).await;

@@ -33,7 +33,7 @@ use crate::rules::wire::{
     self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
 };
 use crate::service::assignment::Job;
-use crate::service::attempt::Attempt;
+use crate::service::attempt::{Attempt, Combines};
 
 /// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
@@ -89,7 +89,7 @@ pub struct Worker {
     metrics: WorkerMetrics,
     silent: Mutex<SilentOwners>,
     pauses: Mutex<Pauses>,
-    said: Mutex<RecentWarnings>,
+    recent_warnings: Mutex<RecentWarnings>,
 }
 
 impl Worker {
@@ -129,7 +129,7 @@ impl Worker {
             metrics: WorkerMetrics::default(),
             silent: Mutex::default(),
             pauses: Mutex::default(),
-            said: Mutex::default(),
+            recent_warnings: Mutex::default(),
         }
     }
 
@@ -347,8 +347,11 @@ impl Worker {
     fn forbidden(&self, lane: &Lane, reason: Forbidden) {
         let now = self.clock.uptime();
         self.pauses().pause(lane, reason, now);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_due(&format!("{lane} {reason}"), now) {
+        let mut recent = self
+            .recent_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if recent.is_due(&format!("{lane} {reason}"), now) {
             let worker = &self.id.worker;
             warn!(worker, %lane, %reason, "a host refused a task to this worker; allow it in `[[cluster.workers]]` of the host, or start the worker with the --name of another entry");
         }
@@ -410,8 +413,15 @@ impl Worker {
         let proof = Proof {
             worker: claim.worker,
             offer: claim.offer,
-            invocation: granted.invocation,
-            token: granted.token,
+            invocation: granted.invocation.clone(),
+            token: granted.token.clone(),
+        };
+        let task = granted.assignment();
+        let task = task.inspect_err(|cause| warn!(%cause, "the answer to a claim was ignored"));
+        let task = task.ok()?;
+        let combines = Combines {
+            facts: granted.combines,
+            calls: granted.combines && !task.has_simulated_user(),
         };
         let attempt = Attempt::new(
             Arc::clone(&self.bus),
@@ -420,8 +430,9 @@ impl Worker {
             proof,
             claimed_at,
             Duration::from_millis(granted.hold_ms),
+            combines,
         );
-        let job = Job::new(granted.task, |wanted| self.serves(wanted));
+        let job = Job::new(task, |wanted| self.serves(wanted));
         if job.is_none() {
             // The owner gives the task to another worker when the hold is over.
             warn!("a granted task cannot be executed: the worker does not serve its models");

@@ -32,10 +32,14 @@ pub enum Mutation {
     UnknownAttemptsCounted,
     /// An owner gives a task up after three lost attempts, though it heard of no worker at all.
     OutagesCounted,
+    /// An owner answers a question without recording the facts that come with it.
+    FactsOfQuestionsIgnored,
+    /// A worker takes a call for allowed that was only reserved.
+    ReservedCallsMade,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::NoMargin,
         Self::HoldIgnored,
         Self::AnyToken,
@@ -49,6 +53,8 @@ impl Mutation {
         Self::HeldSinceAnswer,
         Self::UnknownAttemptsCounted,
         Self::OutagesCounted,
+        Self::FactsOfQuestionsIgnored,
+        Self::ReservedCallsMade,
     ];
 
     /// Whether the rules of this thread have this fault now.

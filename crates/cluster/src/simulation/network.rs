@@ -12,6 +12,7 @@ use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{self, Claim, Claimed, End, Ending, Facts, Frame, Token};
+use crate::service::tests::support::earlier;
 use crate::simulation::schedule::Node;
 use crate::simulation::world::{Granted, World};
 
@@ -181,6 +182,10 @@ async fn deliver(
         _ => None,
     };
     let answer = world.bus.request(&address, message, UNDER_WAY).await;
+    let answer = match world.schedule.earlier {
+        true => answer.map(|it| earlier(&it)),
+        false => answer,
+    };
     if answer == Err(BusError::NoAnswer) {
         return None;
     }
@@ -210,7 +215,7 @@ fn note_grant(world: &World, worker: usize, claim: Claim, answer: &[u8]) {
         return;
     }
     state.grants.push(Granted {
-        task: grant.task.node.to_string(),
+        task: grant.assignment().unwrap().node.to_string(),
         offer: claim.offer,
         invocation: grant.invocation,
         worker,

@@ -24,6 +24,8 @@ const LAST_FAULT: Millis = 6_000;
 const HOLDS_OF: u64 = 4;
 /// One of how many schedules tests outages that last longer than holds.
 const OUTAGES_OF: u64 = 8;
+/// One of how many schedules has hosts or workers of an earlier version, eight after each other.
+const EARLIER_OF: u64 = 4;
 /// Longest delay of a message on a slow network, one way.
 const SLOW: Millis = 2_500;
 
@@ -109,6 +111,8 @@ pub struct Schedule {
     /// Speeds of the clocks of hosts and workers.
     pub speeds: [Vec<f64>; 2],
     pub noise: Noise,
+    /// Whether hosts or workers are of an earlier version, which asks each question alone.
+    pub earlier: bool,
     pub faults: Vec<Fault>,
 }
 
@@ -162,6 +166,7 @@ impl Schedule {
                 (0..workers).map(|_| rng.random_range(0.95..1.03)).collect(),
             ],
             noise,
+            earlier: seed / OUTAGES_OF % EARLIER_OF == 1,
             tasks,
             faults: Vec::new(),
         };
@@ -368,7 +373,7 @@ impl fmt::Display for Schedule {
         writeln!(f, "tasks {:?}, {} at once", self.tasks, self.at_once)?;
         writeln!(f, "hold {} ms, calls {:?} ms", self.hold, self.call)?;
         writeln!(f, "limit {:?}, clocks {:?}", self.max_tokens, self.speeds)?;
-        writeln!(f, "{:?}", self.noise)?;
+        writeln!(f, "{:?}, earlier version: {}", self.noise, self.earlier)?;
         for (number, Fault { kind, from, to }) in self.faults.iter().enumerate() {
             writeln!(f, "fault {number}: {from} to {to} ms: {kind:?}")?;
         }

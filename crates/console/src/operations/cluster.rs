@@ -34,6 +34,8 @@ struct View {
     problem: Option<String>,
     /// The versions that run, if there are several.
     versions: Option<String>,
+    /// What is not listed.
+    further: Vec<(String, &'static str)>,
     workers: Vec<Worker>,
     runs: Vec<Run>,
     queues: Vec<Queue>,
@@ -137,6 +139,14 @@ impl View {
                 Some(_) => Badge::bad("No answer"),
             },
             problem: status.problem.as_deref().map(plain),
+            further: [
+                (status.further_members, "replicas and workers"),
+                (status.further_runs, "runs"),
+            ]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, of)| (number(count), of))
+            .collect(),
             versions: (versions.len() > 1).then(|| versions.join(", ")),
             workers: status.workers.iter().map(Worker::of).collect(),
             runs: status.runs.iter().map(|it| Run::of(it, tenant)).collect(),

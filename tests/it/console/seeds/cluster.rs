@@ -45,7 +45,10 @@ fn members() -> [(&'static str, Presence); 2] {
     let replica = Presence {
         version: "1.1.0".to_owned(),
         worker: None,
-        replica: Some(ReplicaState { runs: vec![run] }),
+        replica: Some(ReplicaState {
+            runs: vec![run],
+            further_runs: 0,
+        }),
     };
     [("worker-1", worker), ("host_other", replica)]
 }
@@ -73,6 +76,14 @@ impl Announcements for Members {
             }
         });
         Ok(announced)
+    }
+
+    async fn order(&self, _: &str, _: Bytes) -> Result<(), BusError> {
+        Err(BusError::NoResponder)
+    }
+
+    async fn orders(&self, _: &str) -> Result<mpsc::Receiver<Bytes>, BusError> {
+        Err(BusError::NoResponder)
     }
 }
 

@@ -19,6 +19,7 @@ use touchstone_kit::ids::RunId;
 use super::server::{Server, User, with_users};
 use crate::config::ClusterSettings;
 use crate::nats::{NatsBus, Role, keys};
+use crate::ports::announcements::Announcements as _;
 use crate::ports::bus::{Bus as _, BusError, Delivery, Request};
 use crate::rules::access::permissions::Permissions;
 use crate::rules::access::pools::{Pool, PoolEntry, Pools};
@@ -347,6 +348,33 @@ async fn a_message_that_a_worker_sends_elsewhere_has_no_effect() {
     hears_nothing(&mut requests).await;
     let waiting = host.waiting(&other).await;
     assert_eq!(waiting, Ok(5));
+}
+
+#[tokio::test]
+async fn only_hosts_give_orders_to_a_worker() {
+    let Some(site) = Site::start(&acme()).await else {
+        return;
+    };
+    let (host, worker) = (site.host(), site.worker());
+    let unknown = host.order("w1", Bytes::from_static(b"early")).await;
+    assert_eq!(unknown, Err(BusError::NoResponder));
+    let mut orders = worker.orders("w1").await.unwrap();
+    let mut hostile = site.hostile().await;
+    hostile.cannot_publish(&subjects::orders("w1")).await;
+    hostile.cannot_subscribe(&subjects::orders("w1")).await;
+    // The subscription of the worker may reach the server later than the first order.
+    let ordered = async {
+        while host
+            .order("w1", Bytes::from_static(b"order"))
+            .await
+            .is_err()
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(AT_MOST, ordered).await.unwrap();
+    let order = timeout(AT_MOST, orders.recv()).await.unwrap();
+    assert_eq!(order.unwrap(), "order");
 }
 
 /// The proof of an attempt that an owner has granted.

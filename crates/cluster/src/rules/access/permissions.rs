@@ -39,7 +39,8 @@ impl Permissions {
     pub fn of_host(pools: &[Pool]) -> Self {
         let mut publish = vec!["$JS.API.INFO".to_owned()];
         publish.extend(pools.iter().flat_map(queues_of_host));
-        // `touchstone doctor` asks whether the queues can be created.
+        // `touchstone doctor` looks for queues of other pools, and asks whether queues can be created.
+        publish.push("$JS.API.STREAM.NAMES".to_owned());
         publish.push(format!("$JS.API.STREAM.CREATE.{PROBE_STREAM}"));
         publish.push(format!("$JS.API.STREAM.DELETE.{PROBE_STREAM}"));
         publish.push(subjects::inboxes());

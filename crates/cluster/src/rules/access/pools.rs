@@ -13,6 +13,8 @@ use crate::rules::subjects::is_token;
 
 /// The pool of all tenants that no other pool names.
 const SHARED: &str = "shared";
+/// How the names of all streams with queues begin.
+const STREAM: &str = "TS1_Q_";
 
 /// The name of a pool: one token of a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +33,12 @@ impl Pool {
 
     /// The stream of its queues.
     pub fn stream(&self) -> String {
-        format!("TS1_Q_{}", self.0)
+        format!("{STREAM}{}", self.0)
+    }
+
+    /// The pool whose queues are in a stream; `None` for other streams.
+    pub fn of_stream(stream: &str) -> Option<Self> {
+        Self::parse(stream.strip_prefix(STREAM)?)
     }
 }
 

@@ -12,8 +12,8 @@ use super::{MAX_FRAMES, Message, Proof, Unreadable, check_most};
 pub enum Frame {
     Event {
         kind: String,
-        #[serde(with = "super::text")]
-        payload: Value,
+        /// JSON text.
+        payload: String,
         /// Index of the event of this attempt that caused it, from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<u64>,
@@ -90,6 +90,25 @@ impl Message for Facts {
     fn check(&self) -> Result<(), Unreadable> {
         self.proof.check()?;
         check_most("frames", self.frames.len(), MAX_FRAMES)
+    }
+}
+
+/// Facts that come with a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewFacts {
+    /// Number of the first fact.
+    pub from: u64,
+    pub frames: Vec<Frame>,
+}
+
+impl NewFacts {
+    pub(super) fn check(&self) -> Result<(), Unreadable> {
+        check_most("facts.frames", self.frames.len(), MAX_FRAMES)?;
+        if self.frames.iter().any(|it| matches!(it, Frame::Ended(_))) {
+            let (field, problem) = ("facts.frames", "must not contain the end of the attempt");
+            return Err(Unreadable::Field { field, problem });
+        }
+        Ok(())
     }
 }
 

@@ -36,6 +36,14 @@ pub struct Assignment {
     pub timeout_ms: Option<u64>,
 }
 
+impl Assignment {
+    /// Whether a model plays the user of the task.
+    pub fn has_simulated_user(&self) -> bool {
+        let turns = self.dialogue.as_ref().map(|talk| &talk.turns);
+        matches!(turns, Some(Turns::Simulated { .. }))
+    }
+}
+
 /// An agent of a pack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agent {

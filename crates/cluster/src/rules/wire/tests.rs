@@ -20,7 +20,7 @@ fn proof() -> Proof {
 fn facts() -> Facts {
     let event = Frame::Event {
         kind: "agent.reasoned".to_owned(),
-        payload: json!({"reasoning": "because"}),
+        payload: json!({"reasoning": "because"}).to_string(),
         cause: Some(0),
     };
     let ended = Frame::Ended(Ending {
@@ -97,7 +97,7 @@ fn messages_beyond_the_limits_are_neither_written_nor_read() {
     let mut large = facts();
     large.frames = vec![Frame::Event {
         kind: "agent.reasoned".to_owned(),
-        payload: json!("x".repeat(MAX_BYTES)),
+        payload: "x".repeat(MAX_BYTES),
         cause: None,
     }];
     assert!(matches!(write(&large), Err(Unreadable::TooLarge(_))));

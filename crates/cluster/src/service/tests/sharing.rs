@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{EndpointHealth, ModelBinding, Permits as _};
 use touchstone_agents::rules::OPENS_AFTER;
@@ -62,6 +63,25 @@ async fn workers_share_the_limit_of_concurrent_calls_at_their_host() {
         run_limited(&cluster, &EndpointPermits::new(4), 40).await;
         assert_eq!(cluster.at_once.most.load(Ordering::Relaxed), 4);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_the_limit_of_its_worker_holds_no_permit_of_the_host() {
+    let cluster = Cluster::start(0).await;
+    let _worker = cluster.worker_with_calls("w1", 4, 1);
+    let permits = EndpointPermits::new(4);
+    let looking = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(cluster.all_calls(), 1);
+        let free: Vec<_> = (0..4)
+            .map(|_| permits.acquire().now_or_never())
+            .take_while(Option::is_some)
+            .collect();
+        free.len()
+    };
+    let (_, free) = tokio::join!(run_limited(&cluster, &permits, 4), looking);
+    assert_eq!(free, 3);
+    assert_eq!(cluster.at_once.most.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test(start_paused = true)]

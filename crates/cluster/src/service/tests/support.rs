@@ -36,7 +36,7 @@ use crate::ports::bus::{Bus, BusError, Delivery, Request};
 use crate::rules::access::pools::{Pool, Pools};
 use crate::rules::access::rights::{Rights, WorkerEntry};
 use crate::rules::lane::Lane;
-use crate::rules::subjects::Address;
+use crate::rules::subjects::{Address, Operation};
 use crate::service::owner::{ClusterRuntime, Owner};
 use crate::service::worker::{Worker, WorkerSettings};
 
@@ -165,6 +165,15 @@ pub fn endpoint(name: &str) -> EndpointPin {
     }
 }
 
+/// The answer as a host of an earlier version would give it.
+pub fn earlier(answer: &Bytes) -> Bytes {
+    let mut answer: Value = serde_json::from_slice(answer).unwrap();
+    if let Some(answer) = answer.as_object_mut() {
+        answer.remove("combines");
+    }
+    answer.to_string().into()
+}
+
 /// Passes messages on, and can lose, repeat and hold them back.
 pub struct TestBus {
     bus: MemoryBus,
@@ -174,6 +183,8 @@ pub struct TestBus {
     requests: AtomicUsize,
     /// Queues take nothing while it is true.
     cut_off: watch::Receiver<bool>,
+    asked: Arc<Mutex<Vec<Operation>>>,
+    is_earlier: Arc<AtomicBool>,
 }
 
 impl TestBus {
@@ -234,12 +245,17 @@ impl Bus for TestBus {
             .wait_for(|stopped| !stopped)
             .await
             .unwrap();
+        self.asked.lock().unwrap().push(address.operation);
         let fault = self.fault();
         if fault == Some(0) {
             tokio::time::sleep(longest).await;
             return Err(BusError::NoAnswer);
         }
         let answer = self.bus.request(address, message.clone(), longest).await;
+        let answer = match self.is_earlier.load(Ordering::Relaxed) {
+            true => answer.map(|it| earlier(&it)),
+            false => answer,
+        };
         match fault {
             // The answer is lost.
             Some(1) => {
@@ -298,6 +314,10 @@ pub struct Cluster {
     pub faults: usize,
     /// Whether the host has no connection to the queues.
     pub cut_off: watch::Sender<bool>,
+    /// The requests of all workers.
+    pub asked: Arc<Mutex<Vec<Operation>>>,
+    /// Whether the host answers as one of an earlier version.
+    pub is_earlier: Arc<AtomicBool>,
     _never_stopped: watch::Sender<bool>,
     _serving: CancellationToken,
 }
@@ -320,6 +340,8 @@ impl Cluster {
             faults,
             requests: AtomicUsize::new(1),
             cut_off: cut_off.subscribe(),
+            asked: Arc::default(),
+            is_earlier: Arc::default(),
         });
         let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD)
             .with_access(Pools::default(), Rights::new(workers).unwrap());
@@ -336,6 +358,8 @@ impl Cluster {
             at_once: Arc::default(),
             faults,
             cut_off,
+            asked: Arc::default(),
+            is_earlier: Arc::default(),
             _never_stopped: never_stopped,
             _serving: serving,
         }
@@ -350,17 +374,18 @@ impl Cluster {
 
     pub fn model(&self, endpoint: Option<EndpointPin>) -> ModelBinding {
         let (_, stopped) = watch::channel(false);
-        self.model_of(endpoint, stopped)
+        self.model_of(endpoint, stopped, info())
     }
 
     fn model_of(
         &self,
         endpoint: Option<EndpointPin>,
         stopped: watch::Receiver<bool>,
+        info: ModelInfo,
     ) -> ModelBinding {
         ModelBinding {
             model: Arc::new(TestModel {
-                info: info(),
+                info,
                 calls: self.calls.clone(),
                 at_once: self.at_once.clone(),
                 stopped,
@@ -379,6 +404,26 @@ impl Cluster {
     }
 
     pub fn worker_of(&self, pool: &Pool, name: &str, concurrency: usize, model: &str) -> Process {
+        self.start_worker(pool, name, concurrency, model, info())
+    }
+
+    /// A worker whose own configuration allows fewer calls than tasks.
+    pub fn worker_with_calls(&self, name: &str, concurrency: usize, calls: u32) -> Process {
+        let info = ModelInfo {
+            max_concurrency: calls,
+            ..info()
+        };
+        self.start_worker(&Pool::shared(), name, concurrency, "test", info)
+    }
+
+    fn start_worker(
+        &self,
+        pool: &Pool,
+        name: &str,
+        concurrency: usize,
+        model: &str,
+        info: ModelInfo,
+    ) -> Process {
         let (stop_process, stopped) = watch::channel(false);
         let bus = Arc::new(TestBus {
             bus: self.bus.clone(),
@@ -386,8 +431,10 @@ impl Cluster {
             faults: self.faults,
             requests: AtomicUsize::new(0),
             cut_off: watch::channel(false).1,
+            asked: self.asked.clone(),
+            is_earlier: self.is_earlier.clone(),
         });
-        let binding = self.model_of(Some(endpoint(model)), stopped);
+        let binding = self.model_of(Some(endpoint(model)), stopped, info);
         let models = ModelCatalog::default().answered_by(binding.model, endpoint(model));
         let settings = WorkerSettings {
             name: name.to_owned(),
