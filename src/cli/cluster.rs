@@ -75,7 +75,9 @@ async fn drain(context: &Context<'_>, worker: &str) -> Result<Exit, Failure> {
         terminal.document(&json!(answer));
     } else {
         let text = match answer.confirmed {
-            true => "takes no further tasks and ends after those that it has",
+            true => {
+                "takes no further tasks and ends after those that it has, at the latest after its `--drain` seconds"
+            }
             false => {
                 "was asked to drain and has not confirmed it; look at `touchstone cluster status`"
             }

@@ -79,12 +79,13 @@ async fn drain(
         }
         Err(BusError::NoResponder) => Err(Problem::new(
             ErrorCode::NotFound,
-            "no worker of this name is connected, or it has an earlier version, which only SIGTERM drains",
+            "no worker of this name is connected, or it has an earlier version, which only SIGTERM drains; `touchstone cluster status` lists the workers",
         )
         .into()),
         Err(cause @ (BusError::NoAnswer | BusError::Failed(_))) => {
-            warn!(%cause, "a worker could not be asked to drain");
-            let text = "NATS does not answer, so the worker was not asked to drain";
+            let key_id = caller.key_id.as_str();
+            warn!(worker, key_id, %cause, "a worker could not be asked to drain");
+            let text = "NATS does not answer, so the worker may not know that it is to drain: try again, or look for the cause with `touchstone doctor`";
             Err(Problem::new(ErrorCode::Unavailable, text).into())
         }
     }

@@ -68,9 +68,17 @@ fn report(
     }
     for state in &examination.pools {
         found.push(queues(settings.replicas, servers, state));
-        if !state.is_configured {
-            found.push(not_configured(&state.pool));
-        }
+    }
+    match &examination.other_pools {
+        Ok(pools) => found.extend(pools.iter().map(not_configured)),
+        Err(cause) => found.push(Finding::warning(
+            AREA,
+            format!(
+                "the NATS server does not say which other pools have queues: {}",
+                plain(cause)
+            ),
+            "copy the permissions that `touchstone cluster credentials --host` prints to the user of hosts",
+        )),
     }
 }
 
@@ -151,7 +159,7 @@ fn queues(wanted: usize, servers: usize, state: &PoolState) -> Finding {
                 format!(
                     "{servers} NATS servers are named, and {of} have 1 copy: without its server, no task can be offered"
                 ),
-                "set `cluster.replicas = 3` for hosts before the first start",
+                "set `cluster.replicas = 3` for hosts before the first task, or afterwards: nats stream edit STREAM --replicas 3",
             )
         }
         QueueState::Exist { copies: all, .. } => {

@@ -170,9 +170,7 @@ async fn another_replica_continues_the_run_of_a_killed_one() {
         let lengths = ["replicas", "workers", "queues", "runs"]
             .map(|list| it[list].as_array().unwrap().len());
         // Owner and worker announce themselves at different times.
-        lengths == [2, 1, 1, 1]
-            && it["runs"][0]["held"] == AT_ONCE
-            && it["workers"][0]["free"] == 0
+        lengths == [2, 1, 1, 1] && it["runs"][0]["held"] == AT_ONCE && it["workers"][0]["free"] == 0
     })
     .await;
     assert_eq!(status["workers"][0]["worker"], "w1");

@@ -122,6 +122,10 @@ pub trait Permits: Send + Sync {
     /// # Errors
     /// The circuit is open: the endpoint is down and is not called for some time.
     async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError>;
+
+    /// A permit, if there is one without waiting, and if giving it back without a call costs
+    /// nothing: a place among the calls of a minute is not given back.
+    fn acquire_now(&self) -> Option<Box<dyn Permit>>;
 }
 
 /// The right to make one call. Dropping it gives it back.

@@ -60,8 +60,10 @@ impl Announcements for NatsBus {
         let request = async_nats::Request::new()
             .payload(message)
             .timeout(Some(REFUSED_WITHIN));
-        let refused = client.send_request(subjects::orders(worker), request).await;
-        match refused {
+        let refused = client.send_request(subjects::orders(worker), request);
+        // The limit of the request begins only once the connection takes it.
+        let refused = tokio::time::timeout(SENT_WITHIN + REFUSED_WITHIN, refused).await;
+        match refused.map_err(|_| BusError::NoAnswer)? {
             Ok(_) => Ok(()),
             Err(cause) => match cause.kind() {
                 RequestErrorKind::TimedOut => Ok(()),

@@ -55,16 +55,17 @@ pub struct Examination {
     pub has_tls: bool,
     /// Largest message in bytes.
     pub max_payload: usize,
-    /// The pools of the settings and those with queues, sorted by name.
+    /// The pools of the settings, sorted by name. What is about the servers and not about a pool
+    /// is said for one pool only.
     pub pools: Vec<PoolState>,
+    /// Pools with queues that the settings do not name, or why they were not found.
+    pub other_pools: Result<Vec<Pool>, String>,
 }
 
 /// The queues of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolState {
     pub pool: Pool,
-    /// Whether the settings name it.
-    pub is_configured: bool,
     pub queues: QueueState,
 }
 
@@ -112,54 +113,58 @@ pub async fn examine(settings: &ClusterSettings) -> Result<Examination, (Unreach
         .timeout(ANSWERED_WITHIN)
         .ack_timeout(ANSWERED_WITHIN)
         .build(client);
+    let (pools, other_pools) = match info.jetstream {
+        true => (
+            pools(&context, settings).await,
+            other_pools(&context, settings).await,
+        ),
+        false => {
+            let state = PoolState {
+                pool: Pool::shared(),
+                queues: QueueState::NoJetStream,
+            };
+            (vec![state], Ok(Vec::new()))
+        }
+    };
     Ok(Examination {
         server: info.server_name,
         version: info.version,
         has_tls: info.tls_required,
         max_payload: info.max_payload,
-        pools: match info.jetstream {
-            true => pools(&context, settings).await,
-            false => vec![PoolState {
-                pool: Pool::shared(),
-                is_configured: true,
-                queues: QueueState::NoJetStream,
-            }],
-        },
+        pools,
+        other_pools,
     })
 }
 
 async fn pools(context: &Context, settings: &ClusterSettings) -> Vec<PoolState> {
-    let configured = settings.pools.all();
-    let mut all = configured.clone();
-    all.extend(pools_with_queues(context).await);
-    all.sort();
-    all.dedup();
-    let mut found = Vec::new();
-    for pool in all {
+    let mut configured = settings.pools.all();
+    configured.sort();
+    let (mut found, mut is_general_known) = (Vec::new(), false);
+    for pool in configured {
         let queues = queues(context, &pool, settings.replicas).await;
         // These are about the servers and not about the pool.
         let is_general = matches!(queues, QueueState::TooManyCopies | QueueState::NoJetStream);
-        let is_configured = configured.contains(&pool);
-        found.push(PoolState {
-            pool,
-            is_configured,
-            queues,
-        });
-        if is_general {
-            break;
+        if !(is_general && is_general_known) {
+            found.push(PoolState { pool, queues });
         }
+        is_general_known |= is_general;
     }
     found
 }
 
-/// The pools that have queues; none if the user of hosts may not ask for the names of streams.
-async fn pools_with_queues(context: &Context) -> Vec<Pool> {
+/// The pools with queues that the settings do not name. The user of hosts may ask for the names of
+/// their streams, and for nothing else.
+async fn other_pools(context: &Context, settings: &ClusterSettings) -> Result<Vec<Pool>, String> {
+    let configured = settings.pools.all();
     let mut names = context.stream_names();
     let mut pools = Vec::new();
-    while let Some(Ok(name)) = names.next().await {
-        pools.extend(Pool::of_stream(&name));
+    while let Some(name) = names.next().await {
+        let name = name.map_err(|cause| cause.to_string())?;
+        pools.extend(Pool::of_stream(&name).filter(|pool| !configured.contains(pool)));
     }
-    pools
+    pools.sort();
+    pools.dedup();
+    Ok(pools)
 }
 
 async fn queues(context: &Context, pool: &Pool, copies: usize) -> QueueState {

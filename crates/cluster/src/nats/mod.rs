@@ -372,11 +372,20 @@ async fn receive(
     }
     // A task for each would cost a wake-up more.
     let mut replies = FuturesUnordered::new();
+    // Answers are sent also while there is no place for a further request.
+    let mut place = None;
     loop {
         let message = tokio::select! {
             () = sender.closed() => return,
             Some(()) = replies.next(), if !replies.is_empty() => continue,
-            message = subscriber.next() => message,
+            free = sender.reserve(), if place.is_none() => match free {
+                Ok(free) => {
+                    place = Some(free);
+                    continue;
+                }
+                Err(_) => return,
+            },
+            message = subscriber.next(), if place.is_some() => message,
         };
         let Some(message) = message else { return };
         let address = Address::parse(&message.subject);
@@ -391,8 +400,8 @@ async fn receive(
             continue;
         }
         let (request, answer) = Request::new(address, message.payload);
-        if sender.send(request).await.is_err() {
-            return;
+        if let Some(place) = place.take() {
+            place.send(request);
         }
         let client = client.clone();
         replies.push(async move {

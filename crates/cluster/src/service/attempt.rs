@@ -497,7 +497,7 @@ impl Meter for Attempt {
         let Some(at) = found else { return };
         let (_, call) = reserved.swap_remove(at);
         drop(reserved);
-        // The answer needed no call.
+        // The call was not made: it was cancelled, or the limits of this process refused it.
         if *self.unused_call() == Some(call) {
             self.drop_call();
         }

@@ -99,10 +99,10 @@ async fn answer(owner: &Owner, request: Request) {
     let worker = address.worker.as_str();
     owner.contact().heard_worker();
     let answered = match address.operation {
-        Operation::Claim => claim(owner, worker, &message).await,
-        Operation::Facts => facts(owner, worker, &message).await,
-        Operation::Meter => ask(owner, worker, &message).await,
-        Operation::Beat => beat(owner, worker, &message).await,
+        Operation::Claim => claim(owner, worker, message).await,
+        Operation::Facts => facts(owner, worker, message).await,
+        Operation::Meter => ask(owner, worker, message).await,
+        Operation::Beat => beat(owner, worker, message).await,
     };
     match answered {
         // A worker that has gone does not wait for its answer.
@@ -114,8 +114,9 @@ async fn answer(owner: &Owner, request: Request) {
     }
 }
 
-fn read<M: Message>(message: &[u8]) -> Result<M, Refused> {
-    Ok(wire::read(message)?)
+/// Drops the message, which may be large, before the answer is waited for.
+fn read<M: Message>(message: Bytes) -> Result<M, Refused> {
+    Ok(wire::read(&message)?)
 }
 
 fn check_sender(worker: &str, named: &WorkerId) -> Result<(), Refused> {
@@ -146,7 +147,7 @@ async fn of_task<A>(
     tokio::time::timeout(within, asked).await.ok().flatten()
 }
 
-async fn claim(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
+async fn claim(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Bytes>, Refused> {
     let claim: Claim = read(message)?;
     check_sender(worker, &claim.worker)?;
     if let Err(reason) = owner.permit(&claim.offer, worker) {
@@ -162,7 +163,7 @@ async fn claim(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Byt
     Ok(answer.map(|it| wire::write(&it)).transpose()?)
 }
 
-async fn facts(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
+async fn facts(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Bytes>, Refused> {
     let read: Result<Facts, Refused> = read(message).and_then(|facts: Facts| {
         check_sender(worker, &facts.proof.worker)?;
         Ok(facts)
@@ -176,7 +177,7 @@ async fn facts(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Byt
     Ok(answer.map(|it| wire::write(&it)).transpose()?)
 }
 
-async fn ask(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
+async fn ask(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Bytes>, Refused> {
     let ask: Ask = read(message)?;
     check_sender(worker, &ask.proof.worker)?;
     let (offer, has_facts) = (ask.proof.offer.clone(), ask.facts.is_some());
@@ -188,7 +189,7 @@ async fn ask(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes
     Ok(Some(wire::write(&answer.unwrap_or(Answer::Wait))?))
 }
 
-async fn beat(owner: &Owner, worker: &str, message: &[u8]) -> Result<Option<Bytes>, Refused> {
+async fn beat(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Bytes>, Refused> {
     let Beat { worker: id, held } = read(message)?;
     check_sender(worker, &id)?;
     let verdicts = held.into_iter().map(|held| {

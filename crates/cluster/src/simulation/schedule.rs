@@ -24,7 +24,7 @@ const LAST_FAULT: Millis = 6_000;
 const HOLDS_OF: u64 = 4;
 /// One of how many schedules tests outages that last longer than holds.
 const OUTAGES_OF: u64 = 8;
-/// One of how many schedules has hosts or workers of an earlier version, eight after each other.
+/// One of how many groups of eight successive seeds has hosts or workers of an earlier version.
 const EARLIER_OF: u64 = 4;
 /// Longest delay of a message on a slow network, one way.
 const SLOW: Millis = 2_500;

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -132,6 +133,14 @@ impl Permits for EndpointPermits {
             }
         }
     }
+
+    fn acquire_now(&self) -> Option<Box<dyn Permit>> {
+        if self.0.pace.is_some() {
+            return None;
+        }
+        let acquired = tokio::task::unconstrained(self.acquire()).now_or_never();
+        acquired.and_then(Result::ok)
+    }
 }
 
 struct HeldPermit {
@@ -189,8 +198,6 @@ impl Drop for HeldPermit {
 mod tests {
     use std::time::Duration;
 
-    use futures_util::FutureExt as _;
-
     use super::*;
     use crate::rules::{FIRST_BREAK, OPENS_AFTER};
 
@@ -223,6 +230,18 @@ mod tests {
             .report(EndpointHealth::Answered);
         taken += 1 + all();
         assert!(taken <= due(), "{taken}");
+    }
+
+    #[tokio::test]
+    async fn a_permit_that_may_stay_unused_is_none_of_a_minutes_calls() {
+        let permits = EndpointPermits::new(1);
+        let taken = permits.acquire_now();
+        assert!(taken.is_some() && permits.acquire_now().is_none());
+        drop(taken);
+        assert!(permits.acquire_now().is_some());
+        let paced = EndpointPermits::paced(8, NonZeroU32::new(120));
+        assert!(paced.acquire_now().is_none());
+        assert_eq!(take_all(&paced).len(), 2, "no call was counted");
     }
 
     #[tokio::test]

@@ -159,7 +159,7 @@ impl<'a> OwnedTask<'a> {
 /// permit, and one that waits for a permit asks for it alone.
 fn permit_now(sink: &dyn EventSink, permits: &dyn Permits) -> Option<Box<dyn Permit>> {
     let asked = async {
-        let permit = permits.acquire().await.ok()?;
+        let permit = permits.acquire_now()?;
         permit_to_call(sink, permit).await.ok()
     };
     tokio::task::unconstrained(asked).now_or_never().flatten()
