@@ -1,8 +1,9 @@
-//! The memory of a run's state and of its totals, counted by the allocator. A binary of its own, because
+//! The memory of a run's state, of its totals and of its documents, counted by the allocator. A binary of its own, because
 //! it replaces the allocator and nothing else may allocate meanwhile.
 
 use std::alloc::System;
 use std::hint::black_box;
+use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -12,7 +13,15 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{Event, EventDocument};
 use touchstone_openwop::suite::Thresholds;
-use touchstone_runs::rules::eval::report::{report, totals};
+use touchstone_runs::render::document::json::ReportJson;
+use touchstone_runs::render::document::list::JsonForm;
+use touchstone_runs::render::document::{Next, RunDocument, TaskRow};
+use touchstone_runs::render::junit::Junit;
+use touchstone_runs::render::markdown::Markdown;
+use touchstone_runs::render::sarif::Sarif;
+use touchstone_runs::render::scorecard::Scorecard;
+use touchstone_runs::rules::eval::report::{RunTotals, report, totals};
+use touchstone_runs::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
 use touchstone_runs::rules::kind::Kinds;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::listing::RunResult;
@@ -142,4 +151,107 @@ fn totals_and_the_row_of_the_list_allocate_little_for_each_task() {
     println!("{of_totals} bytes a task for totals, {of_row} for a row, {of_report} for a report");
     assert!(of_totals <= 32, "{of_totals} bytes a task for totals");
     assert!(of_row <= 160, "{of_row} bytes a task for a row");
+}
+
+/// Counts what is allocated when something is written.
+struct Measured<'a> {
+    region: Region<'a, System>,
+    most: usize,
+    written: usize,
+}
+
+impl Write for Measured<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let change = self.region.change();
+        let live = change
+            .bytes_allocated
+            .saturating_sub(change.bytes_deallocated);
+        self.most = self.most.max(live);
+        self.written += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Tasks of which every other one failed.
+fn page(first: usize, tasks: usize) -> Vec<TaskRow> {
+    let row = |n: usize| {
+        let id = format!("item-{n:07}");
+        let passed = n.is_multiple_of(2);
+        let numbers = json!({"taskId": id, "score": f64::from(u8::from(passed)), "passed": passed,
+            "latencyMs": 80, "costUsd": 0.000_004_65});
+        let outcome = if passed { "passed" } else { "failed" };
+        let task = json!({"taskId": id, "outcome": outcome});
+        Some((
+            serde_json::from_value(numbers).ok()?,
+            serde_json::from_value(task).ok()?,
+        ))
+    };
+    (first..first + tasks).filter_map(row).collect()
+}
+
+/// The most bytes that were allocated while the document was written, and the length of the document.
+fn measured(document: &mut dyn RunDocument, tasks: usize) -> io::Result<(usize, usize)> {
+    const PAGE: usize = 500;
+    let mut out = Measured {
+        region: Region::new(ALLOCATOR),
+        most: 0,
+        written: 0,
+    };
+    document.begin(&mut out)?;
+    loop {
+        for first in (0..tasks).step_by(PAGE) {
+            document.add(&page(first, PAGE), &mut out)?;
+        }
+        if document.end(&mut out)? == Next::Done {
+            return Ok((out.most, out.written));
+        }
+    }
+}
+
+#[test]
+fn documents_of_ten_times_as_many_tasks_take_the_same_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (events, end) = plain_run().unwrap();
+    let mut state = folded(FEWER_TASKS, &events, || ()).unwrap();
+    state.record(state.sequence + 1, &end, None, Timestamp::UNIX_EPOCH);
+    let (record, thresholds) = (record().unwrap(), Thresholds::default());
+    let spec = record.spec.eval().unwrap();
+    let run = EvidenceRun::of_run(Kinds::NONE, &record, spec, &thresholds, &state);
+    let totals: RunTotals = run.report.clone();
+    let found = statistics(&Evidence::of_run(run), None, None);
+    drop(state);
+    let json = |form| ReportJson::new(&totals, form).unwrap();
+    type Made<'a> = Box<dyn Fn() -> Box<dyn RunDocument + 'a> + 'a>;
+    let documents: [(&str, Made<'_>); 6] = [
+        ("JUnit", Box::new(|| Box::new(Junit::new(&totals)))),
+        ("JSON", Box::new(|| Box::new(json(JsonForm::Compact)))),
+        (
+            "indented JSON",
+            Box::new(|| Box::new(json(JsonForm::Indented))),
+        ),
+        (
+            "SARIF",
+            Box::new(|| Box::new(Sarif::new(&totals, &[], &[]))),
+        ),
+        (
+            "Markdown",
+            Box::new(|| Box::new(Markdown::new(&totals, &found, None))),
+        ),
+        (
+            "scorecard",
+            Box::new(|| Box::new(Scorecard::new(&totals, &found, None, Default::default()))),
+        ),
+    ];
+    for (name, document) in documents {
+        let (few, short) = measured(&mut *document(), 5_000).unwrap();
+        let (many, long) = measured(&mut *document(), 50_000).unwrap();
+        println!("{name}: at most {few} bytes for {short}, {many} bytes for {long}");
+        assert!(long > 9 * short, "{name}: {short}, {long}");
+        // Identifiers of the same length, so only the growth of buffers differs.
+        assert!(many <= few + few / 10, "{name}: {few}, {many}");
+    }
 }

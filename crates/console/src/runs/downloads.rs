@@ -1,5 +1,6 @@
 //! Documents of a run to keep: reports and the attestation.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -17,11 +18,17 @@ use touchstone_host::http::answer::{Answer, own_header};
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::RunId;
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_runs::http::documents::document;
 use touchstone_runs::http::extract::RunPath;
-use touchstone_runs::render::junit::junit;
-use touchstone_runs::render::markdown::markdown;
+use touchstone_runs::render::document::json::ReportJson;
+use touchstone_runs::render::document::list::JsonForm;
+use touchstone_runs::render::junit::Junit;
+use touchstone_runs::render::markdown::Markdown;
+use touchstone_runs::render::report_page::failures::{FirstTasks, LISTED};
 use touchstone_runs::render::report_page::{ReportPage, report_page};
+use touchstone_runs::rules::eval::report::{RunTotals, ScoredTask, TaskOutcome};
+use touchstone_runs::rules::eval::task_list::{PageStart, TaskListQuery, TaskOrder};
 
 /// The name of a document, its label, and its media type.
 pub const DOCUMENTS: [(&str, &str, &str); 5] = [
@@ -54,8 +61,8 @@ pub async fn get(
         let message = "a run has no such document";
         return Err(Problem::new(ErrorCode::NotFound, message).into());
     };
-    let text = document(&api, &visit, &run, name, &query.filled()).await?;
-    let mut response = Response::new(Body::from(text));
+    let body = body(&api, &visit, &run, name, &query.filled()).await?;
+    let mut response = Response::new(body);
     add_headers(&mut response);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -65,35 +72,71 @@ pub async fn get(
     Ok(response)
 }
 
-async fn document(
+async fn body(
     api: &ConsoleApi,
     visit: &Visit,
     run: &RunId,
     name: &str,
     query: &Query,
-) -> Result<String, Problem> {
+) -> Result<Body, Problem> {
     let (runs, tenant) = (&api.runs.runs, visit.tenant());
-    if name == "attestation.json" {
-        let attestations = &api.deployments.attestations;
-        let found = attestations.attest(&visit.caller, run, None).await?;
-        return Ok(json!({"attestations": found}).to_string());
-    }
-    let assessed = runs.shared(tenant, run).await?;
-    let report = &assessed.report;
     match name {
-        "junit.xml" => junit(report).map_err(|cause| internal(&cause)),
-        "report.md" => Ok(markdown(report, None)),
-        "report.json" => serde_json::to_string_pretty(report).map_err(|cause| internal(&cause)),
-        _ => {
-            let comparison = comparison(api, tenant, run, query).await?;
-            report_page(ReportPage {
-                report,
-                statistics: &assessed.statistics,
-                comparison: comparison.as_deref(),
-                content: None,
-                made_at: api.host.clock.now(),
-            })
-            .map_err(|cause| internal(&cause))
+        "attestation.json" => {
+            let attestations = &api.deployments.attestations;
+            let found = attestations.attest(&visit.caller, run, None).await?;
+            Ok(Body::from(json!({"attestations": found}).to_string()))
         }
+        "junit.xml" => {
+            let of = |totals: &RunTotals| Ok::<_, Infallible>(Junit::new(totals));
+            document(runs, tenant, run, of).await
+        }
+        "report.md" => {
+            let found = runs.own_statistics(tenant, run).await?;
+            let of = |totals: &RunTotals| Ok::<_, Infallible>(Markdown::new(totals, &found, None));
+            document(runs, tenant, run, of).await
+        }
+        "report.json" => {
+            let of = |totals: &RunTotals| ReportJson::new(totals, JsonForm::Indented);
+            document(runs, tenant, run, of).await
+        }
+        _ => page(api, tenant, run, query).await.map(Body::from),
     }
+}
+
+/// The report as a page. It lists a limited number of tasks.
+async fn page(
+    api: &ConsoleApi,
+    tenant: &TenantId,
+    run: &RunId,
+    query: &Query,
+) -> Result<String, Problem> {
+    let runs = &api.runs.runs;
+    let assessed = runs.shared_totals(tenant, run).await?;
+    let mut tasks = FirstTasks::default();
+    for (outcome, first) in [
+        (TaskOutcome::Failed, &mut tasks.failed),
+        (TaskOutcome::Unjudged, &mut tasks.unjudged),
+        (TaskOutcome::Passed, &mut tasks.passed),
+    ] {
+        let listed = TaskListQuery {
+            name: String::new(),
+            outcome: Some(outcome),
+            order: TaskOrder::Suite,
+            start: PageStart::At(0),
+            limit: LISTED,
+        };
+        let page = runs.results(tenant, run, &listed).await?;
+        *first = page.results.into_iter().map(ScoredTask::into_row).collect();
+    }
+    let comparison = comparison(api, tenant, run, query).await?;
+    report_page(ReportPage {
+        report: &assessed.report,
+        figures: &assessed.figures,
+        tasks: &tasks,
+        statistics: &assessed.statistics,
+        comparison: comparison.as_deref(),
+        content: None,
+        made_at: api.host.clock.now(),
+    })
+    .map_err(|cause| internal(&cause))
 }

@@ -17,6 +17,10 @@ use touchstone_runs::rules::eval::gate::GatePolicy;
 use touchstone_runs::rules::eval::report::Verdict;
 use touchstone_runs::service::runs::Runs;
 
+/// Maximum number of tasks of an attested run. An attestation is one signed text: the host and every
+/// reader hold all of it.
+const MAX_TASKS: usize = 100_000;
+
 /// The identity that signs attestations.
 #[derive(Clone)]
 pub struct Attester {
@@ -60,14 +64,19 @@ impl Attestations {
     /// `channel`.
     ///
     /// # Errors
-    /// `not_found`; `conflict` before the run has ended; `validation_error` for a channel this host
-    /// does not have; `capability_not_provided` if the host has no key.
+    /// `not_found`; `conflict` before the run has ended, and if it has too many tasks;
+    /// `validation_error` for a channel this host does not have; `capability_not_provided` if the
+    /// host has no key.
     pub async fn attest(
         &self,
         caller: &Caller,
         run: &RunId,
         channel: Option<&str>,
     ) -> Result<Vec<Envelope>, Problem> {
+        let tasks = self
+            .runs
+            .with_eval_state(&caller.tenant, run, |spec, _| spec.tasks.len());
+        check_size(tasks.await?)?;
         let (mut report, spec) = self.runs.recorded(&caller.tenant, run).await?;
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(
@@ -128,5 +137,37 @@ impl Attestations {
             ),
             NoSigningKey::Unusable(_) => internal(&cause),
         })
+    }
+}
+
+/// # Errors
+/// `conflict` if an attestation of so many tasks is too large.
+fn check_size(tasks: usize) -> Result<(), Problem> {
+    if tasks <= MAX_TASKS {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorCode::Conflict,
+        format!(
+            "the run has {tasks} tasks, and an attestation can have at most {MAX_TASKS}; evaluate the \
+             suite in several runs with a part of its tasks each, and attest these"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_with_too_many_tasks_is_refused_with_the_limit() {
+        assert!(check_size(MAX_TASKS).is_ok());
+        let problem = check_size(MAX_TASKS + 1).unwrap_err();
+        assert_eq!(problem.code, ErrorCode::Conflict);
+        assert!(
+            problem.message.contains("100001 tasks") && problem.message.contains("at most 100000"),
+            "{}",
+            problem.message
+        );
     }
 }

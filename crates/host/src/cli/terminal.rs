@@ -125,6 +125,16 @@ impl Terminal {
         self.interactive
     }
 
+    /// Prints a long result while it is made: JSON under `--json`, else text.
+    pub const fn printer(&self) -> Printer {
+        Printer {
+            json: self.json,
+            coloured: self.colors.is_on(),
+            rest: Vec::new(),
+            is_at_line_start: true,
+        }
+    }
+
     pub fn document(&self, document: &impl Serialize) {
         match serde_json::to_string_pretty(document) {
             Ok(text) => Self::json_text(&text),
@@ -156,6 +166,64 @@ impl Terminal {
         if let Some(remedy) = &failure.remedy {
             self.note(&format!("  try: {remedy}"));
         }
+    }
+}
+
+/// Prints a result in parts. A closed pipe, as with `head`, is not a failure of the command.
+#[derive(Debug)]
+pub struct Printer {
+    json: bool,
+    coloured: bool,
+    /// What is not printed yet.
+    rest: Vec<u8>,
+    is_at_line_start: bool,
+}
+
+impl Printer {
+    /// Bytes that are printed together.
+    const PART: usize = 64 * 1024;
+
+    /// Prints the rest, and the end of its line.
+    pub fn finish(mut self) {
+        if self
+            .rest
+            .last()
+            .map_or(self.is_at_line_start, |last| *last == b'\n')
+        {
+            return self.print(self.rest.len());
+        }
+        self.rest.push(b'\n');
+        self.print(self.rest.len());
+    }
+
+    fn print(&mut self, length: usize) {
+        let part: Vec<u8> = self.rest.drain(..length).collect();
+        let Some(last) = part.last() else { return };
+        self.is_at_line_start = *last == b'\n';
+        let text = String::from_utf8_lossy(&part);
+        let text = match self.json {
+            true => harmless_json(&text),
+            false => harmless(&text, self.coloured),
+        };
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(text.as_bytes());
+        let _ = out.flush();
+    }
+}
+
+impl Write for Printer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        if self.rest.len() >= Self::PART {
+            // Whole lines, so that no character and no colour is split.
+            let end = self.rest.iter().rposition(|byte| *byte == b'\n');
+            self.print(end.map_or(0, |at| at + 1));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ mod next_steps;
 pub mod output;
 pub mod progress;
 pub mod progress_file;
+pub mod results;
 pub mod run;
 pub mod sarif;
 pub mod suite;

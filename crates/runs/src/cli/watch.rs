@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,16 +15,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::compare::baseline_file::{BaselineFile, FileComparison};
 use crate::cli::next_steps::{lower_score, main_step, next_steps};
-use crate::cli::output::{check_output, not_written, write_file};
+use crate::cli::output::{check_output, not_written};
 use crate::cli::progress::Progress;
+use crate::cli::results::{NotWritten, RunReport};
 use crate::cli::run::tasks::show_main_failures;
 use crate::cli::sarif::{local_files, named_files};
-use crate::render::github::annotations;
-use crate::render::junit::junit;
-use crate::render::markdown::markdown;
-use crate::render::sarif::sarif;
-use crate::render::scorecard::scorecard;
-use crate::rules::eval::report::{EvalReport, RunTotals, Verdict};
+use crate::render::document::RunDocument;
+use crate::render::document::json::ReportJson;
+use crate::render::document::list::JsonForm;
+use crate::render::flips::Flips;
+use crate::render::github::{MOST_OF_A_LEVEL, annotations};
+use crate::render::junit::Junit;
+use crate::render::markdown::Markdown;
+use crate::render::sarif::Sarif;
+use crate::render::scorecard::Scorecard;
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::eval::statistics::decision::{account_for_chance, disregard_chance};
 use crate::rules::eval::statistics::unshown::remedy;
@@ -143,42 +149,41 @@ impl Outputs {
         Ok(set.map(PathBuf::from))
     }
 
-    fn write(
+    async fn write(
         &self,
         terminal: &Terminal,
-        report: &EvalReport,
-        baseline: Option<&EvalReport>,
-        compared: Option<&FileComparison>,
+        client: &Client,
+        shown: &Shown<'_>,
     ) -> Result<(), Failure> {
-        let markdown = || {
-            let mut text = markdown(report, baseline);
-            if let Some(compared) = compared {
-                text.push('\n');
-                text.push_str(&compared.markdown());
-            }
-            text
-        };
+        let (report, totals) = (shown.report, &shown.report.totals);
         if let Some(file) = &self.junit {
-            let text = junit(report)
-                .map_err(|cause| Failure::not_done("file_not_written", cause.to_string()))?;
-            write_file(file, &text)?;
+            write_document(client, report, &mut Junit::new(totals), file).await?;
         }
         if let Some(file) = &self.markdown {
-            write_file(file, &markdown())?;
+            let mut out = create(file)?;
+            let written = shown.write_markdown(client, &mut out).await;
+            written.map_err(|cause| cause.of_file(file))?;
         }
         if let Some(file) = &self.sarif {
             let tasks = match &self.suite_file {
                 Some(suite) => named_files(suite)?,
-                None => local_files(&self.work, &report.suite.suite_id),
+                None => local_files(&self.work, &totals.suite.suite_id),
             };
-            write_file(file, &format!("{:#}\n", sarif(report, &tasks, &[])))?;
+            write_document(client, report, &mut Sarif::new(totals, &tasks, &[]), file).await?;
         }
         if let Some(file) = self.step_summary()? {
-            for annotation in annotations(report) {
+            let failed = report.first(client, TaskOutcome::Failed, MOST_OF_A_LEVEL);
+            let failed = failed.await?;
+            let unjudged = report.first(client, TaskOutcome::Unjudged, MOST_OF_A_LEVEL);
+            for annotation in annotations(totals, &failed, &unjudged.await?) {
                 // GitHub reads annotations from both streams; stdout is for the result.
                 terminal.note(&annotation);
             }
-            let summary = truncate(markdown(), MAX_SUMMARY_BYTES);
+            let mut start = Start::default();
+            let written = shown.write_markdown(client, &mut start).await;
+            written.map_err(|cause| cause.of_file(&file))?;
+            let text = String::from_utf8_lossy(&start.bytes).into_owned();
+            let summary = truncate(text, MAX_SUMMARY_BYTES);
             std::fs::OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -186,6 +191,90 @@ impl Outputs {
                 .and_then(|mut file| file.write_all(summary.as_bytes()))
                 .map_err(|cause| not_written(&file, &cause).or_try("add --no-github"))?;
         }
+        Ok(())
+    }
+}
+
+/// What is written about a run.
+struct Shown<'a> {
+    report: &'a RunReport,
+    /// Those of the run alone.
+    statistics: &'a Statistics,
+    flips: Option<&'a Flips>,
+    compared: Option<&'a FileComparison>,
+}
+
+impl Shown<'_> {
+    async fn write_markdown(
+        &self,
+        client: &Client,
+        out: &mut (impl Write + Send),
+    ) -> Result<(), NotWritten> {
+        let mut document = Markdown::new(&self.report.totals, self.statistics, self.flips);
+        self.report.write(client, &mut document, out).await?;
+        if let Some(compared) = self.compared {
+            write!(out, "\n{}", compared.markdown())?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+fn create(file: &Path) -> Result<BufWriter<File>, Failure> {
+    let created = File::create(file);
+    let created = created.map_err(|cause| not_written(file, &cause))?;
+    Ok(BufWriter::new(created))
+}
+
+/// Writes a document about a run to a file.
+///
+/// # Errors
+/// The host's error response, or the file cannot be written.
+pub(crate) async fn write_document(
+    client: &Client,
+    report: &RunReport,
+    document: &mut dyn RunDocument,
+    file: &Path,
+) -> Result<(), Failure> {
+    let mut out = create(file)?;
+    let written = report.write(client, document, &mut out).await;
+    written.map_err(|cause| cause.of_file(file))
+}
+
+/// Writes a document about a run to stdout.
+///
+/// # Errors
+/// The host's error response.
+pub(crate) async fn print_document(
+    terminal: &Terminal,
+    client: &Client,
+    report: &RunReport,
+    document: &mut dyn RunDocument,
+) -> Result<(), Failure> {
+    let mut out = terminal.printer();
+    let written = report.write(client, document, &mut out).await;
+    out.finish();
+    match written {
+        Err(NotWritten::Host(failure)) => Err(failure),
+        // A closed pipe is not a failure of the command.
+        Err(NotWritten::Output(_)) | Ok(()) => Ok(()),
+    }
+}
+
+/// The start of a document: a little more than the step summary can have.
+#[derive(Default)]
+struct Start {
+    bytes: Vec<u8>,
+}
+
+impl Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = (MAX_SUMMARY_BYTES + 1).saturating_sub(self.bytes.len());
+        let kept = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        self.bytes.extend_from_slice(kept);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -203,11 +292,9 @@ fn truncate(mut text: String, most: usize) -> String {
     text
 }
 
-/// A report with the comparison of its run with a file.
+/// What a report has beside its members, if its run is compared with a file.
 #[derive(Serialize)]
-struct WithComparison<'a> {
-    #[serde(flatten)]
-    report: &'a EvalReport,
+struct Beside<'a> {
     comparison: &'a FileComparison,
 }
 
@@ -270,7 +357,7 @@ pub async fn follow_to_end(
     session: &Session,
     run: &str,
     interrupts: &mut Interrupts,
-) -> Result<EvalReport, Failure> {
+) -> Result<RunReport, Failure> {
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
         // Where the result goes elsewhere, notes that are known at the start are printed too.
@@ -282,7 +369,8 @@ pub async fn follow_to_end(
             }
         }
     }
-    follow(context, session.client(), run, "", interrupts).await
+    follow_events(context, session.client(), run, "", interrupts).await?;
+    RunReport::fetch(session.client(), run).await
 }
 
 /// Ctrl-C and SIGTERM; CI pipelines end their jobs with the latter.
@@ -319,8 +407,8 @@ impl Interrupts {
     }
 }
 
-/// Follows a run to its end; `label` distinguishes several runs. Ctrl-C cancels the run; a second
-/// Ctrl-C leaves it running.
+/// Follows a run to its end, and returns its report with all tasks; `label` distinguishes several
+/// runs. Ctrl-C cancels the run; a second Ctrl-C leaves it running.
 ///
 /// # Errors
 /// The run could not be followed.
@@ -380,7 +468,7 @@ pub async fn follow_events(
     Ok(())
 }
 
-/// The report of a run.
+/// The report of a run with all tasks.
 ///
 /// # Errors
 /// The host's error response.
@@ -404,12 +492,12 @@ pub async fn fetch_totals(client: &Client, run: &str) -> Result<RunTotals, Failu
 /// Shows a report, writes the files, and returns the verdict as an exit code.
 ///
 /// # Errors
-/// A file could not be written.
+/// The host's error response, or a file could not be written.
 pub async fn show(
     context: &Context<'_>,
     session: &Session,
     kinds: Kinds,
-    report: &EvalReport,
+    report: &RunReport,
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
     show_beside(context, session, kinds, report, outputs, None).await
@@ -419,19 +507,20 @@ pub async fn show(
 /// change the verdict, which is about the run alone.
 ///
 /// # Errors
-/// A file could not be written; the run and the file have no task in common, which is reported after
-/// everything else.
+/// As for [`show`]; the run and the file have no task in common, which is reported after everything
+/// else.
 pub async fn show_beside(
     context: &Context<'_>,
     session: &Session,
     kinds: Kinds,
-    report: &EvalReport,
+    report: &RunReport,
     outputs: &Outputs,
     file: Option<&BaselineFile>,
 ) -> Result<Exit, Failure> {
+    let client = session.client();
     let (found, fault) = match file {
         None => (None, None),
-        Some(file) => match file.compared(session.client(), report).await {
+        Some(file) => match file.compared(client, &report.whole(client).await?).await {
             Ok(found) => (Some(found), None),
             Err(fault) => (None, Some(fault)),
         },
@@ -444,55 +533,85 @@ async fn show_all(
     context: &Context<'_>,
     session: &Session,
     kinds: Kinds,
-    report: &EvalReport,
+    report: &RunReport,
     outputs: &Outputs,
     compared: Option<&FileComparison>,
 ) -> Result<Exit, Failure> {
-    let terminal = context.terminal();
-    let report = &*with_verdict(session.client(), kinds, report, outputs).await?;
-    let totals = &report.totals();
+    let (terminal, client) = (context.terminal(), session.client());
+    let report = &*with_verdict(client, kinds, report, outputs).await?;
+    let totals = &report.totals;
     // The tasks of a kind cannot be retried separately.
-    let is_plain = !kinds.are_in(report);
-    let baseline = match &report.summary.regression {
+    let is_plain = !kinds.are_in(totals);
+    if terminal.json() {
+        // Show the result of a paid run first: a file that cannot be written must not hide it.
+        let document = match compared {
+            Some(comparison) => {
+                ReportJson::beside(totals, &Beside { comparison }, JsonForm::Indented)
+            }
+            None => ReportJson::new(totals, JsonForm::Indented),
+        };
+        let mut document = document.map_err(|cause| Failure::unexpected(&cause))?;
+        print_document(terminal, client, report, &mut document).await?;
+        if outputs.step_summary()?.is_none() && outputs.files().next().is_none() {
+            return exit_of(context, session, totals, outputs).await;
+        }
+    }
+    let baseline = match &totals.summary.regression {
         // The delta is recorded; only the list of changed tasks needs the baseline, which may be
         // deleted.
-        Some(regression) => fetch(session.client(), regression.baseline_run_id.as_str())
+        Some(regression) => RunReport::fetch(client, regression.baseline_run_id.as_str())
             .await
             .ok(),
         None => None,
     };
-    // Show the result of a paid run first: a file that cannot be written must not hide it.
-    if terminal.json() {
-        match compared {
-            Some(comparison) => terminal.document(&WithComparison { report, comparison }),
-            None => terminal.document(report),
-        }
-    } else {
-        terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
+    let statistics = report.own_statistics(client, baseline.as_ref()).await?;
+    let flips = match &baseline {
+        Some(baseline) => Some(report.flips(client, baseline).await?),
+        None => None,
+    };
+    if !terminal.json() {
+        let mut scorecard = Scorecard::new(totals, &statistics, flips.as_ref(), terminal.style());
+        print_document(terminal, client, report, &mut scorecard).await?;
         if let Some(compared) = compared {
             terminal.print(&format!(
                 "\nagainst the baseline\n{}",
                 compared.text(terminal.style())
             ));
         }
-        for note in endpoint_faults(context, session, report) {
+        for note in endpoint_faults(context, session, report).await? {
             terminal.note(&note);
         }
         if terminal.interactive() {
             // Elsewhere the output may be a log, which never has task content.
-            show_main_failures(context, session.client(), report).await;
+            show_main_failures(context, client, report).await?;
             let again = outputs.again.as_deref();
             terminal.print(&next_steps(context, session, totals, is_plain, again));
         } else if let Some(step) = main_step(context, session, totals, is_plain) {
             terminal.note(&step);
         }
     }
-    outputs.write(terminal, report, baseline.as_ref(), compared)?;
+    let shown = Shown {
+        report,
+        statistics: &statistics,
+        flips: flips.as_ref(),
+        compared,
+    };
+    outputs.write(terminal, client, &shown).await?;
+    exit_of(context, session, totals, outputs).await
+}
+
+/// The verdict as an exit code; notes how to pass, if only chance prevents it.
+async fn exit_of(
+    context: &Context<'_>,
+    session: &Session,
+    report: &RunTotals,
+    outputs: &Outputs,
+) -> Result<Exit, Failure> {
     if report.verdict != report.lenient_verdict() {
         let found = fetch_statistics(session.client(), report.run_id.as_str()).await?;
-        let lower = lower_score(context, session, totals, outputs.again.as_deref());
+        let lower = lower_score(context, session, report, outputs.again.as_deref());
         if let Some(remedy) = remedy(&found.gate, &lower, "--lenient") {
-            terminal.note(&format!("to pass: {remedy}"));
+            context.terminal().note(&format!("to pass: {remedy}"));
         }
     }
     Ok(report.verdict.into())
@@ -502,19 +621,19 @@ async fn show_all(
 async fn with_verdict<'a>(
     client: &Client,
     kinds: Kinds,
-    report: &'a EvalReport,
+    report: &'a RunReport,
     outputs: &Outputs,
-) -> Result<Cow<'a, EvalReport>, Failure> {
-    // A report of many tasks is large, so it is copied only if it changes.
+) -> Result<Cow<'a, RunReport>, Failure> {
     let mut report = Cow::Borrowed(report);
+    let totals = &report.totals;
     if outputs.lenient {
-        if report.verdict != report.lenient_verdict() {
-            disregard_chance(report.to_mut());
+        if totals.verdict != totals.lenient_verdict() {
+            disregard_chance(&mut report.to_mut().totals);
         }
-    } else if report.lenient_verdict.is_none() && report.verdict == Verdict::Pass {
+    } else if totals.lenient_verdict.is_none() && totals.verdict == Verdict::Pass {
         // A host of an earlier version.
-        let found = fetch_statistics(client, report.run_id.as_str()).await?;
-        account_for_chance(kinds, report.to_mut(), &found);
+        let found = fetch_statistics(client, totals.run_id.as_str()).await?;
+        account_for_chance(kinds, &mut report.to_mut().totals, &found);
     }
     Ok(report)
 }
@@ -527,17 +646,23 @@ async fn fetch_statistics(client: &Client, run: &str) -> Result<Statistics, Fail
 
 /// What to check about endpoints and commands that gave no answer. Only the embedded host has the
 /// keys of this machine.
-fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport) -> Vec<String> {
+async fn endpoint_faults(
+    context: &Context<'_>,
+    session: &Session,
+    report: &RunReport,
+) -> Result<Vec<String>, Failure> {
     if !context.is_embedded() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let reasons: BTreeSet<&str> = report
-        .tasks
-        .iter()
-        .filter_map(|task| task.reason.as_deref())
-        .collect();
+    let mut reasons: BTreeSet<String> = BTreeSet::new();
+    let mut pages = report.pages(session.client());
+    while let Some(page) = pages.next().await? {
+        let found = page.iter().filter_map(|(_, task)| task.reason.as_ref());
+        reasons.extend(found.cloned());
+    }
+    let report = &report.totals;
     if report.is_by_command() && reasons.contains("malformed_reply") {
-        return vec![MALFORMED_LINE.to_owned()];
+        return Ok(vec![MALFORMED_LINE.to_owned()]);
     }
     let configured: ConfiguredModels = context.settings().unwrap_or_default();
     let agent = report.evaluated.as_ref().map(|it| {
@@ -569,7 +694,7 @@ fn endpoint_faults(context: &Context<'_>, session: &Session, report: &EvalReport
             faults.push(fault.explained(session.model_flags(), &configured));
         }
     }
-    faults
+    Ok(faults)
 }
 
 fn stopped_waiting(context: &Context<'_>, run: &str) -> Failure {

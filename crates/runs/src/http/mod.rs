@@ -1,5 +1,6 @@
 //! Routes of runs, their logs and webhooks.
 
+pub mod documents;
 pub mod events;
 pub mod extract;
 pub mod interrupts;

@@ -4,13 +4,19 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::Response;
 
 use crate::http::RunsApi;
+use crate::http::documents::document;
 use crate::http::events::poll::full;
 use crate::http::extract::{OwnRun, RunPath};
 use crate::http::summary;
+use crate::render::document::json::ReportJson;
+use crate::render::document::list::JsonForm;
 use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
+use crate::rules::eval::report::RunTotals;
 use crate::service::bundles::MAX_BUNDLE;
 use crate::service::runs::reading::flaky::FlakyQuery;
 use touchstone_host::access::Scope;
@@ -125,8 +131,12 @@ pub async fn report(
 ) -> Answer {
     match query.get("tasks") {
         None | Some("all") => {
-            let assessed = state.runs.shared(&caller.tenant, &run).await?;
-            json(StatusCode::OK, &assessed.report)
+            let json = |totals: &RunTotals| ReportJson::new(totals, JsonForm::Compact);
+            let body = document(&state.runs, &caller.tenant, &run, json).await?;
+            let mut response = Response::new(body);
+            let media_type = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(CONTENT_TYPE, media_type);
+            Ok(response)
         }
         Some("none") => {
             let assessed = state.runs.shared_totals(&caller.tenant, &run).await?;
@@ -140,9 +150,17 @@ pub async fn report(
 pub async fn statistics(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    query: Query,
     RunPath(run): RunPath,
 ) -> Answer {
-    let statistics = state.runs.statistics(&caller.tenant, &run).await?;
+    let (runs, tenant) = (&state.runs, &caller.tenant);
+    let statistics = match query.get("pool") {
+        None | Some("all") => runs.statistics(tenant, &run).await?,
+        Some("none") => runs.own_statistics(tenant, &run).await?,
+        Some(_) => {
+            return Err(Problem::validation("pool", "`pool` must be `all` or `none`").into());
+        }
+    };
     json(StatusCode::OK, &statistics)
 }
 

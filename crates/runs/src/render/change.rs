@@ -52,7 +52,7 @@ pub fn change(earlier: &EvalReport, later: &EvalReport, colors: Colors) -> Strin
     text
 }
 
-fn names(tasks: &[&TaskId]) -> String {
+fn names(tasks: &[TaskId]) -> String {
     let shown: Vec<String> = tasks
         .iter()
         .take(NAMED)

@@ -1,16 +1,18 @@
 //! Workflow commands of GitHub Actions: annotations for the verdict and the tasks that did not
 //! pass.
 
-use crate::render::words::{reason_of, rows, verdict};
-use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
+use crate::render::document::TaskRow;
+use crate::render::words::{counts, reason_of, verdict};
+use crate::rules::eval::report::{RunTotals, Verdict};
 
 /// Maximum number of annotations per level and step that GitHub shows; it drops the others
 /// silently.
-const MOST_OF_A_LEVEL: usize = 10;
+pub const MOST_OF_A_LEVEL: usize = 10;
 
 /// One line per annotation: the verdict unless it is a pass, and the tasks that did not pass, up to
-/// the maximum.
-pub fn annotations(report: &EvalReport) -> Vec<String> {
+/// the maximum. `failed` and `unjudged` have the first tasks with these outcomes, at least
+/// [`MOST_OF_A_LEVEL`] if there are so many.
+pub fn annotations(report: &RunTotals, failed: &[TaskRow], unjudged: &[TaskRow]) -> Vec<String> {
     let mut lines = Vec::new();
     let name = format!("{}@{}", report.agent.agent_id, report.agent.version);
     let level = match report.verdict {
@@ -22,26 +24,25 @@ pub fn annotations(report: &EvalReport) -> Vec<String> {
         let title = format!("{}: {name}", verdict(report.verdict));
         lines.push(command(level, &title, &report.reasons.join("\n")));
     }
-    for (outcome, level) in [
-        (TaskOutcome::Failed, "error"),
-        (TaskOutcome::Unjudged, "warning"),
+    let counted = counts(report);
+    for (tasks, all, level) in [
+        (failed, counted.failed, "error"),
+        (unjudged, counted.unjudged, "warning"),
     ] {
         let begun = format!("::{level} ");
         let taken = lines.iter().filter(|line| line.starts_with(&begun)).count();
-        let of = rows(report).filter(|(_, task)| task.outcome == outcome);
-        let all: Vec<_> = of.collect();
         let room = MOST_OF_A_LEVEL.saturating_sub(taken);
         // The last annotation counts the remaining ones.
-        let shown = match all.len() > room {
+        let shown = match all > room {
             true => room.saturating_sub(1),
-            false => all.len(),
+            false => all,
         };
-        for (numbers, task) in all.iter().take(shown) {
+        for (numbers, task) in tasks.iter().take(shown) {
             let reason = reason_of(numbers, task);
             lines.push(command(level, task.task_id.as_str(), &reason));
         }
-        if shown < all.len() {
-            let rest = format!("{} more tasks; see the job summary", all.len() - shown);
+        if shown < all {
+            let rest = format!("{} more tasks; see the job summary", all - shown);
             lines.push(command(level, &name, &rest));
         }
     }
@@ -64,6 +65,20 @@ fn data(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::render::sample;
+    use crate::render::words::rows;
+    use crate::rules::eval::report::{EvalReport, TaskOutcome};
+
+    fn annotations(report: &EvalReport) -> Vec<String> {
+        let first = |outcome| -> Vec<TaskRow> {
+            rows(report)
+                .filter(|(_, task)| task.outcome == outcome)
+                .take(MOST_OF_A_LEVEL)
+                .map(|(numbers, task)| (numbers.clone(), task.clone()))
+                .collect()
+        };
+        let (failed, unjudged) = (first(TaskOutcome::Failed), first(TaskOutcome::Unjudged));
+        super::annotations(&report.totals(), &failed, &unjudged)
+    }
 
     #[test]
     fn failed_and_unjudged_tasks_get_annotations() {

@@ -3,72 +3,146 @@
 //! A task failed by the agent is a failure; an unjudged task is an error. Contains no task content,
 //! like the report.
 
+use std::io;
 use std::time::Duration;
 
-use quick_junit::{
-    NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite,
-};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use crate::render::words::{UNSIGNED, cost, estimated, known_cost, reason_of, rows, verdict};
-use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
+use crate::render::document::{Next, Out, RunDocument, TaskRow};
+use crate::render::words::{UNSIGNED, cost, counts, estimated, known_cost, reason_of, verdict};
+use crate::rules::eval::report::{RunTotals, TaskOutcome, Verdict};
 use touchstone_host::render::words::UNKNOWN_COST;
 
-/// Renders the report as JUnit XML.
-///
-/// # Errors
-/// Writing XML to memory failed, which does not happen.
-pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
-    let mut suite_name = format!("{}@{}", report.suite.suite_id, report.suite.version);
-    let class = format!("{}@{}", report.agent.agent_id, report.agent.version);
-    if !report.suite.signed {
-        // CI tools show names, but rarely properties.
-        suite_name.push_str(" (UNSIGNED)");
+/// The report of a run as JUnit XML.
+#[derive(Debug)]
+pub struct Junit {
+    totals: RunTotals,
+    class: String,
+    /// What follows the test cases.
+    end: String,
+}
+
+impl Junit {
+    pub fn new(totals: &RunTotals) -> Self {
+        let class = format!("{}@{}", totals.agent.agent_id, totals.agent.version);
+        Self {
+            totals: totals.clone(),
+            class,
+            end: String::new(),
+        }
     }
-    let mut suite = TestSuite::new(suite_name);
-    let totals = report.totals();
-    let remarks = remarks(&totals);
-    if !remarks.is_empty() {
-        suite.set_system_out(remarks.join("\n"));
+
+    fn case(&self, name: &str, status: TestCaseStatus) -> TestCase {
+        let mut case = TestCase::new(name, status);
+        case.set_classname(self.class.as_str());
+        case
     }
-    for (name, value) in properties(&totals) {
-        suite.add_property(Property::new(name, value));
-    }
-    let mut all_passed = true;
-    for (numbers, task) in rows(report) {
+
+    fn case_of(&self, (numbers, task): &TaskRow) -> TestCase {
         let kind = match task.outcome {
             TaskOutcome::Passed => None,
             TaskOutcome::Failed => Some((NonSuccessKind::Failure, "failed")),
             TaskOutcome::Unjudged => Some((NonSuccessKind::Error, "unjudged")),
         };
-        all_passed &= kind.is_none();
-        let mut case = TestCase::new(
-            task.task_id.as_str(),
-            status(kind, &reason_of(numbers, task)),
-        );
-        case.set_classname(class.as_str());
+        let status = status(kind, &reason_of(numbers, task));
+        let mut case = self.case(task.task_id.as_str(), status);
         if let Some(ms) = numbers.latency_ms {
             case.set_time(Duration::from_millis(ms));
         }
-        suite.add_test_case(case);
+        case
     }
-    // A run can fail although every task passed: too slow, too expensive, incomplete. CI must show
-    // that.
-    if all_passed && matches!(report.verdict, Verdict::Fail | Verdict::Inconclusive) {
-        let kind = match report.verdict {
+
+    /// The test case for the verdict. A run can fail although every task passed: too slow, too
+    /// expensive, incomplete. CI must show that.
+    fn verdict_case(&self) -> Option<TestCase> {
+        let counted = counts(&self.totals);
+        if counted.passed < counted.all() {
+            return None;
+        }
+        let kind = match self.totals.verdict {
             Verdict::Fail => (NonSuccessKind::Failure, "failed"),
-            _ => (NonSuccessKind::Error, "inconclusive"),
+            Verdict::Inconclusive => (NonSuccessKind::Error, "inconclusive"),
+            Verdict::Pass | Verdict::Pending => return None,
         };
-        let mut case = TestCase::new("verdict", status(Some(kind), &report.reasons.join("; ")));
-        case.set_classname(class.as_str());
-        suite.add_test_case(case);
+        let status = status(Some(kind), &self.totals.reasons.join("; "));
+        Some(self.case("verdict", status))
     }
-    let mut document = Report::new("touchstone");
-    if let Some(ms) = report.duration_ms {
-        suite.set_time(Duration::from_millis(ms));
-        document.set_time(Duration::from_millis(ms));
+
+    /// The suite without its test cases.
+    fn suite(&self) -> TestSuite {
+        let totals = &self.totals;
+        let mut suite_name = format!("{}@{}", totals.suite.suite_id, totals.suite.version);
+        if !totals.suite.signed {
+            // CI tools show names, but rarely properties.
+            suite_name.push_str(" (UNSIGNED)");
+        }
+        let mut suite = TestSuite::new(suite_name);
+        let remarks = remarks(totals);
+        if !remarks.is_empty() {
+            suite.set_system_out(remarks.join("\n"));
+        }
+        for (name, value) in properties(totals) {
+            suite.add_property(Property::new(name, value));
+        }
+        suite
     }
-    document.add_test_suite(suite);
-    document.to_string()
+
+    /// The text before, of and after these test cases, at least one.
+    fn parts(&self, mut suite: TestSuite, cases: Vec<TestCase>) -> io::Result<[String; 3]> {
+        suite.test_cases = cases;
+        let mut document = Report::new("touchstone");
+        if let Some(ms) = self.totals.duration_ms {
+            suite.set_time(Duration::from_millis(ms));
+            document.set_time(Duration::from_millis(ms));
+        }
+        document.add_test_suite(suite);
+        let text = document.to_string().map_err(io::Error::other)?;
+        // Text and attributes have no `<`, so these are tags. The indentation of the first one
+        // belongs to it.
+        let tag = text.find("<testcase").unwrap_or_default();
+        let from = text.get(..tag).unwrap_or_default().trim_end().len();
+        let end = text.rfind(CASE_END).map_or(tag, |at| at + CASE_END.len());
+        let part = |from, to| text.get(from..to).unwrap_or_default().to_owned();
+        Ok([part(0, from), part(from, end), part(end, text.len())])
+    }
+}
+
+const CASE_END: &str = "</testcase>";
+
+impl RunDocument for Junit {
+    fn begin(&mut self, out: &mut Out<'_>) -> io::Result<()> {
+        let mut suite = self.suite();
+        let counted = counts(&self.totals);
+        suite.tests = counted.all();
+        suite.failures = counted.failed;
+        suite.errors = counted.unjudged;
+        if let Some(case) = self.verdict_case() {
+            // Counts the case.
+            suite.add_test_case(case);
+        }
+        let placeholder = self.case("", TestCaseStatus::success());
+        let [before, _, after] = self.parts(suite, vec![placeholder])?;
+        self.end = after;
+        out.write_all(before.as_bytes())
+    }
+
+    fn add(&mut self, tasks: &[TaskRow], out: &mut Out<'_>) -> io::Result<()> {
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let cases = tasks.iter().map(|row| self.case_of(row)).collect();
+        let [_, cases, _] = self.parts(TestSuite::new(""), cases)?;
+        out.write_all(cases.as_bytes())
+    }
+
+    fn end(&mut self, out: &mut Out<'_>) -> io::Result<Next> {
+        if let Some(case) = self.verdict_case() {
+            let [_, case, _] = self.parts(TestSuite::new(""), vec![case])?;
+            out.write_all(case.as_bytes())?;
+        }
+        out.write_all(self.end.as_bytes())?;
+        Ok(Next::Done)
+    }
 }
 
 fn status(kind: Option<(NonSuccessKind, &str)>, message: &str) -> TestCaseStatus {
@@ -126,7 +200,13 @@ fn properties(report: &RunTotals) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::document::written;
     use crate::render::sample;
+    use crate::rules::eval::report::EvalReport;
+
+    fn junit(report: &EvalReport) -> io::Result<String> {
+        written(&mut Junit::new(&report.totals()), report)
+    }
 
     #[test]
     fn failed_and_unjudged_are_told_apart() {

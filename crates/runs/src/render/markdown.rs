@@ -1,81 +1,138 @@
 //! The report as Markdown, for a pull request or a job summary.
 
-use std::fmt::Write as _;
+use std::io;
 
-use crate::render::flips::flips;
+use crate::render::document::{Next, Out, RunDocument, TaskRow};
+use crate::render::flips::Flips;
 use crate::render::words::{
-    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, rows, score, sign,
+    UNSIGNED, cost, cost_of, counts, judge, metrics, outcome, reason_of, score, sign,
     simulated_user, task_score, verdict,
 };
-use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome};
-use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::eval::report::{RunTotals, TaskOutcome};
+use crate::rules::eval::statistics::{Gate, Statistics};
 use touchstone_host::render::words::duration;
 
 /// Up to this many tasks, all are listed; above, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
 
-/// Renders the report as Markdown, with the changes since `baseline` if it is given.
-pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "## {}: `{}@{}`\n",
-        verdict(report.verdict),
-        report.agent.agent_id,
-        report.agent.version
-    );
-    if !report.suite.signed {
-        let _ = writeln!(text, "> **{UNSIGNED}**\n");
-    }
-    for reason in &report.reasons {
-        let _ = writeln!(text, "- {}", escaped(reason));
-    }
-    for note in &report.notes {
-        let _ = writeln!(text, "- Note: {}", escaped(note));
-    }
-    if !report.reasons.is_empty() || !report.notes.is_empty() {
-        text.push('\n');
-    }
-    facts(&mut text, report, &report.totals());
-    if let Some(baseline) = baseline {
-        change(&mut text, report, baseline);
-    }
-    tasks(&mut text, report);
-    text
+/// The report of a run as Markdown.
+#[derive(Debug)]
+pub struct Markdown {
+    totals: RunTotals,
+    gate: Gate,
+    flips: Option<Flips>,
+    has_rows: bool,
 }
 
-fn facts(text: &mut String, report: &EvalReport, totals: &RunTotals) {
+impl Markdown {
+    /// `statistics` are those of the run alone. `flips` are the changes since the baseline, if it is
+    /// known.
+    pub fn new(totals: &RunTotals, statistics: &Statistics, flips: Option<&Flips>) -> Self {
+        Self {
+            totals: totals.clone(),
+            gate: statistics.gate.clone(),
+            flips: flips.cloned(),
+            has_rows: false,
+        }
+    }
+
+    fn lists_all(&self) -> bool {
+        counts(&self.totals).all() <= SHOWN_IN_FULL
+    }
+}
+
+impl RunDocument for Markdown {
+    fn begin(&mut self, out: &mut Out<'_>) -> io::Result<()> {
+        let report = &self.totals;
+        writeln!(
+            out,
+            "## {}: `{}@{}`\n",
+            verdict(report.verdict),
+            report.agent.agent_id,
+            report.agent.version
+        )?;
+        if !report.suite.signed {
+            writeln!(out, "> **{UNSIGNED}**\n")?;
+        }
+        for reason in &report.reasons {
+            writeln!(out, "- {}", escaped(reason))?;
+        }
+        for note in &report.notes {
+            writeln!(out, "- Note: {}", escaped(note))?;
+        }
+        if !report.reasons.is_empty() || !report.notes.is_empty() {
+            out.write_all(b"\n")?;
+        }
+        facts(out, report, &self.gate)?;
+        match &self.flips {
+            Some(flips) => change(out, flips),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, tasks: &[TaskRow], out: &mut Out<'_>) -> io::Result<()> {
+        let all = self.lists_all();
+        for (numbers, task) in tasks {
+            if !all && task.outcome == TaskOutcome::Passed && task.annotations.is_empty() {
+                continue;
+            }
+            if !self.has_rows {
+                out.write_all(b"| Task | Outcome | Score | Latency | Cost | Reason |\n")?;
+                out.write_all(b"| --- | --- | ---: | ---: | ---: | --- |\n")?;
+                self.has_rows = true;
+            }
+            writeln!(
+                out,
+                "| `{}` | {} {} | {} | {} | {} | {} |",
+                task.task_id,
+                sign(task.outcome),
+                outcome(task.outcome),
+                task_score(numbers, task, 2),
+                numbers.latency_ms.map(duration).unwrap_or_default(),
+                escaped(&cost_of(numbers, task)),
+                escaped(&reason_of(numbers, task)),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out<'_>) -> io::Result<Next> {
+        if self.has_rows && !self.lists_all() {
+            out.write_all(b"\nPassed tasks are not listed.\n")?;
+        }
+        Ok(Next::Done)
+    }
+}
+
+fn facts(out: &mut Out<'_>, report: &RunTotals, shown: &Gate) -> io::Result<()> {
     let signed = if report.suite.signed {
         "signed"
     } else {
         "**UNSIGNED**"
     };
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "| {name} | {value} |");
-    };
-    row("", String::new());
-    row("---", "---".to_owned());
+    let mut row = |name: &str, value: String| writeln!(out, "| {name} | {value} |");
+    row("", String::new())?;
+    row("---", "---".to_owned())?;
     row(
         "Suite",
         format!(
             "`{}@{}`, {signed}",
             report.suite.suite_id, report.suite.version
         ),
-    );
+    )?;
     if let Some(model) = &report.agent.model {
-        row("Model", format!("`{}`", model.replace('`', "'")));
+        row("Model", format!("`{}`", model.replace('`', "'")))?;
     }
-    if let Some(judge) = judge(totals) {
-        row("Judge", escaped(&judge));
+    if let Some(judge) = judge(report) {
+        row("Judge", escaped(&judge))?;
     }
-    if let Some(user) = simulated_user(totals) {
-        row("Simulated user", escaped(&user));
+    if let Some(user) = simulated_user(report) {
+        row("Simulated user", escaped(&user))?;
     }
-    row("Score", format!("{}, {}", score(totals), counts(totals)));
-    if let Some(metrics) = metrics(totals) {
-        row("Metrics", escaped(&metrics));
+    row("Score", format!("{}, {}", score(report), counts(report)))?;
+    if let Some(metrics) = metrics(report) {
+        row("Metrics", escaped(&metrics))?;
     }
-    let shown = statistics(&Evidence::of(report), None, None).gate;
     if let (Some(low), Some(high)) = (shown.low, shown.high) {
         row(
             "95 % interval",
@@ -85,67 +142,42 @@ fn facts(text: &mut String, report: &EvalReport, totals: &RunTotals) {
                 high.min(1.0),
                 shown.threshold
             ),
-        );
+        )?;
     }
-    row("Cost", cost(totals).replace('$', "\\$"));
+    row("Cost", cost(report).replace('$', "\\$"))?;
     if !report.ignore.is_empty() {
         let pointers: Vec<String> = report
             .ignore
             .iter()
             .map(|pointer| escaped(pointer))
             .collect();
-        row("Ignored when matching", pointers.join(", "));
+        row("Ignored when matching", pointers.join(", "))?;
     }
-    row("Run", format!("`{}`", report.run_id));
-    text.push('\n');
+    row("Run", format!("`{}`", report.run_id))?;
+    out.write_all(b"\n")
 }
 
-fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport) {
-    let found = flips(report, baseline);
-    let _ = writeln!(
-        text,
+fn change(out: &mut Out<'_>, found: &Flips) -> io::Result<()> {
+    writeln!(
+        out,
         "**{:+.3}** against `{}@{}` (run `{}`)\n",
-        found.delta, baseline.agent.agent_id, baseline.agent.version, found.baseline
-    );
+        found.delta, found.agent.agent_id, found.agent.version, found.baseline
+    )?;
     for (label, tasks) in [("Broke", &found.broke), ("Fixed", &found.fixed)] {
+        for (n, task) in tasks.iter().enumerate() {
+            match n {
+                0 => write!(out, "- {label}: `{task}`")?,
+                _ => write!(out, ", `{task}`")?,
+            }
+        }
         if !tasks.is_empty() {
-            let names: Vec<String> = tasks.iter().map(|task| format!("`{task}`")).collect();
-            let _ = writeln!(text, "- {label}: {}", names.join(", "));
+            out.write_all(b"\n")?;
         }
     }
     if !found.broke.is_empty() || !found.fixed.is_empty() {
-        text.push('\n');
+        out.write_all(b"\n")?;
     }
-}
-
-fn tasks(text: &mut String, report: &EvalReport) {
-    let all = report.tasks.len() <= SHOWN_IN_FULL;
-    let mut shown = rows(report)
-        .filter(|(_, task)| {
-            all || task.outcome != TaskOutcome::Passed || !task.annotations.is_empty()
-        })
-        .peekable();
-    if shown.peek().is_none() {
-        return;
-    }
-    text.push_str("| Task | Outcome | Score | Latency | Cost | Reason |\n");
-    text.push_str("| --- | --- | ---: | ---: | ---: | --- |\n");
-    for (numbers, task) in shown {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} {} | {} | {} | {} | {} |",
-            task.task_id,
-            sign(task.outcome),
-            outcome(task.outcome),
-            task_score(numbers, task, 2),
-            numbers.latency_ms.map(duration).unwrap_or_default(),
-            escaped(&cost_of(numbers, task)),
-            escaped(&reason_of(numbers, task)),
-        );
-    }
-    if !all {
-        text.push_str("\nPassed tasks are not listed.\n");
-    }
+    Ok(())
 }
 
 /// Escapes text for Markdown: reasons can contain tool names chosen by a suite's author.
@@ -168,7 +200,18 @@ pub fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::document::written;
+    use crate::render::flips::flips;
     use crate::render::sample;
+    use crate::rules::eval::report::EvalReport;
+    use crate::rules::eval::statistics::{Evidence, statistics};
+
+    fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
+        let flips = baseline.map(|baseline| flips(report, baseline));
+        let statistics = statistics(&Evidence::of(report), None, None);
+        let mut document = Markdown::new(&report.totals(), &statistics, flips.as_ref());
+        written(&mut document, report).unwrap()
+    }
 
     #[test]
     fn it_reads_well_beside_a_baseline() {

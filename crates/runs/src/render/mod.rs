@@ -6,6 +6,7 @@
 pub mod change;
 pub mod comparison;
 pub mod diff;
+pub mod document;
 pub mod flips;
 pub mod github;
 pub mod junit;

@@ -3,12 +3,15 @@
 //! Contains no task content, like the report, unless the details of tasks are given.
 
 use std::collections::HashMap;
+use std::io;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::render::words::{reason_of, rows, verdict};
-use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
+use crate::render::document::list::{JsonForm, JsonList};
+use crate::render::document::{Next, Out, RunDocument, TaskRow};
+use crate::render::words::{counts, reason_of, verdict};
+use crate::rules::eval::report::{RunTotals, TaskOutcome, Verdict};
 use crate::rules::eval::safety::kinds::{Kind, in_words};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_kit::hex::hex;
@@ -102,27 +105,81 @@ struct Finding<'a> {
     message: String,
 }
 
-/// Renders the report. The locations are those of `files`: the suite first, then its scoring
-/// document.
-pub fn sarif(report: &EvalReport, files: &[TaskFile], content: &[TaskDetails]) -> Value {
-    let content: HashMap<&TaskId, &TaskDetails> =
-        content.iter().map(|task| (&task.task_id, task)).collect();
-    let findings = findings(report);
-    let mut rules: Vec<&str> = Vec::new();
-    for finding in &findings {
-        if !rules.contains(&finding.rule) {
-            rules.push(finding.rule);
+/// The report of a run as SARIF.
+pub struct Sarif<'a> {
+    totals: &'a RunTotals,
+    /// The suite first, then its scoring document.
+    files: &'a [TaskFile],
+    content: HashMap<&'a TaskId, &'a TaskDetails>,
+    /// The rules of the results so far.
+    rules: Vec<String>,
+    results: JsonList,
+}
+
+/// Spaces before the member with the results.
+const INDENT: usize = 6;
+
+impl<'a> Sarif<'a> {
+    /// The locations are those of `files`: the suite first, then its scoring document.
+    pub fn new(totals: &'a RunTotals, files: &'a [TaskFile], content: &'a [TaskDetails]) -> Self {
+        Self {
+            totals,
+            files,
+            content: content.iter().map(|task| (&task.task_id, task)).collect(),
+            rules: Vec::new(),
+            results: JsonList::new(JsonForm::Indented, INDENT),
         }
     }
-    let results: Vec<Value> = findings
-        .iter()
-        .map(|finding| {
-            let index = rules.iter().position(|rule| *rule == finding.rule);
-            let details = finding.task.and_then(|task| content.get(task)).copied();
-            let result = result(report, finding, files, details);
-            with(result, "ruleIndex", index.map(|index| json!(index)))
-        })
-        .collect();
+
+    /// The text before and after the results. The rules are after them.
+    fn around_results(&self) -> (String, String) {
+        let text = format!("{:#}\n", envelope(self.totals, &self.rules));
+        let empty = JsonForm::Indented.empty_list("results");
+        // A quotation mark within a string is escaped, so this is the member.
+        let (before, after) = text.split_once(&empty).unwrap_or((&text, ""));
+        let name = empty.trim_end_matches("[]");
+        (format!("{before}{name}"), after.to_owned())
+    }
+
+    fn add(&mut self, finding: &Finding<'_>, out: &mut Out<'_>) -> io::Result<()> {
+        let known = self.rules.iter().position(|rule| rule == finding.rule);
+        let index = known.unwrap_or_else(|| {
+            self.rules.push(finding.rule.to_owned());
+            self.rules.len() - 1
+        });
+        let details = finding.task.and_then(|task| self.content.get(task));
+        let result = result(self.totals, finding, self.files, details.copied());
+        let result = with(result, "ruleIndex", Some(json!(index)));
+        self.results.add(&result, out)
+    }
+}
+
+impl RunDocument for Sarif<'_> {
+    fn begin(&mut self, out: &mut Out<'_>) -> io::Result<()> {
+        out.write_all(self.around_results().0.as_bytes())
+    }
+
+    fn add(&mut self, tasks: &[TaskRow], out: &mut Out<'_>) -> io::Result<()> {
+        for row in tasks {
+            for finding in findings(row) {
+                self.add(&finding, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out<'_>) -> io::Result<Next> {
+        if let Some(finding) = verdict_finding(self.totals) {
+            self.add(&finding, out)?;
+        }
+        self.results.end(out)?;
+        out.write_all(self.around_results().1.as_bytes())?;
+        Ok(Next::Done)
+    }
+}
+
+/// The document without its results.
+fn envelope(report: &RunTotals, rules: &[String]) -> Value {
     json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -139,7 +196,7 @@ pub fn sarif(report: &EvalReport, files: &[TaskFile], content: &[TaskDetails]) -
             "invocations": [{
                 "executionSuccessful": report.is_judged(),
             }],
-            "results": results,
+            "results": [],
             "properties": {
                 "runId": report.run_id, "verdict": report.verdict, "score": report.score(),
                 "suite": format!("{}@{}", report.suite.suite_id, report.suite.version),
@@ -149,46 +206,47 @@ pub fn sarif(report: &EvalReport, files: &[TaskFile], content: &[TaskDetails]) -
     })
 }
 
-fn findings(report: &EvalReport) -> Vec<Finding<'_>> {
-    let mut findings = Vec::new();
-    let mut all_passed = true;
-    for (numbers, task) in rows(report) {
-        for found in &numbers.safety_findings {
-            let meaning = in_words(&found.kind);
-            findings.push(Finding {
-                rule: &found.kind,
-                level: level(found.severity),
-                task: Some(&task.task_id),
-                message: format!("Task {}: {meaning}", task.task_id),
-            });
-        }
-        let (rule, level, word) = match task.outcome {
-            TaskOutcome::Passed => continue,
-            TaskOutcome::Failed => ("task-failed", "error", "failed"),
-            TaskOutcome::Unjudged => ("task-unjudged", "warning", "was not judged"),
-        };
-        all_passed = false;
-        let reason = reason_of(numbers, task);
-        findings.push(Finding {
-            rule,
-            level,
-            task: Some(&task.task_id),
-            message: format!("Task {} {word}: {reason}", task.task_id),
-        });
-    }
-    // A run can fail although every task passed: too slow, too expensive, incomplete.
-    if all_passed && matches!(report.verdict, Verdict::Fail | Verdict::Inconclusive) {
-        findings.push(Finding {
-            rule: "verdict",
-            level: match report.verdict {
-                Verdict::Fail => "error",
-                _ => "warning",
-            },
-            task: None,
-            message: format!("{}: {}", verdict(report.verdict), report.reasons.join("; ")),
-        });
-    }
+/// The safety findings of a task, and a finding if it did not pass.
+fn findings((numbers, task): &TaskRow) -> Vec<Finding<'_>> {
+    let safety = numbers.safety_findings.iter().map(|found| Finding {
+        rule: &found.kind,
+        level: level(found.severity),
+        task: Some(&task.task_id),
+        message: format!("Task {}: {}", task.task_id, in_words(&found.kind)),
+    });
+    let mut findings: Vec<Finding<'_>> = safety.collect();
+    let (rule, level, word) = match task.outcome {
+        TaskOutcome::Passed => return findings,
+        TaskOutcome::Failed => ("task-failed", "error", "failed"),
+        TaskOutcome::Unjudged => ("task-unjudged", "warning", "was not judged"),
+    };
+    let reason = reason_of(numbers, task);
+    findings.push(Finding {
+        rule,
+        level,
+        task: Some(&task.task_id),
+        message: format!("Task {} {word}: {reason}", task.task_id),
+    });
     findings
+}
+
+/// A run can fail although every task passed: too slow, too expensive, incomplete.
+fn verdict_finding(report: &RunTotals) -> Option<Finding<'static>> {
+    let counted = counts(report);
+    if counted.passed < counted.all() {
+        return None;
+    }
+    let level = match report.verdict {
+        Verdict::Fail => "error",
+        Verdict::Inconclusive => "warning",
+        Verdict::Pass | Verdict::Pending => return None,
+    };
+    Some(Finding {
+        rule: "verdict",
+        level,
+        task: None,
+        message: format!("{}: {}", verdict(report.verdict), report.reasons.join("; ")),
+    })
 }
 
 const fn level(severity: Severity) -> &'static str {
@@ -200,7 +258,7 @@ const fn level(severity: Severity) -> &'static str {
 }
 
 fn result(
-    report: &EvalReport,
+    report: &RunTotals,
     finding: &Finding<'_>,
     files: &[TaskFile],
     details: Option<&TaskDetails>,
@@ -324,7 +382,18 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::render::document::written;
     use crate::render::sample;
+    use crate::rules::eval::report::EvalReport;
+
+    fn sarif(report: &EvalReport, files: &[TaskFile], content: &[TaskDetails]) -> Value {
+        let totals = report.totals();
+        let mut document = Sarif::new(&totals, files, content);
+        let text = written(&mut document, report).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(text, format!("{document:#}\n"));
+        document
+    }
 
     fn file(path: &str, text: &str) -> TaskFile {
         TaskFile {

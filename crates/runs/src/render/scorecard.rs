@@ -1,53 +1,155 @@
 //! The scorecard for people: a table in a terminal, one line per task in a pipe.
 
 use std::fmt::Write as _;
+use std::io;
 
 use comfy_table::{Attribute, Cell, CellAlignment};
 
-use crate::render::flips::flips;
+use crate::render::document::{Next, Out, RunDocument, TaskRow, written};
+use crate::render::flips::{Flips, flips};
 use crate::render::statistics::{difference, noise};
 use crate::render::words::{
     UNSIGNED, annotation_line, colour, cost, cost_of, counts, fitted, judge, metrics, outcome,
-    reason_of, rows, score, sign, simulated_user, task_score, verdict,
+    reason_of, score, sign, simulated_user, task_score, verdict,
 };
 use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
-use crate::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
+use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::{duration, plain};
+use touchstone_kit::ids::TaskId;
 
 /// Up to this many tasks, all are listed; above, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
 
+/// Up to this many listed tasks, they are a table, which needs all of them for its columns; above,
+/// one line each.
+const MOST_IN_TABLE: usize = 1000;
+
 /// Maximum number of columns for a list of names.
 const LISTED_WIDTH: usize = 100;
 
-/// Renders the scorecard, with the changes since `baseline` if it is given.
+/// Renders the scorecard of a report in memory, with the changes since `baseline` if it is given.
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
-    let mut text = String::new();
-    let of_run = &report.totals();
-    heading(&mut text, of_run, style.colors);
-    match style.table.then(|| table(report, style)).flatten() {
-        Some(drawn) => text.push_str(&drawn),
-        None => {
-            text.push('\n');
-            lines(&mut text, report, style);
-            text.push('\n');
-        }
-    }
-    totals(&mut text, of_run, style);
     let before = baseline.map(EvidenceRun::of);
     let statistics = statistics(&Evidence::of(report), before.as_ref(), None);
-    text.push_str(&noise(&statistics, style.colors));
-    if let Some(baseline) = baseline {
-        change(&mut text, report, baseline, style.colors);
+    let flips = baseline.map(|baseline| flips(report, baseline));
+    let totals = report.totals();
+    let mut scorecard = Scorecard::new(&totals, &statistics, flips.as_ref(), style);
+    // Writing to memory does not fail.
+    written(&mut scorecard, report).unwrap_or_default()
+}
+
+/// The scorecard of a run. Reads the tasks twice if it lists many.
+pub struct Scorecard<'a> {
+    totals: &'a RunTotals,
+    statistics: &'a Statistics,
+    flips: Option<&'a Flips>,
+    style: Style,
+    /// The listed tasks, until there are too many for a table.
+    listed: Vec<TaskRow>,
+    /// Number of listed tasks, and the length of their longest id.
+    count: usize,
+    longest: usize,
+    is_second: bool,
+}
+
+impl<'a> Scorecard<'a> {
+    /// `statistics` are those of the run alone, with its baseline. `flips` are the changes since the
+    /// baseline, if it is known.
+    pub const fn new(
+        totals: &'a RunTotals,
+        statistics: &'a Statistics,
+        flips: Option<&'a Flips>,
+        style: Style,
+    ) -> Self {
+        Self {
+            totals,
+            statistics,
+            flips,
+            style,
+            listed: Vec::new(),
+            count: 0,
+            longest: 0,
+            is_second: false,
+        }
     }
-    if let Some(found) = &statistics.baseline {
-        text.push_str(&difference(found, style.colors));
+
+    fn lists(&self, (_, task): &TaskRow) -> bool {
+        all_shown(counts(self.totals).all(), self.style)
+            || task.outcome != TaskOutcome::Passed
+            || !task.annotations.is_empty()
     }
-    bottom_line(&mut text, of_run, style.colors);
-    fitted(&text, style)
+
+    /// Writes whole lines.
+    fn write(&self, text: &str, out: &mut Out<'_>) -> io::Result<()> {
+        out.write_all(fitted(text, self.style).as_bytes())
+    }
+
+    fn write_listed(&self, out: &mut Out<'_>) -> io::Result<()> {
+        let drawn = self.style.table.then(|| table(&self.listed, self.style));
+        if let Some(drawn) = drawn.flatten() {
+            return self.write(&drawn, out);
+        }
+        let lines = self.listed.iter().map(|row| line(row, self.longest));
+        self.write(&format!("\n{}\n", lines.collect::<String>()), out)
+    }
+
+    fn write_end(&self, out: &mut Out<'_>) -> io::Result<()> {
+        let (mut text, colors) = (String::new(), self.style.colors);
+        totals(&mut text, self.totals, self.style);
+        text.push_str(&noise(self.statistics, colors));
+        if let Some(flips) = self.flips {
+            change(&mut text, self.totals, flips, colors);
+        }
+        if let Some(found) = &self.statistics.baseline {
+            text.push_str(&difference(found, colors));
+        }
+        bottom_line(&mut text, self.totals, colors);
+        self.write(&text, out)
+    }
+}
+
+impl RunDocument for Scorecard<'_> {
+    fn begin(&mut self, out: &mut Out<'_>) -> io::Result<()> {
+        let mut text = String::new();
+        heading(&mut text, self.totals, self.style.colors);
+        self.write(&text, out)
+    }
+
+    fn add(&mut self, tasks: &[TaskRow], out: &mut Out<'_>) -> io::Result<()> {
+        for row in tasks {
+            if !self.lists(row) {
+                continue;
+            }
+            if self.is_second {
+                self.write(&line(row, self.longest), out)?;
+                continue;
+            }
+            self.count += 1;
+            self.longest = self.longest.max(row.1.task_id.as_str().len());
+            if self.count <= MOST_IN_TABLE {
+                self.listed.push(row.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out<'_>) -> io::Result<Next> {
+        if self.count > MOST_IN_TABLE && !self.is_second {
+            self.is_second = true;
+            self.listed = Vec::new();
+            out.write_all(b"\n")?;
+            return Ok(Next::Again);
+        }
+        match self.is_second {
+            true => out.write_all(b"\n")?,
+            false => self.write_listed(out)?,
+        }
+        self.write_end(out)?;
+        Ok(Next::Done)
+    }
 }
 
 fn heading(text: &mut String, report: &RunTotals, colors: Colors) {
@@ -122,24 +224,12 @@ const fn all_shown(tasks: usize, style: Style) -> bool {
     !style.only_not_passed && tasks <= SHOWN_IN_FULL
 }
 
-fn shown(report: &EvalReport, style: Style) -> impl Iterator<Item = RowOf<'_>> {
-    let all = all_shown(report.tasks.len(), style);
-    rows(report).filter(move |(_, task)| {
-        all || task.outcome != TaskOutcome::Passed || !task.annotations.is_empty()
-    })
-}
-
-type RowOf<'a> = (
-    &'a touchstone_openwop::summary::TaskSummary,
-    &'a crate::rules::eval::report::TaskReport,
-);
-
 /// `None` if the terminal is too narrow.
-fn table(report: &EvalReport, style: Style) -> Option<String> {
+fn table(tasks: &[TaskRow], style: Style) -> Option<String> {
     let mut table = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     table.set_header(["task", "", "score", "latency", "cost", "reason"].map(bold));
-    for (numbers, task) in shown(report, style) {
+    for (numbers, task) in tasks {
         table.add_row([
             Cell::new(task.task_id.as_str()),
             Cell::new(sign(task.outcome)).fg(colour(task.outcome)),
@@ -156,23 +246,17 @@ fn table(report: &EvalReport, style: Style) -> Option<String> {
     Some(format!("{}\n", table::drawn(table, style)?))
 }
 
-fn lines(text: &mut String, report: &EvalReport, style: Style) {
-    let width = shown(report, style)
-        .map(|(_, task)| task.task_id.as_str().len())
-        .max()
-        .unwrap_or_default();
-    for (numbers, task) in shown(report, style) {
-        let line = format!(
-            "{:<8} {:<5}  {:<width$}  {:>8}  {}  {}",
-            outcome(task.outcome),
-            task_score(numbers, task, 3),
-            task.task_id.as_str(),
-            numbers.latency_ms.map(duration).unwrap_or_default(),
-            cost_of(numbers, task),
-            reason_of(numbers, task),
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+fn line((numbers, task): &TaskRow, width: usize) -> String {
+    let line = format!(
+        "{:<8} {:<5}  {:<width$}  {:>8}  {}  {}",
+        outcome(task.outcome),
+        task_score(numbers, task, 3),
+        task.task_id.as_str(),
+        numbers.latency_ms.map(duration).unwrap_or_default(),
+        cost_of(numbers, task),
+        reason_of(numbers, task),
+    );
+    format!("{}\n", line.trim_end())
 }
 
 fn totals(text: &mut String, report: &RunTotals, style: Style) {
@@ -201,33 +285,32 @@ fn totals(text: &mut String, report: &RunTotals, style: Style) {
     }
 }
 
-fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport, colors: Colors) {
-    let found = flips(report, baseline);
+fn change(text: &mut String, report: &RunTotals, found: &Flips, colors: Colors) {
     let delta = format!("{:+.3}", found.delta);
     let delta = if found.delta < 0.0 {
         colors.bad(&delta)
     } else {
         colors.good(&delta)
     };
-    let other = if baseline.agent.agent_id == report.agent.agent_id {
-        baseline.agent.version.clone()
+    let baseline = &found.agent;
+    let other = if baseline.agent_id == report.agent.agent_id {
+        baseline.version.clone()
     } else {
-        format!("{}@{}", baseline.agent.agent_id, baseline.agent.version)
+        format!("{}@{}", baseline.agent_id, baseline.version)
     };
     let _ = writeln!(text, "change  {delta} against {other}, {}", found.baseline);
     for (label, tasks) in [("broke", &found.broke), ("fixed", &found.fixed)] {
         if !tasks.is_empty() {
-            let names: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
-            text.push_str(&listed(&format!("  {label} {}: ", names.len()), &names));
+            text.push_str(&listed(&format!("  {label} {}: ", tasks.len()), tasks));
         }
     }
 }
 
 /// Names after a label, wrapped over several lines.
-fn listed(label: &str, names: &[&str]) -> String {
+fn listed(label: &str, tasks: &[TaskId]) -> String {
     let mut text = label.to_owned();
     let mut column = label.len();
-    for (n, name) in names.iter().enumerate() {
+    for (n, name) in tasks.iter().map(TaskId::as_str).enumerate() {
         if n > 0 {
             text.push(',');
             if column + name.len() + 3 > LISTED_WIDTH {

@@ -12,6 +12,7 @@ mod inspect;
 mod interrupts;
 mod iterate;
 mod judged;
+mod large;
 mod list;
 mod logs;
 mod matrix;

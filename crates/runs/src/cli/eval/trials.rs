@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::cli::eval::target::Target;
 use crate::cli::eval::{Arguments, post, resolved_request};
 use crate::cli::output::print_result;
+use crate::cli::results::RunReport;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
-use crate::cli::watch::{Interrupts, fetch, fetch_totals, follow_events};
+use crate::cli::watch::{Interrupts, fetch_totals, follow_events};
 use crate::render::statistics::statistics;
 use crate::render::words::score;
 use crate::rules::eval::report::{RunTotals, Verdict};
@@ -57,8 +58,8 @@ pub(super) async fn run(
                 .find(|it| it.lenient_verdict() != Verdict::Pass)
         {
             terminal.print("\n");
-            let report = fetch(client, report.run_id.as_str()).await?;
-            show_main_failures(context, client, &report).await;
+            let report = RunReport::fetch(client, report.run_id.as_str()).await?;
+            show_main_failures(context, client, &report).await?;
         }
         terminal.print(&format!("{}\n", verdict(&found, terminal.colors())));
     }

@@ -117,7 +117,7 @@ async fn once(
         let report = follow_to_end(context, &session, &started.run_id, interrupts).await?;
         let outputs = &arguments.outputs;
         let exit = show_beside(context, &session, kinds, &report, outputs, file).await?;
-        Ok((report, exit))
+        Ok((report.whole(session.client()).await?, exit))
     }
     .await;
     session.close().await;

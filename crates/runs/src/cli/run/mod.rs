@@ -25,7 +25,8 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 
 use crate::cli::output::print_result;
-use crate::cli::watch::{Outputs, fetch, show};
+use crate::cli::results::RunReport;
+use crate::cli::watch::{Outputs, show};
 use crate::rules::kind::Kinds;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -253,7 +254,7 @@ async fn dispatch(context: &Context<'_>, kinds: Kinds, command: Command) -> Resu
             if arguments.failed {
                 return tasks::show_failed(context, &session, &arguments.run).await;
             }
-            let report = fetch(session.client(), &arguments.run).await?;
+            let report = RunReport::fetch(session.client(), &arguments.run).await?;
             show(context, &session, kinds, &report, &outputs).await
         }
         Command::List(arguments) => list::run(context, &arguments).await,

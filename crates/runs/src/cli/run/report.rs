@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::output::write_file;
+use crate::cli::results::RunReport;
 use crate::cli::run::run_id;
 use crate::cli::run::tasks::not_passed;
 use crate::cli::sarif::named_files;
-use crate::cli::watch::fetch;
+use crate::cli::watch::{print_document, write_document};
+use crate::render::report_page::failures::{FirstTasks, LISTED};
 use crate::render::report_page::{ReportPage, report_page};
-use crate::render::sarif::sarif;
+use crate::render::sarif::Sarif;
 use crate::rules::eval::comparison::RunComparison;
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::cli::client::Client;
@@ -56,7 +58,7 @@ pub async fn run(context: &Context<'_>, arguments: &Report) -> Result<Exit, Fail
     let session = context.read().await?;
     let client = session.client();
     let run = &arguments.run;
-    let report = fetch(client, run).await?;
+    let report = RunReport::fetch(client, run).await?;
     let content = match arguments.with_content {
         true => Some(not_passed(client, run, MAX_TASKS).await?),
         false => None,
@@ -66,8 +68,15 @@ pub async fn run(context: &Context<'_>, arguments: &Report) -> Result<Exit, Fail
             Some(suite) => named_files(suite)?,
             None => Vec::new(),
         };
-        let document = sarif(&report, &tasks, content.as_deref().unwrap_or_default());
-        write(context, file, &format!("{document:#}\n"), arguments)?;
+        let content = content.as_deref().unwrap_or_default();
+        let mut document = Sarif::new(&report.totals, &tasks, content);
+        if is_stdout(file) {
+            let terminal = context.terminal();
+            print_document(terminal, client, &report, &mut document).await?;
+        } else {
+            write_document(client, &report, &mut document, file).await?;
+            note_written(context, file, arguments);
+        }
     }
     let Some(html) = &arguments.html else {
         return Ok(Exit::Good);
@@ -81,13 +90,13 @@ async fn page(
     context: &Context<'_>,
     client: &Client,
     arguments: &Report,
-    report: &EvalReport,
+    report: &RunReport,
     content: Option<&[TaskDetails]>,
 ) -> Result<String, Failure> {
     let run = &arguments.run;
     let runs = "/v1/host/touchstone/runs";
     let statistics: Statistics = client.get(&format!("{runs}/{run}/statistics")).await?;
-    let own = report.summary.regression.as_ref();
+    let own = report.totals.summary.regression.as_ref();
     let comparison: Option<RunComparison> = match (&arguments.baseline, own) {
         (Some(baseline), _) => Some(
             client
@@ -108,8 +117,18 @@ async fn page(
         }
         (None, None) => None,
     };
+    let mut tasks = FirstTasks::default();
+    for (outcome, first) in [
+        (TaskOutcome::Failed, &mut tasks.failed),
+        (TaskOutcome::Unjudged, &mut tasks.unjudged),
+        (TaskOutcome::Passed, &mut tasks.passed),
+    ] {
+        *first = report.first(client, outcome, LISTED).await?;
+    }
     report_page(ReportPage {
-        report,
+        report: &report.totals,
+        figures: &report.figures(client).await?,
+        tasks: &tasks,
         statistics: &statistics,
         comparison: comparison.as_ref(),
         content,
@@ -118,22 +137,30 @@ async fn page(
     .map_err(|cause| Failure::not_done("page_not_made", cause.to_string()))
 }
 
+fn is_stdout(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
 fn write(
     context: &Context<'_>,
     file: &Path,
     text: &str,
     arguments: &Report,
 ) -> Result<(), Failure> {
-    if file == Path::new("-") {
+    if is_stdout(file) {
         context.terminal().octets(text.as_bytes());
         return Ok(());
     }
     write_file(file, text)?;
+    note_written(context, file, arguments);
+    Ok(())
+}
+
+fn note_written(context: &Context<'_>, file: &Path, arguments: &Report) {
     let with = match arguments.with_content {
         true => " with task content",
         false => "",
     };
     let note = format!("wrote the report{with} to {}", file.display());
     context.terminal().note(&note);
-    Ok(())
 }

@@ -1,16 +1,17 @@
 //! Tasks of a run with their content: `touchstone run show RUN --task TASK`, and the failures at
 //! the end of a scorecard.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli::next_steps::main_step;
+use crate::cli::results::RunReport;
 use crate::cli::watch::{fetch as fetch_report, fetch_totals};
 use crate::render::task::{Extent, answers as render_answers, task as render};
 use crate::render::words::counts;
-use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, TaskReport, Verdict};
+use crate::rules::eval::report::{RunTotals, TaskOutcome, TaskReport, Verdict};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
@@ -156,26 +157,39 @@ async fn fetch_page(
 }
 
 /// Prints the failures that say most, each with the command that shows all of it.
-pub async fn show_main_failures(context: &Context<'_>, client: &Client, report: &EvalReport) {
-    let terminal = context.terminal();
-    for task in main_failures(&report.tasks) {
-        let found = fetch(client, report.run_id.as_str(), task.task_id.as_str()).await;
+///
+/// # Errors
+/// The host's error response to a request for the results of tasks.
+pub async fn show_main_failures(
+    context: &Context<'_>,
+    client: &Client,
+    report: &RunReport,
+) -> Result<(), Failure> {
+    let mut failures = MainFailures::default();
+    let mut pages = report.pages(client);
+    while let Some(page) = pages.next().await? {
+        page.iter().for_each(|(_, task)| failures.add(task));
+    }
+    let (terminal, run) = (context.terminal(), &report.totals.run_id);
+    for task in failures.found() {
+        let found = fetch(client, run.as_str(), task.as_str()).await;
         // The scorecard is complete without them, and a key may have no access to content.
         let details = match found {
             Ok(details) => details,
             Err(failure) => {
-                return terminal.note(&format!("failed tasks are not shown: {failure}"));
+                terminal.note(&format!("failed tasks are not shown: {failure}"));
+                return Ok(());
             }
         };
         terminal.print(&render(&details, terminal.style(), Extent::Summary));
         let command = format!(
-            "{} run show {} --task {}",
+            "{} run show {run} --task {}",
             context.program(),
-            report.run_id,
             details.task_id
         );
         terminal.print(&format!("  {}\n\n", terminal.colors().command(&command)));
     }
+    Ok(())
 }
 
 /// Prints a task of two runs with both answers.
@@ -244,7 +258,8 @@ pub async fn fetch(client: &Client, run: &str, task: &str) -> Result<TaskDetails
     client.get(&path).await
 }
 
-fn encoded(id: &str) -> String {
+/// The id as a part of a URL.
+pub(crate) fn encoded(id: &str) -> String {
     url::form_urlencoded::byte_serialize(id.as_bytes())
         .collect::<String>()
         .replace('+', "%20")
@@ -252,22 +267,29 @@ fn encoded(id: &str) -> String {
 
 /// The first tasks with different reasons, then the first others: three failures for the same
 /// reason say less than one each for three reasons. Unjudged tasks come last.
-fn main_failures(tasks: &[TaskReport]) -> Vec<&TaskReport> {
-    let mut reasons = HashSet::new();
-    let mut failures: Vec<(bool, bool, &TaskReport)> = tasks
-        .iter()
-        .filter(|task| task.outcome != TaskOutcome::Passed)
-        .map(|task| {
-            let repeats = !reasons.insert((task.outcome, task.reason.as_deref()));
-            (task.outcome == TaskOutcome::Unjudged, repeats, task)
-        })
-        .collect();
-    failures.sort_by_key(|(unjudged, repeats, _)| (*unjudged, *repeats));
-    failures
-        .into_iter()
-        .map(|(_, _, task)| task)
-        .take(SHOWN)
-        .collect()
+#[derive(Default)]
+struct MainFailures {
+    reasons: HashSet<(TaskOutcome, Option<String>)>,
+    /// By whether they are unjudged and repeat a reason; at most [`SHOWN`] of each.
+    tasks: BTreeMap<(bool, bool), Vec<TaskId>>,
+}
+
+impl MainFailures {
+    fn add(&mut self, task: &TaskReport) {
+        if task.outcome == TaskOutcome::Passed {
+            return;
+        }
+        let repeats = !self.reasons.insert((task.outcome, task.reason.clone()));
+        let is_unjudged = task.outcome == TaskOutcome::Unjudged;
+        let alike = self.tasks.entry((is_unjudged, repeats)).or_default();
+        if alike.len() < SHOWN {
+            alike.push(task.task_id.clone());
+        }
+    }
+
+    fn found(self) -> impl Iterator<Item = TaskId> {
+        self.tasks.into_values().flatten().take(SHOWN)
+    }
 }
 
 #[cfg(test)]
@@ -293,11 +315,10 @@ mod tests {
             ("wrong-2", "failed", None),
             ("invalid", "failed", Some("output_not_json")),
         ]);
-        let shown: Vec<&str> = main_failures(&tasks)
-            .iter()
-            .map(|task| task.task_id.as_str())
-            .collect();
-        assert_eq!(shown, ["wrong-1", "invalid", "wrong-2"]);
+        let mut failures = MainFailures::default();
+        tasks.iter().for_each(|task| failures.add(task));
+        let shown: Vec<TaskId> = failures.found().collect();
+        assert_eq!(shown, ["wrong-1", "invalid", "wrong-2"].map(TaskId::from));
     }
 
     #[test]

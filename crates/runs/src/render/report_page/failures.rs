@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use crate::render::document::TaskRow as DocumentRow;
 use crate::render::task::parts::{
     StepText, facts, findings, input, step, structured, word_difference,
 };
-use crate::render::words::{assertion_sign, cost_of, outcome, reason_of, rows, sign};
+use crate::render::words::{assertion_sign, cost_of, outcome, reason_of, sign};
 use crate::rules::eval::assertions::AssertionResult;
-use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport};
+use crate::rules::eval::report::{TaskOutcome, TaskReport};
+use crate::rules::eval::tally::OutcomeCounts;
 use crate::rules::eval::task_details::TaskDetails;
 use crate::rules::eval::task_details::difference::{Difference, DifferenceKind, TextPart};
 use touchstone_host::render::words::{duration, plain};
@@ -15,7 +17,7 @@ use touchstone_openwop::suite::MatchStrategy;
 use touchstone_openwop::summary::TaskSummary;
 
 /// Maximum number of tasks in a table.
-const LISTED: usize = 500;
+pub const LISTED: usize = 500;
 /// Number of tasks whose details are open at first.
 const OPEN: usize = 3;
 /// Maximum number of characters of one value.
@@ -59,26 +61,31 @@ const fn class_of(outcome: TaskOutcome) -> &'static str {
     }
 }
 
-/// The first tasks with this outcome, in suite order.
-pub fn rows_of(report: &EvalReport, outcome: TaskOutcome) -> Vec<TaskRow> {
-    rows(report)
-        .filter(|(_, task)| task.outcome == outcome)
-        .take(LISTED)
-        .map(|(numbers, task)| TaskRow::of(numbers, task))
-        .collect()
+/// The first tasks of a run by outcome, in suite order: at least [`LISTED`] of each, if there are so
+/// many.
+#[derive(Clone, Debug, Default)]
+pub struct FirstTasks {
+    pub failed: Vec<DocumentRow>,
+    pub unjudged: Vec<DocumentRow>,
+    pub passed: Vec<DocumentRow>,
+}
+
+fn listed(tasks: &[DocumentRow]) -> impl Iterator<Item = TaskRow> {
+    let rows = tasks.iter().take(LISTED);
+    rows.map(|(numbers, task)| TaskRow::of(numbers, task))
+}
+
+/// The passed tasks.
+pub fn passed(tasks: &FirstTasks) -> Vec<TaskRow> {
+    listed(&tasks.passed).collect()
 }
 
 /// Failed tasks, then unjudged ones; and how many more there are.
-pub fn not_passed(report: &EvalReport) -> (Vec<TaskRow>, usize) {
-    let mut listed = rows_of(report, TaskOutcome::Failed);
-    listed.extend(rows_of(report, TaskOutcome::Unjudged));
-    listed.truncate(LISTED);
-    let tasks = report.tasks.iter();
-    let all = tasks
-        .filter(|task| task.outcome != TaskOutcome::Passed)
-        .count();
-    let left_out = all - listed.len();
-    (listed, left_out)
+pub fn not_passed(counted: OutcomeCounts, tasks: &FirstTasks) -> (Vec<TaskRow>, usize) {
+    let rows = listed(&tasks.failed).chain(listed(&tasks.unjudged));
+    let rows: Vec<TaskRow> = rows.take(LISTED).collect();
+    let left_out = (counted.failed + counted.unjudged).saturating_sub(rows.len());
+    (rows, left_out)
 }
 
 /// A task with its content.

@@ -12,13 +12,13 @@ use askama::Template;
 use jiff::Timestamp;
 
 use self::conditions::ConditionRow;
-use self::failures::{FailureDetails, TaskRow};
+use self::failures::{FailureDetails, FirstTasks, TaskRow};
 use self::histogram::Histogram;
 use self::rows::{Change, Field, ScoreScale};
 use crate::render::words::counts;
 use crate::rules::eval::comparison::RunComparison;
-use crate::rules::eval::report::{EvalReport, RunTotals, TaskOutcome, Verdict};
-use crate::rules::eval::statistics::{EvidenceRun, Statistics, TaskFigures};
+use crate::rules::eval::report::{RunTotals, Verdict};
+use crate::rules::eval::statistics::{Statistics, TaskFigures};
 use crate::rules::eval::task_details::TaskDetails;
 use touchstone_host::render::words::plain;
 
@@ -27,7 +27,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The content of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportPage<'a> {
-    pub report: &'a EvalReport,
+    pub report: &'a RunTotals,
+    pub figures: &'a TaskFigures,
+    pub tasks: &'a FirstTasks,
     pub statistics: &'a Statistics,
     /// The comparison with a baseline, if one is named.
     pub comparison: Option<&'a RunComparison>,
@@ -79,19 +81,18 @@ pub struct ReportView {
 /// # Errors
 /// The template engine fails; it does not for any report.
 pub fn report_page(of: ReportPage<'_>) -> Result<String, askama::Error> {
-    let run = EvidenceRun::of(of.report);
-    let (failures, failures_left_out) = failures::not_passed(of.report);
+    let (failures, failures_left_out) = failures::not_passed(counts(of.report), of.tasks);
     let details = of.content.unwrap_or_default().iter().enumerate();
     Page {
         version: VERSION,
         made_at: rows::minute(of.made_at),
-        view: ReportView::of(&run.report, run.figures(), of.statistics, of.made_at),
+        view: ReportView::of(of.report, of.figures, of.statistics, of.made_at),
         comparison: of.comparison.map(Change::of),
         has_content: of.content.is_some(),
         failures,
         failures_left_out,
         details: details.map(|(n, it)| FailureDetails::of(n, it)).collect(),
-        passed: failures::rows_of(of.report, TaskOutcome::Passed),
+        passed: failures::passed(of.tasks),
     }
     .render()
 }

@@ -2,13 +2,27 @@ use serde_json::json;
 
 use super::*;
 use crate::render::sample;
+use crate::render::words::rows;
+use crate::rules::eval::report::{EvalReport, TaskOutcome};
 use crate::rules::eval::statistics::decision::account_for_chance;
-use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
 use crate::rules::kind::Kinds;
 
 fn page(report: &EvalReport, content: Option<&[TaskDetails]>) -> String {
+    let run = EvidenceRun::of(report);
+    let first = |outcome| -> Vec<crate::render::document::TaskRow> {
+        let of = rows(report).filter(|(_, task)| task.outcome == outcome);
+        of.map(|(numbers, task)| (numbers.clone(), task.clone()))
+            .collect()
+    };
     report_page(ReportPage {
-        report,
+        report: &run.report,
+        figures: run.figures(),
+        tasks: &FirstTasks {
+            failed: first(TaskOutcome::Failed),
+            unjudged: first(TaskOutcome::Unjudged),
+            passed: first(TaskOutcome::Passed),
+        },
         statistics: &statistics(&Evidence::of(report), None, None),
         comparison: None,
         content,

@@ -201,6 +201,15 @@ impl RunTotals {
         let judged = self.task_totals.unwrap_or_default().judged();
         (self.is_judged() || judged > 0).then_some(self.summary.aggregate_score)
     }
+
+    /// The report with its tasks.
+    pub fn with_tasks(
+        &self,
+        tasks: impl IntoIterator<Item = (TaskSummary, TaskReport)>,
+    ) -> EvalReport {
+        let (numbers, tasks) = tasks.into_iter().unzip();
+        self.with_lists(tasks, numbers, None)
+    }
 }
 
 impl<T, S> EvalReport<T, S> {
@@ -234,33 +243,16 @@ impl<T, S> EvalReport<T, S> {
             || self.safety_judge.is_some()
             || self.simulated_user.is_some()
     }
-}
 
-impl EvalReport {
-    /// Number of tasks that were judged.
-    pub fn judged_count(&self) -> usize {
-        let judged = |task: &&TaskReport| task.outcome != TaskOutcome::Unjudged;
-        self.tasks.iter().filter(judged).count()
-    }
-
-    /// The median of the tasks' latencies; `None` if none was measured.
-    pub fn median_latency_ms(&self) -> Option<u64> {
-        let tasks = self.summary.tasks.iter();
-        let mut measured: Vec<u64> = tasks.filter_map(|task| task.latency_ms).collect();
-        measured.sort_unstable();
-        measured.get(measured.len() / 2).copied()
-    }
-
-    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer
-    /// was wrong.
-    pub fn score(&self) -> Option<f64> {
-        (self.is_judged() || self.judged_count() > 0).then_some(self.summary.aggregate_score)
-    }
-
-    /// The report without its tasks.
-    pub fn totals(&self) -> RunTotals {
+    /// The same report with these lists of tasks.
+    fn with_lists<U, V>(
+        &self,
+        tasks: U,
+        numbers: V,
+        task_totals: Option<TaskTotals>,
+    ) -> EvalReport<U, V> {
         let summary = &self.summary;
-        RunTotals {
+        EvalReport {
             run_id: self.run_id.clone(),
             status: self.status.clone(),
             verdict: self.verdict,
@@ -294,11 +286,11 @@ impl EvalReport {
                 task_count: summary.task_count,
                 passed_count: summary.passed_count,
                 total_cost_usd: summary.total_cost_usd,
-                tasks: NoTasks,
+                tasks: numbers,
                 regression: summary.regression.clone(),
             },
-            tasks: NoTasks,
-            task_totals: Some(self.task_totals()),
+            tasks,
+            task_totals,
             metrics: self.metrics.clone(),
             retry_of: self.retry_of.clone(),
             retries: self.retries,
@@ -310,6 +302,33 @@ impl EvalReport {
             completed_at: self.completed_at,
             duration_ms: self.duration_ms,
         }
+    }
+}
+
+impl EvalReport {
+    /// Number of tasks that were judged.
+    pub fn judged_count(&self) -> usize {
+        let judged = |task: &&TaskReport| task.outcome != TaskOutcome::Unjudged;
+        self.tasks.iter().filter(judged).count()
+    }
+
+    /// The median of the tasks' latencies; `None` if none was measured.
+    pub fn median_latency_ms(&self) -> Option<u64> {
+        let tasks = self.summary.tasks.iter();
+        let mut measured: Vec<u64> = tasks.filter_map(|task| task.latency_ms).collect();
+        measured.sort_unstable();
+        measured.get(measured.len() / 2).copied()
+    }
+
+    /// The aggregate score; `None` if nothing was judged, because 0 would mean that every answer
+    /// was wrong.
+    pub fn score(&self) -> Option<f64> {
+        (self.is_judged() || self.judged_count() > 0).then_some(self.summary.aggregate_score)
+    }
+
+    /// The report without its tasks.
+    pub fn totals(&self) -> RunTotals {
+        self.with_lists(NoTasks, NoTasks, Some(self.task_totals()))
     }
 
     /// What the list of tasks says about all of them.

@@ -26,7 +26,7 @@ pub fn account_for_chance<T, S>(kinds: Kinds, report: &mut EvalReport<T, S>, fou
 }
 
 /// Gives a report the verdict on its scores as they are.
-pub fn disregard_chance(report: &mut EvalReport) {
+pub fn disregard_chance<T, S>(report: &mut EvalReport<T, S>) {
     let lenient = report.lenient_verdict();
     if report.verdict != lenient {
         report.verdict = lenient;

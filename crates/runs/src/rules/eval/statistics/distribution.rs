@@ -13,36 +13,58 @@ pub struct Distribution {
 impl Distribution {
     /// Of scores, 0.0..=1.0.
     pub fn of_scores(scores: impl Iterator<Item = f64>) -> Self {
-        Self::of(scores, 1.0, SCORE_RANGES)
+        let mut found = Self::for_scores();
+        scores.for_each(|score| found.add(score));
+        found
     }
 
     /// Of latencies in milliseconds.
     pub fn of_latencies(latencies: impl Iterator<Item = u64> + Clone) -> Self {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "milliseconds are far below 2^52"
-        )]
-        let latencies = latencies.map(|ms| ms as f64);
-        let most = latencies.clone().fold(1.0, f64::max);
-        Self::of(latencies, ceiling(most), LATENCY_RANGES)
+        let mut found = Self::for_latencies(latencies.clone().max().unwrap_or_default());
+        latencies.for_each(|ms| found.add_latency(ms));
+        found
     }
 
-    fn of(values: impl Iterator<Item = f64>, end: f64, ranges: usize) -> Self {
-        let mut counts = vec![0; ranges];
-        for value in values {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_precision_loss,
-                clippy::cast_sign_loss,
-                reason = "a place in a short list; the cast saturates"
-            )]
-            let range = (value / end * ranges as f64).floor() as usize;
-            if let Some(count) = counts.get_mut(range.min(ranges - 1)) {
-                *count += 1;
-            }
-        }
+    /// Without values yet, for scores.
+    pub fn for_scores() -> Self {
+        Self::empty(1.0, SCORE_RANGES)
+    }
+
+    /// Without values yet, for latencies up to `most` milliseconds.
+    pub fn for_latencies(most: u64) -> Self {
+        Self::empty(ceiling(milliseconds(most).max(1.0)), LATENCY_RANGES)
+    }
+
+    fn empty(end: f64, ranges: usize) -> Self {
+        let counts = vec![0; ranges];
         Self { end, counts }
     }
+
+    pub fn add_latency(&mut self, ms: u64) {
+        self.add(milliseconds(ms));
+    }
+
+    pub fn add(&mut self, value: f64) {
+        let ranges = self.counts.len();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "a place in a short list; the cast saturates"
+        )]
+        let range = (value / self.end * ranges as f64).floor() as usize;
+        if let Some(count) = self.counts.get_mut(range.min(ranges.saturating_sub(1))) {
+            *count += 1;
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds are far below 2^52"
+)]
+const fn milliseconds(ms: u64) -> f64 {
+    ms as f64
 }
 
 /// The next number of the form 1, 2 or 5 times a power of ten.

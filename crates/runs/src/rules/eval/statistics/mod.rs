@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::evidence::{Evidence, EvidenceRun};
 use self::gate::Pool;
-pub use self::results::{RunResults, TaskFigures, judged_scores};
+pub use self::results::{FigureSums, RunResults, TaskFigures, judged_scores};
 pub use self::trials::{Clusters, Trials, TrialsByTask, by_task, in_both};
 use super::attempts::AttemptIds;
 use touchstone_kit::ids::RunId;

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::distribution::Distribution;
-use crate::rules::eval::report::{EvalReport, TaskOutcome, outcome_of};
+use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, outcome_of};
 use crate::rules::eval::safety::findings;
 use crate::rules::run::fold::EvalFacts;
 use crate::rules::run::record::EvalSpec;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::summary::{SafetyFinding, Severity};
+use touchstone_openwop::summary::{SafetyFinding, Severity, TaskSummary};
 
 /// The results of the scored tasks of a run, in the order of their ids.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +81,54 @@ impl TaskFigures {
             && !self.reused_from.contains(run)
         {
             self.reused_from.insert(run.clone());
+        }
+    }
+}
+
+/// Sums the figures of a run whose tasks are read page by page. The tasks are read twice, because the
+/// ranges of latencies depend on the slowest task.
+#[derive(Debug, Default)]
+pub struct FigureSums {
+    figures: TaskFigures,
+    scores: Option<Distribution>,
+    slowest_ms: u64,
+    latencies: Option<Distribution>,
+}
+
+impl FigureSums {
+    /// Adds a task, the first time that it is read.
+    pub fn add(&mut self, numbers: &TaskSummary, task: &TaskReport) {
+        self.figures.add(
+            &numbers.safety_findings,
+            !task.fixture_missing.is_empty(),
+            task.reused_from.as_ref(),
+        );
+        if task.outcome != TaskOutcome::Unjudged {
+            let scores = self.scores.get_or_insert_with(Distribution::for_scores);
+            scores.add(numbers.score);
+        }
+        let latency = numbers.latency_ms.unwrap_or_default();
+        self.slowest_ms = self.slowest_ms.max(latency);
+    }
+
+    /// Adds the latency of a task, the second time that it is read.
+    pub fn add_latency(&mut self, numbers: &TaskSummary) {
+        let slowest = self.slowest_ms;
+        let latencies = self
+            .latencies
+            .get_or_insert_with(|| Distribution::for_latencies(slowest));
+        if let Some(ms) = numbers.latency_ms {
+            latencies.add_latency(ms);
+        }
+    }
+
+    pub fn figures(self) -> TaskFigures {
+        TaskFigures {
+            scores: self.scores.unwrap_or_else(Distribution::for_scores),
+            latencies: self
+                .latencies
+                .unwrap_or_else(|| Distribution::for_latencies(0)),
+            ..self.figures
         }
     }
 }

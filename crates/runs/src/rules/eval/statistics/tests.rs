@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::unshown::unshown;
 use super::*;
 use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::safety::kinds::Kind;
 use crate::rules::eval::sample::report as run;
 
 const LOWER: &str = "require a score below 1";
@@ -282,4 +283,23 @@ proptest! {
             prop_assert!((found.low + other.high).abs() < 1e-6, "{found:?} {other:?}");
         }
     }
+}
+
+#[rstest]
+#[case::judged(&[Some(1.0), Some(0.4), None, Some(0.0)])]
+#[case::unjudged(&[None])]
+#[case::no_tasks(&[])]
+fn figures_summed_page_by_page_are_those_of_the_report(#[case] scores: &[Option<f64>]) {
+    let mut report = golden(scores);
+    if let Some(task) = report.tasks.first_mut() {
+        task.fixture_missing = vec!["crm:lookup".to_owned()];
+        task.reused_from = Some("run_0".into());
+        report.summary.tasks[0].latency_ms = Some(123_456);
+        report.summary.tasks[0].safety_findings = vec![Kind::CanaryLeak.finding()];
+    }
+    let mut sums = FigureSums::default();
+    let rows = || report.summary.tasks.iter().zip(&report.tasks);
+    rows().for_each(|(numbers, task)| sums.add(numbers, task));
+    rows().for_each(|(numbers, _)| sums.add_latency(numbers));
+    assert_eq!(&sums.figures(), EvidenceRun::of(&report).figures());
 }

@@ -191,15 +191,44 @@ impl Runs {
             attempts,
             ..self.experiment_of(record, eval, named).await?
         };
-        let baseline = match &evidence.run.report.summary.regression {
-            Some(regression) => {
-                let baseline = &regression.baseline_run_id;
-                self.evidence_if_kept(&record.tenant, baseline).await?
-            }
-            None => None,
-        };
+        let baseline = self.baseline_of(&record.tenant, &evidence.run).await?;
         let found = statistics(&evidence, baseline.as_ref(), None);
         Ok((evidence.run, found))
+    }
+
+    /// The baseline that the run names; `None` if it was deleted.
+    async fn baseline_of(
+        &self,
+        tenant: &TenantId,
+        run: &EvidenceRun,
+    ) -> Result<Option<EvidenceRun>, Problem> {
+        match &run.report.summary.regression {
+            Some(regression) => {
+                let baseline = &regression.baseline_run_id;
+                self.evidence_if_kept(tenant, baseline).await
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The statistics of the scores of this run alone, without other trials and attempts, and with
+    /// its baseline; also while it is in progress.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn own_statistics(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Statistics, Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let named = self.evidence_run(&record, &eval).await?;
+        let baseline = self.baseline_of(tenant, &named).await?;
+        Ok(statistics(
+            &Evidence::of_run(named),
+            baseline.as_ref(),
+            None,
+        ))
     }
 }
 
