@@ -156,7 +156,8 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             _,
             "/v1/host/touchstone/webhooks/{webhookId}/deliveries/{number}/replay"
             | "/v1/host/touchstone/keys/{keyId}/rotate"
-            | "/v1/host/touchstone/keys/{keyId}/revoke",
+            | "/v1/host/touchstone/keys/{keyId}/revoke"
+            | NEEDS_A_WORKER,
         ) => json!({}),
         (_, "/v1/webhooks/{webhookId}/rotate-secret") => {
             json!({"secret": format!("whsec_{}", STANDARD.encode([1; 24]))})
