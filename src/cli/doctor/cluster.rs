@@ -207,7 +207,6 @@ mod tests {
     ) {
         let state = PoolState {
             pool: Pool::shared(),
-            is_configured: true,
             queues: state,
         };
         let finding = queues(wanted, servers, &state);
@@ -217,9 +216,8 @@ mod tests {
 
     #[test]
     fn every_pool_is_reported_by_name() {
-        let pool = |name, is_configured| PoolState {
+        let pool = |name| PoolState {
             pool: Pool::parse(name).unwrap(),
-            is_configured,
             queues: exist(1, 0, true),
         };
         let examination = Examination {
@@ -227,7 +225,8 @@ mod tests {
             version: "2.10.0".to_owned(),
             has_tls: false,
             max_payload: 1024 * 1024,
-            pools: vec![pool("acme", true), pool("old", false), pool("shared", true)],
+            pools: vec![pool("acme"), pool("shared")],
+            other_pools: Ok(vec![Pool::parse("old").unwrap()]),
         };
         let mut found = Vec::new();
         report(&ClusterSettings::default(), 1, &examination, &mut found);
@@ -236,13 +235,30 @@ mod tests {
             texts[1..],
             [
                 "the queues of the pool `acme` exist with 1 copy",
-                "the queues of the pool `old` exist with 1 copy",
-                "the pool `old` has queues, and no `[[cluster.pools]]` names it",
                 "the queues exist with 1 copy",
+                "the pool `old` has queues, and no `[[cluster.pools]]` names it",
             ]
         );
         let remedy = found[3].remedy.as_ref().unwrap();
         assert!(remedy.contains("nats stream rm TS1_Q_old"), "{remedy}");
+    }
+
+    #[test]
+    fn a_server_that_names_no_queues_is_reported_with_the_remedy() {
+        let examination = Examination {
+            server: "n1".to_owned(),
+            version: "2.10.0".to_owned(),
+            has_tls: false,
+            max_payload: 1024 * 1024,
+            pools: Vec::new(),
+            other_pools: Err("no answer".to_owned()),
+        };
+        let mut found = Vec::new();
+        report(&ClusterSettings::default(), 1, &examination, &mut found);
+        let last = found.last().unwrap();
+        assert_eq!(last.status, Status::Warning, "{last:?}");
+        let remedy = last.remedy.as_ref().unwrap();
+        assert!(remedy.contains("cluster credentials --host"), "{remedy}");
     }
 
     #[test]
@@ -253,6 +269,7 @@ mod tests {
             has_tls: false,
             max_payload: 64 * 1024,
             pools: Vec::new(),
+            other_pools: Ok(Vec::new()),
         };
         let mut found = Vec::new();
         report(&ClusterSettings::default(), 1, &examination, &mut found);
