@@ -1,5 +1,5 @@
 //! Documents about a run as response bodies, which are written while its tasks are read. So their
-//! size does not depend on the memory of the host.
+//! size does not depend on the memory of the host, once the run has ended.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use touchstone_kit::ids::{RunId, TaskId, TenantId};
 /// for chance.
 ///
 /// # Errors
-/// `not_found`; `of` fails.
+/// `not_found`; the first page cannot be read; `of` fails.
 pub async fn document<D: RunDocument + 'static, E: Error + Send + Sync + 'static>(
     runs: &Arc<Runs>,
     tenant: &TenantId,
@@ -41,13 +41,21 @@ pub async fn document<D: RunDocument + 'static, E: Error + Send + Sync + 'static
     document
         .begin(&mut head)
         .map_err(|cause| internal(&cause))?;
-    let tasks = Tasks {
+    let mut tasks = Tasks {
         runs: runs.clone(),
         tenant: tenant.clone(),
         run: run.clone(),
         document,
         after: None,
     };
+    // A failure to read the first page is an error response; later ones only break the body off.
+    let mut next = tasks.write_page(&mut head).await?;
+    if next == Some(Next::Again) {
+        next = tasks.write_page(&mut head).await?;
+    }
+    if next == Some(Next::Done) {
+        return Ok(Body::from(head));
+    }
     let head = stream::once(async { Ok(Bytes::from(head)) });
     Ok(Body::from_stream(
         head.chain(stream::try_unfold(Some(tasks), part)),
