@@ -1,5 +1,6 @@
 //! Where a command prints: results on stdout, everything else on stderr.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
@@ -127,8 +128,17 @@ impl Terminal {
 
     /// Prints a long result while it is made: JSON under `--json`, else text.
     pub const fn printer(&self) -> Printer {
+        self.printer_of(self.json)
+    }
+
+    /// Prints a long JSON document, also without `--json`.
+    pub const fn json_printer(&self) -> Printer {
+        self.printer_of(true)
+    }
+
+    const fn printer_of(&self, json: bool) -> Printer {
         Printer {
-            json: self.json,
+            json,
             coloured: self.colors.is_on(),
             rest: Vec::new(),
             is_at_line_start: true,
@@ -169,7 +179,7 @@ impl Terminal {
     }
 }
 
-/// Prints a result in parts. A closed pipe, as with `head`, is not a failure of the command.
+/// Prints a result in parts.
 #[derive(Debug)]
 pub struct Printer {
     json: bool,
@@ -183,8 +193,16 @@ impl Printer {
     /// Bytes that are printed together.
     const PART: usize = 64 * 1024;
 
+    /// Whether the result is a JSON document.
+    pub const fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Prints the rest, and the end of its line.
-    pub fn finish(mut self) {
+    ///
+    /// # Errors
+    /// Stdout cannot be written, such as a closed pipe.
+    pub fn finish(mut self) -> io::Result<()> {
         if self
             .rest
             .last()
@@ -193,21 +211,25 @@ impl Printer {
             return self.print(self.rest.len());
         }
         self.rest.push(b'\n');
-        self.print(self.rest.len());
+        self.print(self.rest.len())
     }
 
-    fn print(&mut self, length: usize) {
+    fn print(&mut self, length: usize) -> io::Result<()> {
         let part: Vec<u8> = self.rest.drain(..length).collect();
-        let Some(last) = part.last() else { return };
-        self.is_at_line_start = *last == b'\n';
-        let text = String::from_utf8_lossy(&part);
-        let text = match self.json {
-            true => harmless_json(&text),
-            false => harmless(&text, self.coloured),
+        let Some(last) = part.last() else {
+            return Ok(());
         };
+        self.is_at_line_start = *last == b'\n';
         let mut out = io::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        let _ = out.flush();
+        out.write_all(self.shown(&String::from_utf8_lossy(&part)).as_bytes())?;
+        out.flush()
+    }
+
+    fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.json {
+            true => harmless_json(text),
+            false => harmless(text, self.coloured),
+        }
     }
 }
 
@@ -217,7 +239,7 @@ impl Write for Printer {
         if self.rest.len() >= Self::PART {
             // Whole lines, so that no character and no colour is split.
             let end = self.rest.iter().rposition(|byte| *byte == b'\n');
-            self.print(end.map_or(0, |at| at + 1));
+            self.print(end.map_or(0, |at| at + 1))?;
         }
         Ok(bytes.len())
     }

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::compare::baseline_file::{BaselineFile, FileComparison};
 use crate::cli::next_steps::{lower_score, main_step, next_steps};
-use crate::cli::output::{check_output, not_written};
+use crate::cli::output::{Draft, check_output, not_written};
 use crate::cli::progress::Progress;
 use crate::cli::results::{NotWritten, RunReport};
 use crate::cli::run::tasks::show_main_failures;
@@ -38,7 +37,7 @@ use touchstone_agents::cli::{ConfiguredModels, EndpointFault, Role};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::terminal::Terminal;
+use touchstone_host::cli::terminal::{Printer, Terminal};
 
 /// How long the host may batch events into one frame.
 const BUFFER: Duration = Duration::from_millis(100);
@@ -160,9 +159,10 @@ impl Outputs {
             write_document(client, report, &mut Junit::new(totals), file).await?;
         }
         if let Some(file) = &self.markdown {
-            let mut out = create(file)?;
-            let written = shown.write_markdown(client, &mut out).await;
-            written.map_err(|cause| cause.of_file(file))?;
+            let mut draft = Draft::empty();
+            let written = shown.write_markdown(client, &mut draft).await;
+            written.map_err(NotWritten::of_draft)?;
+            draft.save(file)?;
         }
         if let Some(file) = &self.sarif {
             let tasks = match &self.suite_file {
@@ -181,7 +181,7 @@ impl Outputs {
             }
             let mut start = Start::default();
             let written = shown.write_markdown(client, &mut start).await;
-            written.map_err(|cause| cause.of_file(&file))?;
+            written.map_err(NotWritten::of_draft)?;
             let text = String::from_utf8_lossy(&start.bytes).into_owned();
             let summary = truncate(text, MAX_SUMMARY_BYTES);
             std::fs::OpenOptions::new()
@@ -219,13 +219,7 @@ impl Shown<'_> {
     }
 }
 
-fn create(file: &Path) -> Result<BufWriter<File>, Failure> {
-    let created = File::create(file);
-    let created = created.map_err(|cause| not_written(file, &cause))?;
-    Ok(BufWriter::new(created))
-}
-
-/// Writes a document about a run to a file.
+/// Writes a document about a run to a file, which keeps its earlier content if the host fails.
 ///
 /// # Errors
 /// The host's error response, or the file cannot be written.
@@ -235,29 +229,46 @@ pub(crate) async fn write_document(
     document: &mut dyn RunDocument,
     file: &Path,
 ) -> Result<(), Failure> {
-    let mut out = create(file)?;
-    let written = report.write(client, document, &mut out).await;
-    written.map_err(|cause| cause.of_file(file))
+    drafted(client, report, document).await?.save(file)
 }
 
-/// Writes a document about a run to stdout.
+/// Writes a document about a run to stdout. JSON is printed only if it is complete: a program could
+/// not read a half that an error document follows.
 ///
 /// # Errors
-/// The host's error response.
+/// The host's error response, or stdout cannot be written.
 pub(crate) async fn print_document(
-    terminal: &Terminal,
+    mut out: Printer,
     client: &Client,
     report: &RunReport,
     document: &mut dyn RunDocument,
 ) -> Result<(), Failure> {
-    let mut out = terminal.printer();
-    let written = report.write(client, document, &mut out).await;
-    out.finish();
-    match written {
+    let written = if out.is_json() {
+        let draft = drafted(client, report, document).await?;
+        draft.copy_to(&mut out).map_err(NotWritten::Output)
+    } else {
+        report.write(client, document, &mut out).await
+    };
+    // The error follows a part of a text on a line of its own.
+    let finished = out.finish();
+    match written.and_then(|()| Ok(finished?)) {
+        Ok(()) => Ok(()),
         Err(NotWritten::Host(failure)) => Err(failure),
-        // A closed pipe is not a failure of the command.
-        Err(NotWritten::Output(_)) | Ok(()) => Ok(()),
+        // The reader wants no more, as with `head`.
+        Err(NotWritten::Output(cause)) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(NotWritten::Output(cause)) => Err(not_written(Path::new("stdout"), &cause)),
     }
+}
+
+async fn drafted(
+    client: &Client,
+    report: &RunReport,
+    document: &mut dyn RunDocument,
+) -> Result<Draft, Failure> {
+    let mut draft = Draft::empty();
+    let written = report.write(client, document, &mut draft).await;
+    written.map_err(NotWritten::of_draft)?;
+    Ok(draft)
 }
 
 /// The start of a document: a little more than the step summary can have.
@@ -292,7 +303,7 @@ fn truncate(mut text: String, most: usize) -> String {
     text
 }
 
-/// What a report has beside its members, if its run is compared with a file.
+/// Members that are printed after those of the report, if its run is compared with a file.
 #[derive(Serialize)]
 struct Beside<'a> {
     comparison: &'a FileComparison,
@@ -551,7 +562,7 @@ async fn show_all(
             None => ReportJson::new(totals, JsonForm::Indented),
         };
         let mut document = document.map_err(|cause| Failure::unexpected(&cause))?;
-        print_document(terminal, client, report, &mut document).await?;
+        print_document(terminal.printer(), client, report, &mut document).await?;
         if outputs.step_summary()?.is_none() && outputs.files().next().is_none() {
             return exit_of(context, session, totals, outputs).await;
         }
@@ -566,24 +577,29 @@ async fn show_all(
     };
     let statistics = report.own_statistics(client, baseline.as_ref()).await?;
     let flips = match &baseline {
-        Some(baseline) => Some(report.flips(client, baseline).await?),
+        Some(baseline) => noted(
+            terminal,
+            "tasks that changed since the baseline",
+            report.flips(client, baseline).await,
+        ),
         None => None,
     };
     if !terminal.json() {
         let mut scorecard = Scorecard::new(totals, &statistics, flips.as_ref(), terminal.style());
-        print_document(terminal, client, report, &mut scorecard).await?;
+        print_document(terminal.printer(), client, report, &mut scorecard).await?;
         if let Some(compared) = compared {
             terminal.print(&format!(
                 "\nagainst the baseline\n{}",
                 compared.text(terminal.style())
             ));
         }
-        for note in endpoint_faults(context, session, report).await? {
+        let faults = endpoint_faults(context, session, report).await;
+        for note in noted(terminal, "faults of endpoints", faults).unwrap_or_default() {
             terminal.note(&note);
         }
         if terminal.interactive() {
             // Elsewhere the output may be a log, which never has task content.
-            show_main_failures(context, client, report).await?;
+            show_main_failures(context, client, report).await;
             let again = outputs.again.as_deref();
             terminal.print(&next_steps(context, session, totals, is_plain, again));
         } else if let Some(step) = main_step(context, session, totals, is_plain) {
@@ -598,6 +614,15 @@ async fn show_all(
     };
     outputs.write(terminal, client, &shown).await?;
     exit_of(context, session, totals, outputs).await
+}
+
+/// A part of the result without which the rest is complete; if the host failed, a note that it is
+/// missing. The verdict must not depend on it.
+pub(crate) fn noted<T>(terminal: &Terminal, part: &str, found: Result<T, Failure>) -> Option<T> {
+    if let Err(failure) = &found {
+        terminal.note(&format!("{part} are not shown: {failure}"));
+    }
+    found.ok()
 }
 
 /// The verdict as an exit code; notes how to pass, if only chance prevents it.
@@ -651,7 +676,7 @@ async fn endpoint_faults(
     session: &Session,
     report: &RunReport,
 ) -> Result<Vec<String>, Failure> {
-    if !context.is_embedded() {
+    if !context.is_embedded() || report.has_only_passed() {
         return Ok(Vec::new());
     }
     let mut reasons: BTreeSet<String> = BTreeSet::new();

@@ -31,7 +31,7 @@ pub fn flips(report: &EvalReport, baseline: &EvalReport) -> Flips {
 }
 
 /// Finds the outcomes of each task in both runs. It keeps a task only until the other run has it, so
-/// it stays small if both runs are read in the same order at the same speed.
+/// it stays small if pages of both runs are read in turn, in the same order.
 #[derive(Debug, Default)]
 pub struct OutcomePairs {
     /// By place in the run.

@@ -8,7 +8,7 @@ use crate::cli::output::print_result;
 use crate::cli::results::RunReport;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::run::tasks::show_main_failures;
-use crate::cli::watch::{Interrupts, fetch_totals, follow_events};
+use crate::cli::watch::{Interrupts, fetch_totals, follow_events, noted};
 use crate::render::statistics::statistics;
 use crate::render::words::score;
 use crate::rules::eval::report::{RunTotals, Verdict};
@@ -58,8 +58,10 @@ pub(super) async fn run(
                 .find(|it| it.lenient_verdict() != Verdict::Pass)
         {
             terminal.print("\n");
-            let report = RunReport::fetch(client, report.run_id.as_str()).await?;
-            show_main_failures(context, client, &report).await?;
+            let report = RunReport::fetch(client, report.run_id.as_str()).await;
+            if let Some(report) = noted(terminal, "failed tasks", report) {
+                show_main_failures(context, client, &report).await;
+            }
         }
         terminal.print(&format!("{}\n", verdict(&found, terminal.colors())));
     }

@@ -71,8 +71,8 @@ pub async fn run(context: &Context<'_>, arguments: &Report) -> Result<Exit, Fail
         let content = content.as_deref().unwrap_or_default();
         let mut document = Sarif::new(&report.totals, &tasks, content);
         if is_stdout(file) {
-            let terminal = context.terminal();
-            print_document(terminal, client, &report, &mut document).await?;
+            let out = context.terminal().json_printer();
+            print_document(out, client, &report, &mut document).await?;
         } else {
             write_document(client, &report, &mut document, file).await?;
             note_written(context, file, arguments);

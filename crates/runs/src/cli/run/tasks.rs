@@ -156,15 +156,23 @@ async fn fetch_page(
     client.get(&path).await
 }
 
-/// Prints the failures that say most, each with the command that shows all of it.
-///
-/// # Errors
-/// The host's error response to a request for the results of tasks.
-pub async fn show_main_failures(
+/// Prints the failures that say most, each with the command that shows all of it. The scorecard above
+/// them is complete without them, and a key may have no access to content; so a failure is a note.
+pub async fn show_main_failures(context: &Context<'_>, client: &Client, report: &RunReport) {
+    if let Err(failure) = print_main_failures(context, client, report).await {
+        let note = format!("failed tasks are not shown: {failure}");
+        context.terminal().note(&note);
+    }
+}
+
+async fn print_main_failures(
     context: &Context<'_>,
     client: &Client,
     report: &RunReport,
 ) -> Result<(), Failure> {
+    if report.has_only_passed() {
+        return Ok(());
+    }
     let mut failures = MainFailures::default();
     let mut pages = report.pages(client);
     while let Some(page) = pages.next().await? {
@@ -172,15 +180,7 @@ pub async fn show_main_failures(
     }
     let (terminal, run) = (context.terminal(), &report.totals.run_id);
     for task in failures.found() {
-        let found = fetch(client, run.as_str(), task.as_str()).await;
-        // The scorecard is complete without them, and a key may have no access to content.
-        let details = match found {
-            Ok(details) => details,
-            Err(failure) => {
-                terminal.note(&format!("failed tasks are not shown: {failure}"));
-                return Ok(());
-            }
-        };
+        let details = fetch(client, run.as_str(), task.as_str()).await?;
         terminal.print(&render(&details, terminal.style(), Extent::Summary));
         let command = format!(
             "{} run show {run} --task {}",

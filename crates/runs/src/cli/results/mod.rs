@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use crate::cli::output::not_written;
+use crate::cli::output::draft_not_written;
 use crate::cli::run::tasks::encoded;
 use crate::render::document::{Next, Out, RunDocument, TaskRow};
 use crate::render::flips::{Flips, OutcomePairs};
@@ -17,10 +18,17 @@ use crate::rules::eval::statistics::{
 };
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::exit::Failure;
+use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
 
 /// Tasks requested at a time. A run of at most so many is kept in memory.
 const PAGE: usize = 1000;
+
+/// Waits in milliseconds before a failed request is repeated.
+const WAITS_MS: [u64; 5] = [250, 500, 1000, 2000, 4000];
+
+/// The code for a response that is too large for a command.
+const TOO_LARGE: &str = "answer_too_large";
 
 const RUNS: &str = "/v1/host/touchstone/runs";
 
@@ -48,7 +56,7 @@ struct ResultsPage {
 
 impl ResultsPage {
     async fn fetch(client: &Client, run: &str, query: &str) -> Result<Self, Failure> {
-        client.get(&format!("{RUNS}/{run}/results?{query}")).await
+        repeated(client, &format!("{RUNS}/{run}/results?{query}")).await
     }
 
     async fn after(client: &Client, run: &str, last: Option<&TaskId>) -> Result<Self, Failure> {
@@ -64,6 +72,34 @@ impl ResultsPage {
     }
 }
 
+/// As [`Client::get`], but repeats the request if a later one may succeed: a document about many tasks
+/// needs thousands of requests, and one that fails must not end it.
+async fn repeated<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
+    let mut waits = WAITS_MS.into_iter();
+    loop {
+        match client.get(path).await {
+            Err(failure) if is_temporary(&failure) => {
+                let Some(wait) = waits.next() else {
+                    return Err(failure);
+                };
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Whether the same request may succeed later.
+fn is_temporary(failure: &Failure) -> bool {
+    [
+        "server_unreachable",
+        "connection_broken",
+        ErrorCode::RateLimited.as_str(),
+        ErrorCode::Unavailable.as_str(),
+    ]
+    .contains(&&*failure.code)
+}
+
 /// Why a document was not written.
 #[derive(Debug)]
 pub enum NotWritten {
@@ -73,11 +109,11 @@ pub enum NotWritten {
 }
 
 impl NotWritten {
-    /// The failure to write a file.
-    pub fn of_file(self, file: &Path) -> Failure {
+    /// The failure to write a draft.
+    pub fn of_draft(self) -> Failure {
         match self {
             Self::Host(failure) => failure,
-            Self::Output(cause) => not_written(file, &cause),
+            Self::Output(cause) => draft_not_written(&cause),
         }
     }
 }
@@ -96,7 +132,7 @@ impl From<io::Error> for NotWritten {
 
 impl RunReport {
     /// Reads the report of a run. Tasks are kept in memory if they are few, and if the run has not
-    /// ended, because then the next reader would find others.
+    /// ended: then the next reader would find others, and the totals are those of the same moment.
     ///
     /// # Errors
     /// The host's error response.
@@ -109,8 +145,16 @@ impl RunReport {
             // A host of an earlier version answers with the whole report.
             return Ok(Self::held(&report));
         }
+        let is_pending = totals.verdict == Verdict::Pending;
+        if is_pending {
+            match client.get(&format!("{RUNS}/{run}/report")).await {
+                Ok(whole) => return Ok(Self::held(&whole)),
+                Err(failure) if failure.code == TOO_LARGE => {}
+                Err(failure) => return Err(failure),
+            }
+        }
         let mut page = ResultsPage::after(client, run, None).await?;
-        if page.next_cursor.is_some() && totals.verdict != Verdict::Pending {
+        if page.next_cursor.is_some() && !is_pending {
             let tasks = Tasks::Paged;
             return Ok(Self { totals, tasks });
         }
@@ -123,8 +167,8 @@ impl RunReport {
             }
             page = ResultsPage::after(client, run, next.as_ref()).await?;
         }
-        let tasks = Tasks::Held(held);
-        Ok(Self { totals, tasks })
+        // Tasks that were scored since the totals were read are counted, too.
+        Ok(Self::held(&totals.with_tasks(held)))
     }
 
     fn held(report: &EvalReport) -> Self {
@@ -158,7 +202,13 @@ impl RunReport {
         }
     }
 
-    /// The first tasks with this outcome, at most [`PAGE`].
+    /// Whether all tasks passed, so that no page has a task to show.
+    pub fn has_only_passed(&self) -> bool {
+        let tasks = self.totals.task_totals.unwrap_or_default();
+        tasks.failed == 0 && tasks.unjudged == 0
+    }
+
+    /// The first tasks with this outcome, at most `most`.
     ///
     /// # Errors
     /// The host's error response.
@@ -200,14 +250,12 @@ impl RunReport {
             }
             _ => {
                 let run = &self.totals.run_id;
-                client
-                    .get(&format!("{RUNS}/{run}/statistics?pool=none"))
-                    .await
+                repeated(client, &format!("{RUNS}/{run}/statistics?pool=none")).await
             }
         }
     }
 
-    /// The changes since another run. Both runs are read at the same speed.
+    /// The changes since another run, found by reading a page of both runs in turn.
     ///
     /// # Errors
     /// The host's error response.
