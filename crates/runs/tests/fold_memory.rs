@@ -1,5 +1,5 @@
-//! The memory of a run's state, of its totals and of its documents, counted by the allocator. A binary of its own, because
-//! it replaces the allocator and nothing else may allocate meanwhile.
+//! The memory of a run's state, of its totals and of its documents, counted by the allocator. A
+//! binary of its own, because it replaces the allocator and nothing else may allocate meanwhile.
 
 use std::alloc::System;
 use std::hint::black_box;
