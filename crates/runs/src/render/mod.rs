@@ -17,7 +17,7 @@ pub mod matrix_page;
 pub mod report_page;
 pub mod run_list;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod sarif;
 pub mod scorecard;
 pub mod statistics;

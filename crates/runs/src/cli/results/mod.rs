@@ -1,5 +1,8 @@
 //! The report of a run, whose tasks are read from the host page by page.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
