@@ -367,7 +367,8 @@ class Bench:
         octets = sum(it["octets"] for it in outcomes)
         used = sum(cpu(it.pid) - cpu_before for it, (_, cpu_before) in zip(replicas, before))
         return {
-            "consumers": consumers, "replicas": len(replicas), "eventsEach": expected, "octets": octets, "reconnects": sum(it["reconnects"] for it in outcomes),
+            "consumers": consumers, "replicas": len(replicas), "eventsEach": expected, "octets": octets,
+            "reconnects": sum(it["reconnects"] for it in outcomes),
             "wallS": max(it["wallS"] for it in outcomes), "cpuUsPerDelivery": used * 1e6 / (consumers * expected),
             "rssBeforeMiB": max(rss for rss, _ in before), "maxRssMiB": max(memory(it.pid)["peak"] for it in replicas),
         }

@@ -72,11 +72,11 @@ async fn drain(context: &Context<'_>, worker: &str) -> Result<Exit, Failure> {
     let answer: Draining = session.client().post(&path, &json!({})).await?;
     let terminal = context.terminal();
     if terminal.json() {
-        terminal.document(&json!(answer));
+        terminal.document(&answer);
     } else {
         let text = match answer.confirmed {
             true => {
-                "takes no further tasks and ends after those that it has, at the latest after its `--drain` seconds"
+                "takes no further tasks; it ends after those that it has, or when its `--drain` seconds are over"
             }
             false => {
                 "was asked to drain and has not confirmed it; look at `touchstone cluster status`"

@@ -159,7 +159,10 @@ fn queues(wanted: usize, servers: usize, state: &PoolState) -> Finding {
                 format!(
                     "{servers} NATS servers are named, and {of} have 1 copy: without its server, no task can be offered"
                 ),
-                "set `cluster.replicas = 3` for hosts before the first task, or afterwards: nats stream edit STREAM --replicas 3",
+                format!(
+                    "set `cluster.replicas = 3` for hosts; if the queues exist: nats stream edit {} --replicas 3",
+                    pool.stream()
+                ),
             )
         }
         QueueState::Exist { copies: all, .. } => {

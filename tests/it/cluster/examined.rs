@@ -3,14 +3,12 @@
 use bytes::Bytes;
 use rstest::rstest;
 use serde_json::Value;
-use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
-use touchstone_cluster::config::ClusterSettings;
-use touchstone_cluster::nats::{NatsBus, Role};
 use touchstone_cluster::ports::bus::Bus as _;
 use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::lane::Lane;
 
 use super::nats::NatsServer;
+use super::{host_bus, served_model};
 use crate::process::Site;
 
 /// The findings about the cluster, with the settings of a host.
@@ -67,21 +65,7 @@ async fn doctor_examines_the_queues_of_all_pools() {
     let Some(nats) = NatsServer::start() else {
         return;
     };
-    let settings = ClusterSettings {
-        nats: Some(nats.url().to_owned()),
-        ..ClusterSettings::default()
-    };
-    let bus = NatsBus::new(settings, Role::Host);
-    let model = ModelIdentity {
-        model: ModelPin {
-            provider: "openai".to_owned(),
-            model: "m".to_owned(),
-        },
-        endpoint: Some(EndpointPin {
-            url: None,
-            digest: "sha256-m".to_owned(),
-        }),
-    };
+    let (bus, model) = (host_bus(&nats), served_model());
     for pool in ["acme", "old"] {
         let lane = Lane::of(&Pool::parse(pool).unwrap(), &model, None).unwrap();
         let message = Bytes::from_static(b"{}");

@@ -221,17 +221,18 @@ async fn each_task_is_scored_once_although_workers_are_killed_and_stopped(#[case
     assert_eq!(report["lenientVerdict"], "pass", "{report}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_queue_of_a_server_that_hangs_is_given_up_soon() {
-    let Some(nats) = NatsServer::start() else {
-        return;
-    };
+/// A host's connection to the queues.
+fn host_bus(nats: &NatsServer) -> NatsBus {
     let settings = ClusterSettings {
         nats: Some(nats.url().to_owned()),
         ..ClusterSettings::default()
     };
-    let bus = NatsBus::new(settings, Role::Host);
-    let identity = ModelIdentity {
+    NatsBus::new(settings, Role::Host)
+}
+
+/// The model of a queue.
+fn served_model() -> ModelIdentity {
+    ModelIdentity {
         model: ModelPin {
             provider: "openai".to_owned(),
             model: "m".to_owned(),
@@ -240,7 +241,15 @@ async fn a_queue_of_a_server_that_hangs_is_given_up_soon() {
             url: None,
             digest: "sha256-m".to_owned(),
         }),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_of_a_server_that_hangs_is_given_up_soon() {
+    let Some(nats) = NatsServer::start() else {
+        return;
     };
+    let (bus, identity) = (host_bus(&nats), served_model());
     let lane = Lane::of(&Pool::shared(), &identity, None).unwrap();
     let answered = async {
         loop {

@@ -123,8 +123,8 @@ pub trait Permits: Send + Sync {
     /// The circuit is open: the endpoint is down and is not called for some time.
     async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError>;
 
-    /// A permit, if there is one without waiting, and if giving it back without a call costs
-    /// nothing: a place among the calls of a minute is not given back.
+    /// A permit that may be given back without a call; `None` if none is free now. Endpoints with a limit
+    /// of calls per minute have none, because a permit that is given back counts against that limit.
     fn acquire_now(&self) -> Option<Box<dyn Permit>>;
 }
 

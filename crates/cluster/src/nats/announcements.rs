@@ -56,7 +56,8 @@ impl Announcements for NatsBus {
         if client.connection_state() != State::Connected {
             return Err(fault(&"not connected"));
         }
-        // A worker may not write where answers to hosts arrive. The server answers if there is none.
+        // A worker may not write to inboxes of hosts, so it does not answer. The server answers if no
+        // worker receives the order.
         let request = async_nats::Request::new()
             .payload(message)
             .timeout(Some(REFUSED_WITHIN));
@@ -96,7 +97,7 @@ impl Announcements for NatsBus {
 }
 
 impl NatsBus {
-    /// Waits a moment until what was sent has left this process.
+    /// Waits for up to a second until all messages have left this process.
     pub async fn flush(&self) {
         if let Some(connected) = self.connected.get() {
             // Without a connection, nothing can be done.

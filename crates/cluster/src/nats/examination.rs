@@ -55,8 +55,8 @@ pub struct Examination {
     pub has_tls: bool,
     /// Largest message in bytes.
     pub max_payload: usize,
-    /// The pools of the settings, sorted by name. What is about the servers and not about a pool
-    /// is said for one pool only.
+    /// The pools of the settings, sorted by name. States of the servers, such as
+    /// [`QueueState::NoJetStream`], are reported for one pool only.
     pub pools: Vec<PoolState>,
     /// Pools with queues that the settings do not name, or why they were not found.
     pub other_pools: Result<Vec<Pool>, String>,

@@ -25,7 +25,7 @@ impl Permits for SharedPermits {
         let own = match tokio::task::unconstrained(&mut own).now_or_never() {
             Some(own) => own?,
             None => {
-                // Whoever holds the permit of this process may wait for one of the owner.
+                // The task that holds the permit of this process may wait for one of the owner.
                 self.attempt.return_call().await;
                 own.await?
             }

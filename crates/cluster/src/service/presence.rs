@@ -18,7 +18,7 @@ use crate::service::contact::BusContact;
 
 /// Pause after a fault of the bus.
 const AFTER_FAULT: Duration = Duration::from_secs(1);
-/// How long the confirmation of a worker is awaited that is to drain. It announces itself at once.
+/// How long a worker may take to confirm that it drains. It announces itself at once.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Announces a process until the future is dropped.
@@ -46,14 +46,20 @@ pub async fn announce_once(bus: &dyn Announcements, name: &str, presence: &Prese
 /// Follows the orders of hosts to a worker until the future is dropped: `drain` is cancelled if it
 /// is to end.
 pub async fn follow_orders(bus: &dyn Announcements, worker: &str, drain: &CancellationToken) {
+    let mut is_warned = false;
     loop {
         match bus.orders(worker).await {
             Ok(mut orders) => {
+                is_warned = false;
                 while let Some(message) = orders.recv().await {
                     follow(worker, &message, drain);
                 }
             }
-            Err(cause) => warn!(%cause, "hosts cannot drain this worker"),
+            Err(cause) if !is_warned => {
+                is_warned = true;
+                warn!(%cause, "hosts cannot drain this worker until it can subscribe; SIGTERM drains it");
+            }
+            Err(_) => {}
         }
         tokio::time::sleep(AFTER_FAULT).await;
     }

@@ -92,7 +92,7 @@ async fn results_and_events_are_those_of_a_local_run() {
 #[case::of_this_version(false, &[Operation::Meter])]
 #[case::of_an_earlier_version(true, &[Operation::Facts, Operation::Meter, Operation::Meter])]
 #[tokio::test(start_paused = true)]
-async fn a_worker_asks_its_host_as_seldom_as_the_host_allows(
+async fn a_worker_asks_once_before_a_call_if_its_host_allows_it(
     #[case] is_earlier: bool,
     #[case] before_a_call: &[Operation],
 ) {

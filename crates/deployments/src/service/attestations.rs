@@ -135,7 +135,7 @@ impl Attestations {
     }
 
     /// # Errors
-    /// `conflict` if an attestation of so many tasks is too large.
+    /// `conflict` above the maximum number of tasks.
     fn check_size(&self, tasks: usize) -> Result<(), Problem> {
         let most = self.attester.max_tasks;
         if tasks <= most {

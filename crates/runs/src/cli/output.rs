@@ -22,8 +22,8 @@ pub fn print_result(terminal: &Terminal, document: &impl Serialize, text: impl F
 /// Larger drafts are kept in a temporary file.
 const MAX_DRAFT_IN_MEMORY: usize = 4 << 20;
 
-/// A document before it is printed or replaces a file. So a host that fails between two pages leaves
-/// no half of a document.
+/// A document that is printed, or written to a file, once it is complete. If the host fails between two
+/// pages, no part of a document is left.
 pub struct Draft(BufWriter<SpooledTempFile>);
 
 impl Draft {

@@ -195,7 +195,7 @@ impl Outputs {
     }
 }
 
-/// What is written about a run.
+/// The content of the documents about a run.
 struct Shown<'a> {
     report: &'a RunReport,
     /// Those of the run alone.
@@ -303,9 +303,9 @@ fn truncate(mut text: String, most: usize) -> String {
     text
 }
 
-/// Members that are printed after those of the report, if its run is compared with a file.
+/// The member that follows those of the report if its run is compared with a file.
 #[derive(Serialize)]
-struct Beside<'a> {
+struct Compared<'a> {
     comparison: &'a FileComparison,
 }
 
@@ -557,7 +557,7 @@ async fn show_all(
         // Show the result of a paid run first: a file that cannot be written must not hide it.
         let document = match compared {
             Some(comparison) => {
-                ReportJson::beside(totals, &Beside { comparison }, JsonForm::Indented)
+                ReportJson::extended(totals, &Compared { comparison }, JsonForm::Indented)
             }
             None => ReportJson::new(totals, JsonForm::Indented),
         };

@@ -109,6 +109,7 @@ mod tests {
         assert_eq!(names(&flips.fixed), ["clock-in-down"]);
         assert!((flips.delta - -0.25).abs() < 1e-9);
     }
+
     #[test]
     fn flips_are_in_suite_order_whatever_the_order_of_reading() {
         let (before, after) = (sample::large(), sample::large());

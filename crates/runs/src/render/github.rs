@@ -11,7 +11,7 @@ pub const MOST_OF_A_LEVEL: usize = 10;
 
 /// One line per annotation: the verdict unless it is a pass, and the tasks that did not pass, up to
 /// the maximum. `failed` and `unjudged` have the first tasks with these outcomes, at least
-/// [`MOST_OF_A_LEVEL`] if there are so many.
+/// [`MOST_OF_A_LEVEL`] unless there are fewer.
 pub fn annotations(report: &RunTotals, failed: &[TaskRow], unjudged: &[TaskRow]) -> Vec<String> {
     let mut lines = Vec::new();
     let name = format!("{}@{}", report.agent.agent_id, report.agent.version);

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_permit_that_may_stay_unused_is_none_of_a_minutes_calls() {
+    async fn a_permit_that_is_given_back_unused_counts_as_no_call() {
         let permits = EndpointPermits::new(1);
         let taken = permits.acquire_now();
         assert!(taken.is_some() && permits.acquire_now().is_none());

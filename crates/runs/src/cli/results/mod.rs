@@ -24,7 +24,7 @@ use touchstone_host::cli::exit::Failure;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
 
-/// Tasks requested at a time. A run of at most so many is kept in memory.
+/// Number of tasks in a request. Smaller runs are kept in memory.
 const PAGE: usize = 1000;
 
 /// Waits in milliseconds before a failed request is repeated.
@@ -134,8 +134,8 @@ impl From<io::Error> for NotWritten {
 }
 
 impl RunReport {
-    /// Reads the report of a run. Tasks are kept in memory if they are few, and if the run has not
-    /// ended: then the next reader would find others, and the totals are those of the same moment.
+    /// Reads the report of a run. The tasks of small runs and of runs in progress are kept in memory. In
+    /// a run in progress, the next request would return others, and the totals must agree with them.
     ///
     /// # Errors
     /// The host's error response.
@@ -207,8 +207,8 @@ impl RunReport {
 
     /// Whether all tasks passed, so that no page has a task to show.
     pub fn has_only_passed(&self) -> bool {
-        let tasks = self.totals.task_totals.unwrap_or_default();
-        tasks.failed == 0 && tasks.unjudged == 0
+        let tasks = self.totals.task_totals;
+        tasks.is_some_and(|tasks| tasks.failed == 0 && tasks.unjudged == 0)
     }
 
     /// The first tasks with this outcome, at most `most`.

@@ -17,9 +17,9 @@ pub struct ReportJson {
     is_second: bool,
 }
 
-/// The report, and what is printed beside it.
+/// A report with further members.
 #[derive(Serialize)]
-struct Beside<'a, T> {
+struct Extended<'a, T> {
     #[serde(flatten)]
     report: &'a RunTotals,
     #[serde(flatten)]
@@ -37,13 +37,13 @@ impl ReportJson {
     ///
     /// # Errors
     /// The report or `other` does not serialize.
-    pub fn beside(
+    pub fn extended(
         totals: &RunTotals,
         other: &impl Serialize,
         form: JsonForm,
     ) -> serde_json::Result<Self> {
         let report = &whole(totals);
-        Self::of(&Beside { report, other }, form)
+        Self::of(&Extended { report, other }, form)
     }
 
     fn of(report: &impl Serialize, form: JsonForm) -> serde_json::Result<Self> {

@@ -46,7 +46,7 @@ pub struct JsonList {
 }
 
 impl JsonList {
-    /// A list whose line is indented by so many spaces.
+    /// A list in a line that begins with `indent` spaces.
     pub fn new(form: JsonForm, indent: usize) -> Self {
         let margin = match form {
             JsonForm::Compact => String::new(),

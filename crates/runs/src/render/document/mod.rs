@@ -15,7 +15,7 @@ use touchstone_openwop::summary::TaskSummary;
 /// A scored task: its numbers, and its reasons.
 pub type TaskRow = (TaskSummary, TaskReport);
 
-/// Where a document is written to.
+/// The output of a document.
 pub type Out<'a> = dyn Write + Send + 'a;
 
 /// Tasks of a page of a report in memory.
@@ -59,7 +59,7 @@ pub fn written(document: &mut dyn RunDocument, report: &EvalReport) -> io::Resul
     paged(document, report, PAGE)
 }
 
-/// The same with pages of so many tasks.
+/// The same with pages of `page` tasks.
 fn paged(document: &mut dyn RunDocument, report: &EvalReport, page: usize) -> io::Result<String> {
     let mut text = Vec::new();
     document.begin(&mut text)?;

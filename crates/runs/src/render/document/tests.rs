@@ -86,10 +86,10 @@ fn many_listed_tasks_are_lines_also_in_a_terminal() {
 }
 
 #[test]
-fn what_is_printed_beside_a_report_follows_its_members() {
+fn further_members_follow_those_of_the_report() {
     let report = sample::mixed();
     let other = json!({"comparison": {"tasks": [], "changes": [1]}});
-    let document = ReportJson::beside(&report.totals(), &other, JsonForm::Indented);
+    let document = ReportJson::extended(&report.totals(), &other, JsonForm::Indented);
     let text = written(&mut document.unwrap(), &report).unwrap();
     let mut expected = serde_json::to_value(&report).unwrap();
     expected["comparison"] = other["comparison"].clone();

@@ -61,8 +61,8 @@ const fn class_of(outcome: TaskOutcome) -> &'static str {
     }
 }
 
-/// The first tasks of a run by outcome, in suite order: at least [`LISTED`] of each, if there are so
-/// many.
+/// The first tasks of a run by outcome, in suite order: at least [`LISTED`] of each, unless there are
+/// fewer.
 #[derive(Clone, Debug, Default)]
 pub struct FirstTasks {
     pub failed: Vec<DocumentRow>,
