@@ -383,13 +383,14 @@ async fn statistics_are_those_of_the_run_alone_if_asked() {
         let all = statistics(query).await;
         assert_eq!(
             (&all["n_trials"], &all["run_ids"]),
-            (&json!(2), &json!(runs))
+            (&json!(4), &json!(runs)),
+            "two tasks in two runs"
         );
     }
     let alone = statistics("?pool=none").await;
     assert_eq!(
         (&alone["n_trials"], &alone["run_ids"]),
-        (&json!(1), &json!([runs[0]]))
+        (&json!(2), &json!([runs[0]]))
     );
     let refused = host.get(&format!("{of}?pool=some")).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
