@@ -86,7 +86,7 @@ fn by_version(a: &str, b: &str) -> Ordering {
     }
 }
 
-async fn insert_suite(
+pub(super) async fn insert_suite(
     transaction: &mut Transaction,
     suite: &SuiteRecord,
 ) -> Result<(), StoreError> {

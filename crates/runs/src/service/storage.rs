@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -30,6 +30,7 @@ use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_kit::redaction::mask;
 use touchstone_openwop::events::EventDocument;
 use touchstone_packs::ports::host::{Addition, AgentDeployments, SharedStorage};
+use touchstone_packs::store as pack_store;
 
 /// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
 const USAGE_TTL: Duration = Duration::from_secs(10);
@@ -39,6 +40,8 @@ const MAX_TENANTS: usize = 10_000;
 const EVENTS: u32 = 500;
 /// Runs per page in the retention sweep.
 const RUNS: u32 = 100;
+/// How long an upload of a suite may take. Requests end much sooner.
+const UPLOAD_KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// The principal of retention in the audit log.
 pub(super) const RETENTION_PRINCIPAL: &str = "host:retention";
 /// Longest reason of a hold, in characters.
@@ -283,6 +286,19 @@ impl Storage {
             info!(deleted, "deleted the task content of runs");
         }
         Ok(deleted)
+    }
+
+    /// Deletes uploads of suites that were interrupted.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn sweep_uploads(&self) -> Result<(), StoreError> {
+        let before = self.clock.now() - UPLOAD_KEPT;
+        let swept = pack_store::suites::sweep(&self.store, before).await?;
+        if swept > 0 {
+            info!(uploads = swept, "deleted interrupted uploads of suites");
+        }
+        Ok(())
     }
 
     /// Compresses the logs of ended runs that are due.

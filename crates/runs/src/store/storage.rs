@@ -17,6 +17,7 @@ use touchstone_host::store::convert::column;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Sql, query};
 use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_packs::store as pack_store;
 
 const USAGE: &str = "SELECT
     (SELECT COUNT(*) FROM pack WHERE tenant = $1),
@@ -25,7 +26,9 @@ const USAGE: &str = "SELECT
     CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
         + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
             SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1
-            UNION SELECT scoring FROM suite WHERE tenant = $1)) AS BIGINT)";
+            UNION SELECT scoring FROM suite WHERE tenant = $1)) AS BIGINT)
+        + CAST((SELECT COALESCE(SUM(bytes), 0) FROM suite_stream WHERE digest IN (
+            SELECT digest FROM suite WHERE tenant = $1)) AS BIGINT)";
 /// The update locks the row, so that a legal hold and a deletion are serialized.
 const LOOK: &str =
     "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
@@ -367,5 +370,6 @@ pub async fn drop_unreferenced(database: &Database, digest: &str) -> Result<(), 
             .execute(&mut transaction)
             .await?;
     }
-    transaction.commit().await
+    transaction.commit().await?;
+    pack_store::suites::release(database, digest).await
 }

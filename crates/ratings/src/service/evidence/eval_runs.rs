@@ -332,7 +332,7 @@ impl Ratings {
         if shortfall(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }
-        let bytes = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
+        let bytes = pack_store::suites::whole_bytes(&self.store, &eval.suite_digest).await?;
         let document = bytes.and_then(|bytes| read_suite(self.runs.library.kinds, &bytes).ok());
         let scoring = match &eval.scoring_digest {
             Some(digest) => {

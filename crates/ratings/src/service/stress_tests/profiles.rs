@@ -91,7 +91,7 @@ impl Ratings {
             return Err(Problem::validation("suiteDigest", message));
         }
         profile.suite_digest = Some(known.digest.clone());
-        let bytes = pack_store::blobs::get(&self.store, &known.digest).await;
+        let bytes = pack_store::suites::whole_bytes(&self.store, &known.digest).await;
         let Some(bytes) = bytes.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };

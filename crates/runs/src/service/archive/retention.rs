@@ -39,7 +39,7 @@ impl Retention {
         }
     }
 
-    /// Deletes runs past their retention, masks the logs of deleted runs, and compresses logs. With an archive, a run
+    /// Deletes runs past their retention, masks the logs of deleted runs, compresses logs, and deletes interrupted uploads of suites. With an archive, a run
     /// is deleted only after its archive was written; what failed is tried again by the next call.
     ///
     /// # Errors
@@ -47,6 +47,7 @@ impl Retention {
     pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
         let deleted = self.delete(shutdown).await?;
         self.storage.compress_logs(shutdown).await?;
+        self.storage.sweep_uploads().await?;
         Ok(deleted)
     }
 
