@@ -91,7 +91,7 @@ impl EvalExecutor {
         let Some(spec) = run.spec.eval().cloned() else {
             return Ok(None);
         };
-        let suite = match self.library.suite(&spec.suite_digest).await {
+        let suite = match self.library.suite_index(&spec.suite_digest).await {
             Err(cause @ library::Error::Store(_)) => return Err(cause),
             suite => suite.ok().flatten(),
         };
@@ -99,7 +99,7 @@ impl EvalExecutor {
             return Ok(None);
         };
         let kinds = self.library.kinds;
-        let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
+        let (thresholds, facts_of) = (suite.thresholds(), run.facts_of().clone());
         Ok(Some(move |state: &RunState| {
             let summary = summary_of(kinds, &facts_of, &spec, &thresholds, &state.eval, NoTasks);
             Some(completed(&summary))

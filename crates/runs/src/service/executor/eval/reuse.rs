@@ -73,7 +73,9 @@ async fn copy_task(
         .iter()
         .any(|fact| matches!(fact.event, Event::TaskUnjudged(_)));
     let known = writer.with_state(|state| state.eval.scored(task).is_some());
-    if judged && !known && context.task(task).is_some() {
+    let is_reused = judged && !known;
+    let in_suite = is_reused && context.task(task).await.map_err(|_| Closed)?.is_some();
+    if in_suite {
         let reused = facts
             .iter()
             .any(|fact| matches!(fact.event, Event::TaskReused(_)));

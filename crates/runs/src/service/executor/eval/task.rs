@@ -54,7 +54,7 @@ impl WorkUnit for SuiteTask {
 impl SuiteTask {
     async fn execute_task(&self) -> Result<(), EarlyEnd> {
         let Self { context, id, .. } = self;
-        let task = context.task(id).ok_or(Stop::Lost)?;
+        let task = &context.task(id).await?.ok_or(Stop::Lost)?;
         context
             .writer
             .may_call()

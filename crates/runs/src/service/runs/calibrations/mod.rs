@@ -5,6 +5,7 @@ pub mod work;
 use std::sync::Arc;
 
 use crate::ports::calibrations::FoundAttempt;
+use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
 use crate::rules::eval::scoring_document::ScoringDocument;
@@ -66,7 +67,11 @@ impl Runs {
             request.allow_few,
         );
         let paired = paired.map_err(unusable)?;
-        let judge = JudgePin::of_all(&self.judging_models(), &document, scoring.as_deref());
+        let judge = JudgePin::of_all(
+            &self.judging_models(),
+            &Rubrics::of(&document.tasks),
+            scoring.as_deref(),
+        );
         let judge = judge.ok_or_else(|| {
             Problem::validation("suite", "the suite has no rubrics and no judged assertions")
         })?;

@@ -1,0 +1,168 @@
+//! Suites that are stored as chunks of tasks.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Engine, Engine::*, at, open, tenant};
+use touchstone::kinds::{KINDS, PACK_FORMAT};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::sql::query;
+use touchstone_kit::ids::TaskId;
+use touchstone_kit::json::canonical_text;
+use touchstone_packs::ports::inventory::SuiteRecord;
+use touchstone_packs::rules::suite_stream::reader::SuiteReader;
+use touchstone_packs::store::inventory;
+use touchstone_packs::store::suites::{self, SuiteStream, WholeSuite};
+use touchstone_runs::service::library::{Error, Library};
+use touchstone_runs::store::storage::{drop_unreferenced, usage};
+
+/// Tasks that fill several chunks.
+const TASKS: usize = 1_200;
+
+fn header() -> Value {
+    json!({"suiteId": "a.b.evals.c", "version": "1.0.0", "modes": ["golden"],
+           "thresholds": {"passScore": 0.25}})
+}
+
+fn task(at: usize) -> Value {
+    json!({"taskId": format!("item-{at}"), "input": {"text": format!("text {at}")},
+           "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "refund"}}})
+}
+
+/// Stores the chunks of a suite as an upload, which has not ended.
+async fn upload(store: &Database, name: &str) -> (SuiteStream, SuiteRecord) {
+    suites::begin(store, name, at(0)).await.unwrap();
+    let mut reader = SuiteReader::new(PACK_FORMAT.read_streamed);
+    let mut chunks = Vec::new();
+    chunks.extend(reader.line(header().to_string().as_bytes()).unwrap());
+    for at in 0..TASKS {
+        chunks.extend(reader.line(task(at).to_string().as_bytes()).unwrap());
+    }
+    let read = reader.finish().unwrap();
+    chunks.extend(read.last);
+    let mut bytes = 0;
+    for (number, chunk) in (0..).zip(&chunks) {
+        bytes += chunk.octets.len() as u64;
+        suites::add_chunk(store, name, number, chunk).await.unwrap();
+    }
+    let stream = SuiteStream {
+        digest: read.digest.clone(),
+        upload: name.to_owned(),
+        header: read.text,
+        task_count: read.task_count,
+        text_bytes: read.bytes,
+        bytes,
+    };
+    let record = SuiteRecord {
+        tenant: tenant("acme"),
+        suite_id: "a.b.evals.c".to_owned(),
+        version: "1.0.0".to_owned(),
+        digest: read.digest,
+        scoring: None,
+        task_count: 1_200,
+        pack: None,
+        signed: false,
+        added_at: at(0),
+    };
+    (stream, record)
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_upload_becomes_a_suite_in_one_step(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (stream, record) = upload(&store, "first").await;
+    let digest = stream.digest.clone();
+    assert_eq!(suites::stream(&store, &digest).await.unwrap(), None);
+    suites::finish(&store, &stream, &record).await.unwrap();
+    assert_eq!(
+        suites::stream(&store, &digest).await.unwrap(),
+        Some(stream.clone())
+    );
+    let used = usage(&store, &tenant("acme")).await.unwrap();
+    assert_eq!((used.suites, used.bytes), (1, stream.bytes));
+    let mut document = header();
+    document["tasks"] = (0..TASKS).map(task).collect();
+    let whole = suites::whole(&store, &digest).await.unwrap();
+    let WholeSuite::Document(bytes) = whole else {
+        panic!("{whole:?}")
+    };
+    assert_eq!(bytes, canonical_text(&document).as_bytes());
+
+    // The same suite again keeps the first chunks only.
+    let (again, record) = upload(&store, "second").await;
+    suites::finish(&store, &again, &record).await.unwrap();
+    let kept = suites::stream(&store, &digest).await.unwrap().unwrap();
+    assert_eq!(kept.upload, "first");
+    let of = async |upload| suites::chunk_of(&store, upload, 0).await.unwrap();
+    assert_eq!(of("second").await, None);
+    // An upload that has ended cannot be discarded.
+    suites::discard(&store, "first").await.unwrap();
+    assert_eq!(suites::sweep(&store, at(100)).await.unwrap(), 0);
+    assert!(of("first").await.is_some());
+
+    drop_unreferenced(&store, &digest).await.unwrap();
+    assert!(of("first").await.is_some(), "a tenant has the suite");
+    let removed = inventory::remove_suite(&store, &record.tenant, "a.b.evals.c", "1.0.0").await;
+    assert!(removed.unwrap());
+    drop_unreferenced(&store, &digest).await.unwrap();
+    assert_eq!(suites::stream(&store, &digest).await.unwrap(), None);
+    assert_eq!(of("first").await, None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn uploads_that_do_not_end_are_swept(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (stream, record) = upload(&store, "first").await;
+    let other = SuiteRecord {
+        digest: "sha256-other".to_owned(),
+        ..record.clone()
+    };
+    inventory::add_suite(&store, &other).await.unwrap();
+    let refused = suites::finish(&store, &stream, &record).await;
+    assert!(matches!(refused, Err(StoreError::Exists(_))), "{refused:?}");
+    assert_eq!(suites::sweep(&store, at(0)).await.unwrap(), 0);
+    assert_eq!(suites::sweep(&store, at(1)).await.unwrap(), 1);
+    assert_eq!(suites::chunk_of(&store, "first", 0).await.unwrap(), None);
+    assert_eq!(suites::stream(&store, &stream.digest).await.unwrap(), None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn tasks_are_read_from_chunks_that_were_not_changed(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (stream, record) = upload(&store, "first").await;
+    suites::finish(&store, &stream, &record).await.unwrap();
+    let library = Library::new(store.clone(), KINDS);
+    let suite = library.suite_index(&stream.digest).await.unwrap().unwrap();
+    assert_eq!(suite.task_count, TASKS);
+    assert_eq!(suite.thresholds().pass_score, Some(0.25));
+    for at in [0, 1, 400, 700, TASKS - 1] {
+        let expected = task(at);
+        let id = TaskId::from(expected["taskId"].as_str().unwrap());
+        let found = library.task(&suite, &id).await.unwrap().unwrap();
+        assert_eq!(json!(found), expected);
+        let found = library.task_at(&suite, at).await.unwrap().unwrap();
+        assert_eq!(json!(found), expected);
+    }
+    let none = library.task(&suite, &TaskId::from("item-9999")).await;
+    assert_eq!(none.unwrap(), None);
+    assert_eq!(library.task_at(&suite, TASKS).await.unwrap(), None);
+
+    // Another valid chunk in the place of the last one.
+    let last = suite.chunk_count() - 1;
+    query("UPDATE suite_chunk SET octets = (SELECT octets FROM suite_chunk WHERE upload = 'first' AND chunk = 0)
+        WHERE upload = 'first' AND chunk = $1")
+        .bind(i64::try_from(last).unwrap())
+        .execute(store.writer().unwrap())
+        .await
+        .unwrap();
+    let changed = library.chunk(&suite, last).await;
+    assert!(matches!(changed, Err(Error::Damaged { .. })), "{changed:?}");
+    let opened = Library::new(store, KINDS).suite_index(&stream.digest).await;
+    assert!(matches!(opened, Err(Error::Damaged { .. })), "{opened:?}");
+}
