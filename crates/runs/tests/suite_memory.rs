@@ -21,7 +21,7 @@ fn check(suite: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
 }
 
 /// The most memory that a reader of so many tasks takes, in bytes.
-fn most_for(tasks: usize) -> usize {
+fn most_for(tasks: usize) -> Option<usize> {
     let header =
         json!({"suiteId": "vendor.acme.evals.items", "version": "1.0.0", "modes": ["golden"]});
     let task = |n: usize| {
@@ -34,23 +34,23 @@ fn most_for(tasks: usize) -> usize {
         change.bytes_allocated - change.bytes_deallocated
     };
     let mut reader = SuiteReader::new(check);
-    reader.line(header.to_string().as_bytes()).unwrap();
+    reader.line(header.to_string().as_bytes()).ok()?;
     let mut most = 0;
     for n in 0..tasks {
         // A chunk is dropped as soon as it is full, as an import does once it is stored.
-        drop(reader.line(task(n).to_string().as_bytes()).unwrap());
+        drop(reader.line(task(n).to_string().as_bytes()).ok()?);
         most = most.max(live());
     }
-    let read = reader.finish().unwrap();
-    assert_eq!(read.task_count, tasks as u64);
-    most
+    let read = reader.finish().ok()?;
+    (read.task_count == tasks as u64).then_some(most)
 }
 
 #[test]
 fn a_further_task_takes_a_few_bytes_while_a_suite_is_read() {
     // Compiles the schema, which stays in memory.
-    most_for(1);
-    let (few, many) = (most_for(TASKS), most_for(10 * TASKS));
+    most_for(1).unwrap();
+    let few = most_for(TASKS).unwrap();
+    let many = most_for(10 * TASKS).unwrap();
     let each = many.saturating_sub(few) / (9 * TASKS);
     println!("{few} bytes for {TASKS} tasks, {each} for each further one");
     // The numbers of their ids, with room for as many again.

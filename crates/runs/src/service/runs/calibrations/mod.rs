@@ -12,8 +12,8 @@ use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::run::record::{JudgePin, ModelPin};
 use crate::rules::run::request::prices::PRICE_UNKNOWN;
-use crate::service::runs::Runs;
 use crate::service::runs::calibrations::work::{LEASE, Work};
+use crate::service::runs::{Runs, unreadable_suite};
 use crate::store;
 use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
@@ -154,7 +154,7 @@ impl Runs {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(unknown)?;
         let document = self.library.suite(&found.digest).await;
-        let document = document.map_err(|cause| internal(&cause))?;
+        let document = document.map_err(unreadable_suite)?;
         let scoring = match &found.scoring {
             Some(digest) => {
                 let scoring = self.library.scoring(digest).await;
