@@ -60,6 +60,13 @@ pub enum Error {
     TooLarge,
 }
 
+impl Error {
+    /// Whether the same may succeed later, because only the store failed.
+    pub fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+}
+
 /// An agent of an installed pack.
 #[derive(Debug)]
 pub struct LoadedAgent {
@@ -90,7 +97,7 @@ pub struct Library {
     /// The evaluation kinds of this host.
     pub kinds: Kinds,
     suites: Documents<AgentEvalSuite>,
-    opened: Arc<Suites>,
+    opened: Suites,
     scorings: Documents<ScoringDocument>,
     packs: Documents<LoadedAgents>,
 }
@@ -123,6 +130,10 @@ impl<T: Send + Sync + 'static> Documents<T> {
         self.insert_weighing(digest, document, weight).await;
     }
 
+    async fn remove(&self, digest: &str) {
+        self.cached.invalidate(digest).await;
+    }
+
     /// As [`insert`](Self::insert), for a document of this size in memory.
     async fn insert_weighing(&self, digest: &str, document: Arc<T>, weight: usize) {
         let weight = weight.min(self.bytes);
@@ -138,7 +149,7 @@ impl Library {
             store,
             kinds,
             suites: Documents::new(CACHED_SUITES),
-            opened: Arc::new(Suites::new()),
+            opened: Suites::new(),
             scorings: Documents::new(CACHED_SCORINGS),
             packs: Documents::new(CACHED_PACKS),
         }
@@ -152,14 +163,16 @@ impl Library {
         if let Some(suite) = self.suites.get(digest).await {
             return Ok(Some(suite));
         }
-        let bytes = match pack_store::suites::whole(&self.store, digest).await? {
-            WholeSuite::Document(bytes) => bytes,
-            WholeSuite::Missing => return Ok(None),
-            WholeSuite::TooLarge => return Err(Error::TooLarge),
-        };
         let damaged = || Error::Damaged {
             what: "suite",
             digest: digest.to_owned(),
+        };
+        let bytes = match pack_store::suites::whole(&self.store, digest).await {
+            Ok(WholeSuite::Document(bytes)) => bytes,
+            Ok(WholeSuite::Missing) => return Ok(None),
+            Ok(WholeSuite::TooLarge) => return Err(Error::TooLarge),
+            Err(StoreError::Inconsistent { .. }) => return Err(damaged()),
+            Err(cause) => return Err(cause.into()),
         };
         let size = bytes.len();
         let suite: AgentEvalSuite = verified(bytes, digest).await.ok_or_else(damaged)?;

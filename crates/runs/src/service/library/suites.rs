@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use moka::future::Cache;
 use moka::policy::EvictionPolicy;
 use serde::Deserialize;
@@ -16,16 +17,18 @@ use serde_json::{Map, Value};
 
 use super::{Documents, Error, GROWTH, Library};
 use crate::rules::eval::rubric::Rubrics;
-use touchstone_host::store::database::Database;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::integrity;
 use touchstone_openwop::suite::{AgentEvalSuite, Task, Thresholds};
 use touchstone_packs::rules::suite_stream::chunk::{Chunk, ChunkDigest, Packer, unpack};
 use touchstone_packs::rules::suite_stream::{SuiteFrame, SuiteHasher, TASKS};
 use touchstone_packs::store as pack_store;
+use touchstone_packs::store::suites::SuiteStream;
 
 const CACHED_INDEXES: usize = 32 * 1024 * 1024;
 const CACHED_CHUNKS: usize = 16 * 1024 * 1024;
+/// How often a suite is read again because it was removed, and perhaps imported again, meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// A suite without its tasks, and where these are.
 #[derive(Debug)]
@@ -47,11 +50,11 @@ struct ChunkEntry {
     digest: ChunkDigest,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 enum Source {
     /// The name of the upload that stored the chunks.
     Stored(String),
-    Memory(Vec<Vec<u8>>),
+    Memory(Vec<Bytes>),
 }
 
 impl SuiteIndex {
@@ -86,7 +89,7 @@ impl SuiteIndex {
     fn weight(&self) -> usize {
         let kept: usize = match &self.source {
             Source::Stored(_) => 0,
-            Source::Memory(chunks) => chunks.iter().map(Vec::len).sum(),
+            Source::Memory(chunks) => chunks.iter().map(Bytes::len).sum(),
         };
         let entries = self.chunks.len() * size_of::<ChunkEntry>();
         4096 + kept + entries + self.positions.len() * size_of::<u64>()
@@ -121,14 +124,15 @@ impl Suites {
         }
     }
 
-    fn hash(&self, id: &str) -> u32 {
-        hash_in(self.hashes.hash_one(id))
-    }
+}
+
+fn hash_of(hashes: &RandomState, id: &TaskId) -> u32 {
+    hash_in(hashes.hash_one(id.as_str()))
 }
 
 /// Collects an index while the tasks of its suite are read.
-struct Indexer<'a> {
-    suites: &'a Suites,
+struct Indexer {
+    hashes: RandomState,
     hasher: SuiteHasher,
     chunks: Vec<ChunkEntry>,
     positions: Vec<u64>,
@@ -141,10 +145,10 @@ struct Named {
     task_id: TaskId,
 }
 
-impl<'a> Indexer<'a> {
-    fn new(suites: &'a Suites, frame: &SuiteFrame) -> Self {
+impl Indexer {
+    fn new(hashes: RandomState, frame: &SuiteFrame) -> Self {
         Self {
-            suites,
+            hashes,
             hasher: SuiteHasher::new(frame),
             chunks: Vec::new(),
             positions: Vec::new(),
@@ -158,7 +162,7 @@ impl<'a> Indexer<'a> {
         for line in lines.lines() {
             let named: Named = serde_json::from_str(line).ok()?;
             let position = u32::try_from(self.positions.len()).ok()?;
-            let hash = self.suites.hash(named.task_id.as_str());
+            let hash = hash_of(&self.hashes, &named.task_id);
             self.positions
                 .push(u64::from(hash) << 32 | u64::from(position));
             self.hasher.task(line);
@@ -221,28 +225,8 @@ impl Library {
         if let Some(index) = self.opened.indexes.get(digest).await {
             return Ok(Some(index));
         }
-        let damaged = || Error::Damaged {
-            what: "suite",
-            digest: digest.to_owned(),
-        };
-        let index = match pack_store::suites::stream(&self.store, digest).await? {
-            Some(stream) => {
-                let index = open_stream(&self.store, &self.opened, &stream);
-                index.await?.ok_or_else(damaged)?
-            }
-            None => {
-                let Some(bytes) = pack_store::blobs::get(&self.store, digest).await? else {
-                    return Ok(None);
-                };
-                let (suites, wanted) = (self.opened.clone(), digest.to_owned());
-                // Large documents take a while; keep the async thread free.
-                let opening = tokio::task::spawn_blocking(move || {
-                    integrity::matches(&wanted, &bytes)
-                        .then(|| open_document(&suites, &wanted, &bytes))
-                        .flatten()
-                });
-                opening.await.ok().flatten().ok_or_else(damaged)?
-            }
+        let Some(index) = self.open(digest).await? else {
+            return Ok(None);
         };
         let index = Arc::new(index);
         let weight = index.weight();
@@ -253,12 +237,72 @@ impl Library {
         Ok(Some(index))
     }
 
+    async fn open(&self, digest: &str) -> Result<Option<SuiteIndex>, Error> {
+        for _ in 0..ATTEMPTS {
+            let stream = pack_store::suites::stream(&self.store, digest).await?;
+            let opened = match &stream {
+                Some(stream) => self.open_stream(stream).await?,
+                None => self.open_blob(digest).await?,
+            };
+            if opened.is_some() {
+                return Ok(opened);
+            }
+            let now = pack_store::suites::stream(&self.store, digest).await?;
+            if now != stream {
+                // It was removed, or imported again, while it was read.
+                continue;
+            }
+            return match stream {
+                Some(_) => Err(damaged(digest)),
+                None => Ok(None),
+            };
+        }
+        Err(damaged(digest))
+    }
+
+    /// Reads all chunks of a streamed suite; `None` if they are not those of the suite.
+    async fn open_stream(&self, stream: &SuiteStream) -> Result<Option<SuiteIndex>, Error> {
+        let Ok(header) = serde_json::from_str::<Map<String, Value>>(&stream.header) else {
+            return Ok(None);
+        };
+        let frame = SuiteFrame::of(&header);
+        let mut indexer = Indexer::new(self.opened.hashes.clone(), &frame);
+        let mut number = 0;
+        while let Some(octets) =
+            pack_store::suites::chunk_of(&self.store, &stream.upload, number).await?
+        {
+            let added = blocking(move || indexer.add(&octets).map(|()| indexer)).await;
+            let Some(with_chunk) = added else {
+                return Ok(None);
+            };
+            indexer = with_chunk;
+            number += 1;
+        }
+        let source = Source::Stored(stream.upload.clone());
+        let digest = stream.digest.clone();
+        Ok(blocking(move || indexer.finish(&digest, header, source)).await)
+    }
+
+    /// Splits a suite that is stored as one document; `None` if there is none.
+    async fn open_blob(&self, digest: &str) -> Result<Option<SuiteIndex>, Error> {
+        let Some(bytes) = pack_store::blobs::get(&self.store, digest).await? else {
+            return Ok(None);
+        };
+        let (hashes, wanted) = (self.opened.hashes.clone(), digest.to_owned());
+        let opening = blocking(move || {
+            integrity::matches(&wanted, &bytes)
+                .then(|| open_document(hashes, &wanted, &bytes))
+                .flatten()
+        });
+        opening.await.map(Some).ok_or_else(|| damaged(digest))
+    }
+
     /// The task of a suite with this id.
     ///
     /// # Errors
     /// As [`suite_index`](Self::suite_index).
     pub async fn task(&self, suite: &SuiteIndex, id: &TaskId) -> Result<Option<Task>, Error> {
-        for position in suite.candidates(self.opened.hash(id.as_str())) {
+        for position in suite.candidates(hash_of(&self.opened.hashes, id)) {
             let task = self.task_at(suite, position).await?;
             if task.as_ref().is_some_and(|task| task.task_id == *id) {
                 return Ok(task);
@@ -281,15 +325,16 @@ impl Library {
             return Ok(None);
         };
         let key = (suite.digest.clone(), number);
-        let tasks = match self.opened.chunks.get(&key).await {
-            Some((tasks, _)) => tasks,
-            None => {
-                let (tasks, text) = self.read_chunk(suite, number).await?;
-                let weight = u32::try_from(text.saturating_mul(GROWTH)).unwrap_or(u32::MAX);
-                let entry = (tasks.clone(), weight);
-                self.opened.chunks.insert(key, entry).await;
-                tasks
-            }
+        // Tasks that start at the same time load their chunk once.
+        let loading = async {
+            let (tasks, text) = self.read_chunk(suite, number).await?;
+            let weight = u32::try_from(text.saturating_mul(GROWTH)).unwrap_or(u32::MAX);
+            Ok::<_, Error>((tasks, weight))
+        };
+        let tasks = match self.opened.chunks.try_get_with(key, loading).await {
+            Ok((tasks, _)) => tasks,
+            // The error may belong to several readers, so each finds its own.
+            Err(_) => self.read_chunk(suite, number).await?.0,
         };
         // The copy does not keep the other tasks of the chunk in memory.
         Ok(tasks.get(position.saturating_sub(entry.first)).cloned())
@@ -319,58 +364,87 @@ impl Library {
 
     /// The tasks of a chunk, and the length of their text.
     async fn read_chunk(&self, suite: &SuiteIndex, number: usize) -> Result<(Tasks, usize), Error> {
-        let damaged = || Error::Damaged {
-            what: "suite",
-            digest: suite.digest.to_string(),
-        };
-        let entry = suite.chunks.get(number).ok_or_else(damaged)?;
-        let stored;
-        let octets = match &suite.source {
-            Source::Memory(chunks) => chunks.get(number).ok_or_else(damaged)?,
-            Source::Stored(upload) => {
-                let number = i64::try_from(number).map_err(|_| damaged())?;
-                let octets = pack_store::suites::chunk_of(&self.store, upload, number).await?;
-                stored = octets.ok_or_else(damaged)?;
-                &stored
+        let damaged = || damaged(&suite.digest);
+        let expected = suite.chunks.get(number).ok_or_else(damaged)?.digest;
+        let octets = self.octets_of(suite, number).await?.ok_or_else(damaged)?;
+        // A large task takes a while; keep the async thread free.
+        let reading = blocking(move || {
+            let (lines, digest) = unpack(&octets).ok()?;
+            if digest != expected {
+                return None;
             }
-        };
-        let (lines, digest) = unpack(octets).map_err(|_| damaged())?;
-        if digest != entry.digest {
-            return Err(damaged());
+            let tasks: Result<Vec<Task>, _> = lines.lines().map(serde_json::from_str).collect();
+            Some((Arc::new(tasks.ok()?), lines.len()))
+        });
+        reading.await.ok_or_else(damaged)
+    }
+
+    /// The bytes of a chunk; `None` if the suite no longer has it. If the suite was removed and imported
+    /// again since it was opened, the same tasks are stored elsewhere.
+    async fn octets_of(&self, suite: &SuiteIndex, number: usize) -> Result<Option<Bytes>, Error> {
+        let mut octets = self.stored_octets(suite, number).await?;
+        let mut stale: Option<Arc<SuiteIndex>> = None;
+        for _ in 0..ATTEMPTS {
+            if octets.is_some() {
+                break;
+            }
+            let stale_index = stale.as_deref().unwrap_or(suite);
+            let Some(reopened) = self.reopened(stale_index).await? else {
+                break;
+            };
+            octets = self.stored_octets(&reopened, number).await?;
+            stale = Some(reopened);
         }
-        let tasks: Result<Vec<Task>, _> = lines.lines().map(serde_json::from_str).collect();
-        let tasks = tasks.map_err(|_| damaged())?;
-        Ok((Arc::new(tasks), lines.len()))
+        Ok(octets)
+    }
+
+    async fn stored_octets(
+        &self,
+        suite: &SuiteIndex,
+        number: usize,
+    ) -> Result<Option<Bytes>, Error> {
+        match &suite.source {
+            Source::Memory(chunks) => Ok(chunks.get(number).cloned()),
+            Source::Stored(upload) => {
+                let number = i64::try_from(number).map_err(|_| damaged(&suite.digest))?;
+                let octets = pack_store::suites::chunk_of(&self.store, upload, number).await?;
+                Ok(octets.map(Bytes::from))
+            }
+        }
+    }
+
+    /// The suite opened after this one, of which the chunks no longer exist.
+    async fn reopened(&self, stale: &SuiteIndex) -> Result<Option<Arc<SuiteIndex>>, Error> {
+        let digest: &str = &stale.digest;
+        let cached = self.opened.indexes.get(digest).await;
+        if let Some(newer) = cached.filter(|it| it.source != stale.source) {
+            return Ok(Some(newer));
+        }
+        self.opened.indexes.remove(digest).await;
+        self.suite_index(digest).await
     }
 }
 
-/// Reads all chunks of a streamed suite; `None` if it is damaged.
-async fn open_stream(
-    store: &Database,
-    suites: &Suites,
-    stream: &pack_store::suites::SuiteStream,
-) -> Result<Option<SuiteIndex>, Error> {
-    let Ok(header) = serde_json::from_str::<Map<String, Value>>(&stream.header) else {
-        return Ok(None);
-    };
-    let mut indexer = Indexer::new(suites, &SuiteFrame::of(&header));
-    let mut number = 0;
-    while let Some(octets) = pack_store::suites::chunk_of(store, &stream.upload, number).await? {
-        if indexer.add(&octets).is_none() {
-            return Ok(None);
-        }
-        number += 1;
+fn damaged(digest: &str) -> Error {
+    Error::Damaged {
+        what: "suite",
+        digest: digest.to_owned(),
     }
-    let source = Source::Stored(stream.upload.clone());
-    Ok(indexer.finish(&stream.digest, header, source))
 }
 
-fn open_document(suites: &Suites, digest: &str, document: &[u8]) -> Option<SuiteIndex> {
+/// Does work that takes a while apart from the async threads; `None` also if it panics.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok().flatten()
+}
+
+fn open_document(hashes: RandomState, digest: &str, document: &[u8]) -> Option<SuiteIndex> {
     let (header, chunks) = split(document)?;
-    let mut indexer = Indexer::new(suites, &SuiteFrame::of(&header));
+    let mut indexer = Indexer::new(hashes, &SuiteFrame::of(&header));
     for chunk in &chunks {
         indexer.add(&chunk.octets)?;
     }
-    let chunks = chunks.into_iter().map(|chunk| chunk.octets).collect();
-    indexer.finish(digest, header, Source::Memory(chunks))
+    let chunks = chunks.into_iter().map(|chunk| chunk.octets.into());
+    indexer.finish(digest, header, Source::Memory(chunks.collect()))
 }
