@@ -63,7 +63,7 @@ pub enum Error {
 impl Error {
     /// Whether the same may succeed later, because only the store failed.
     pub fn is_of_store(&self) -> bool {
-        matches!(self, Self::Store(_))
+        matches!(self, Self::Store(cause) if !matches!(cause, StoreError::Inconsistent { .. }))
     }
 }
 

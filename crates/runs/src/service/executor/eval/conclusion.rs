@@ -6,7 +6,7 @@ use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::RunRecord;
 use crate::service::executor::WorkEnd;
-use crate::service::executor::endings::{Breach, running_for};
+use crate::service::executor::endings::{Breach, fail, running_for};
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::{EvalExecutor, budget};
 use crate::service::executor::task_loop::EarlyEnd;
@@ -23,6 +23,7 @@ pub fn conclude(kinds: Kinds, context: &RunContext, end: Result<(), EarlyEnd>) -
         Err(EarlyEnd::Stopped(stop)) => WorkEnd::Stopped(stop),
         Err(EarlyEnd::BudgetExhausted(dimension)) => budget::exhausted(context, dimension),
         Err(EarlyEnd::LoopLimit(task)) => fail_at_loop_limit(context, &task),
+        Err(EarlyEnd::Failed(error)) => fail(&context.writer, error),
     }
 }
 
@@ -92,7 +93,7 @@ impl EvalExecutor {
             return Ok(None);
         };
         let suite = match self.library.suite_index(&spec.suite_digest).await {
-            Err(cause @ library::Error::Store(_)) => return Err(cause),
+            Err(cause) if cause.is_of_store() => return Err(cause),
             suite => suite.ok().flatten(),
         };
         let Some(suite) = suite else {

@@ -19,6 +19,7 @@ use crate::service::executor::eval::baseline::{self, BaselineAnswers};
 use crate::service::executor::eval::judging::RunJudge;
 use crate::service::executor::eval::meter::RunMeter;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
+use crate::service::executor::task_loop::EarlyEnd;
 use crate::service::library;
 use crate::service::library::suites::SuiteIndex;
 use crate::service::library::{Library, LoadedAgent};
@@ -64,10 +65,13 @@ impl RunContext {
     ///
     /// # Errors
     /// The suite cannot be read now, or was damaged; the cause is in the log.
-    pub(super) async fn task(&self, id: &TaskId) -> Result<Option<Task>, Stop> {
+    pub(super) async fn task(&self, id: &TaskId) -> Result<Option<Task>, EarlyEnd> {
         self.library.task(&self.suite, id).await.map_err(|cause| {
             error!(run_id = %self.run.run_id, cause = chain(&cause), "could not read a task of the run's suite");
-            Stop::Lost
+            match cause.is_of_store() {
+                true => Stop::Lost.into(),
+                false => EarlyEnd::Failed(unloadable_suite()),
+            }
         })
     }
 
@@ -119,6 +123,20 @@ impl RunContext {
     }
 }
 
+/// The error of a run whose suite was damaged.
+pub(super) fn unloadable_suite() -> RunError {
+    RunError::new(INTERNAL_ERROR, "the suite of this run cannot be loaded")
+}
+
+/// How a run ends that cannot load something: another replica may continue it, if only the store
+/// failed.
+fn end_of(cause: &library::Error, writer: &RunWriter, error: RunError) -> WorkEnd {
+    match cause.is_of_store() {
+        true => WorkEnd::Stopped(Stop::Lost),
+        false => fail(writer, error),
+    }
+}
+
 impl EvalExecutor {
     /// The context of a run; otherwise the run fails, or stops if the store failed.
     pub(super) async fn prepare(
@@ -134,7 +152,7 @@ impl EvalExecutor {
         let files = files.await?;
         let failed = |error: RunError| fail(writer, error);
         let model = self.model_of(run, spec).map_err(failed)?;
-        let rubrics = self.load_rubrics(run, spec, &suite).await?;
+        let rubrics = self.load_rubrics(run, spec, writer, &suite).await?;
         let judge = self
             .judge_of(spec, &rubrics, scoring.as_deref())
             .map_err(failed)?;
@@ -194,8 +212,7 @@ impl EvalExecutor {
         let agent = self.library.agent(&spec.pack_integrity, &spec.agent_id);
         match (suite, agent.await) {
             (Ok(Some(suite)), Ok(Some(agent))) => Ok((suite, agent)),
-            (Err(cause @ library::Error::Store(_)), _)
-            | (_, Err(cause @ library::Error::Store(_))) => {
+            (Err(cause), _) | (_, Err(cause)) if cause.is_of_store() => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not read the run's suite or agent");
                 Err(WorkEnd::Stopped(Stop::Lost))
             }
@@ -222,11 +239,7 @@ impl EvalExecutor {
             Ok(suite) => Ok(suite),
             Err(cause) => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not load the run's suite");
-                if matches!(cause, library::Error::Store(_)) {
-                    return Err(WorkEnd::Stopped(Stop::Lost));
-                }
-                let message = "the suite of this run cannot be loaded";
-                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+                Err(end_of(&cause, writer, unloadable_suite()))
             }
         }
     }
@@ -236,6 +249,7 @@ impl EvalExecutor {
         &self,
         run: &RunRecord,
         spec: &EvalSpec,
+        writer: &RunWriter,
         suite: &SuiteIndex,
     ) -> Result<Rubrics, WorkEnd> {
         if spec.judge.is_none() {
@@ -243,7 +257,7 @@ impl EvalExecutor {
         }
         self.library.rubrics(suite).await.map_err(|cause| {
             error!(run_id = %run.run_id, cause = chain(&cause), "could not read the rubrics of the run's suite");
-            WorkEnd::Stopped(Stop::Lost)
+            end_of(&cause, writer, unloadable_suite())
         })
     }
 
@@ -260,11 +274,9 @@ impl EvalExecutor {
             Ok(scoring) => Ok(Some(scoring)),
             Err(cause) => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not load the run's scoring document");
-                if matches!(cause, library::Error::Store(_)) {
-                    return Err(WorkEnd::Stopped(Stop::Lost));
-                }
                 let message = "the scoring document of this run cannot be loaded";
-                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+                let error = RunError::new(INTERNAL_ERROR, message);
+                Err(end_of(&cause, writer, error))
             }
         }
     }
@@ -284,11 +296,9 @@ impl EvalExecutor {
             Ok(files) => Ok(files),
             Err(cause) => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not load the files of the run's tasks");
-                if matches!(cause, library::Error::Store(_)) {
-                    return Err(WorkEnd::Stopped(Stop::Lost));
-                }
                 let message = "the files of this run's tasks cannot be loaded";
-                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+                let error = RunError::new(INTERNAL_ERROR, message);
+                Err(end_of(&cause, writer, error))
             }
         }
     }
