@@ -6,7 +6,6 @@ use axum::Extension;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use tracing::warn;
 
 use crate::http::PacksApi;
 use crate::ports::inventory::SuiteRecord;
@@ -18,7 +17,6 @@ use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use touchstone_host::http::idempotency::{Done, once};
 use touchstone_host::http::lines::{self, Lines};
 use touchstone_host::service::access::Caller;
-use touchstone_host::service::fault::chain;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::canonical_text;
 use touchstone_kit::json::value_of;
@@ -101,13 +99,7 @@ async fn import_lines(
     match take_all(&mut upload, &mut lines).await {
         Ok(()) => upload.finish().await.map_err(line_refused),
         Err(problem) => {
-            if let Err(cause) = upload.discard().await {
-                // The hourly sweep repeats it.
-                warn!(
-                    cause = chain(&cause),
-                    "could not delete an upload of a suite"
-                );
-            }
+            upload.discard().await;
             Err(problem)
         }
     }

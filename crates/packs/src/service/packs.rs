@@ -92,7 +92,7 @@ pub struct Packs {
     pub(super) ids: Arc<dyn Ids>,
     format: PackFormat,
     /// Enforces quotas and deletes bytes.
-    storage: Arc<dyn SharedStorage>,
+    pub(super) storage: Arc<dyn SharedStorage>,
     /// Knows which packs are in service, and so cannot be removed.
     deployments: Arc<dyn AgentDeployments>,
 }
@@ -144,6 +144,7 @@ impl Packs {
                 pack: Some(pack.id.to_string()),
                 signed: pack.signature.coverage == SignatureCoverage::Tarball,
                 added_at: now,
+                bytes: Some(suite.document.canonical.len() as u64),
             });
         }
         let record = InstallRecord {
@@ -427,6 +428,23 @@ impl Packs {
         let (document, scoring) = self.read_import(octets.to_vec(), scoring).await?;
         let digest = document.digest();
         let suite = &document.suite;
+        let record = SuiteRecord {
+            tenant: tenant.clone(),
+            suite_id: suite.suite_id.clone(),
+            version: suite.version.clone(),
+            digest: digest.clone(),
+            scoring: scoring.as_ref().map(|it| it.digest.clone()),
+            task_count: u32::try_from(suite.tasks.len()).unwrap_or(u32::MAX),
+            pack: None,
+            signed: false,
+            added_at: self.clock.now(),
+            bytes: Some(document.canonical.len() as u64),
+        };
+        let is_stored = self.is_stored_in_chunks(&record).await;
+        if is_stored.map_err(ImportError::Problem)? {
+            let imported = self.imported(by, record, Ok(())).await;
+            return imported.map_err(ImportError::Problem);
+        }
         let scoring_bytes = scoring.as_ref().map_or(0, |it| it.canonical.len());
         self.reserve_suite(
             tenant,
@@ -435,17 +453,6 @@ impl Packs {
         )
         .await
         .map_err(ImportError::Problem)?;
-        let record = SuiteRecord {
-            tenant: tenant.clone(),
-            suite_id: document.suite.suite_id.clone(),
-            version: document.suite.version.clone(),
-            digest,
-            scoring: scoring.as_ref().map(|it| it.digest.clone()),
-            task_count: u32::try_from(document.suite.tasks.len()).unwrap_or(u32::MAX),
-            pack: None,
-            signed: false,
-            added_at: self.clock.now(),
-        };
         let mut octets = vec![(record.digest.as_str(), document.canonical.as_bytes())];
         octets.extend(
             scoring
@@ -461,6 +468,26 @@ impl Packs {
             .await;
         let imported = self.imported(by, record, added).await;
         imported.map_err(ImportError::Problem)
+    }
+
+    /// Whether the tenant imported this suite already.
+    pub(super) async fn is_imported(&self, record: &SuiteRecord) -> Result<bool, Problem> {
+        let (id, version) = (&record.suite_id, &record.version);
+        let known = store::inventory::suite(&self.store, &record.tenant, id, version).await;
+        let known = known.map_err(|cause| internal(&cause))?;
+        Ok(known.is_some_and(|it| {
+            it.pack.is_none() && it.digest == record.digest && it.scoring == record.scoring
+        }))
+    }
+
+    /// Whether the tenant imported this suite already and its tasks are stored. Otherwise the tenant
+    /// would have them twice.
+    async fn is_stored_in_chunks(&self, record: &SuiteRecord) -> Result<bool, Problem> {
+        if !self.is_imported(record).await? {
+            return Ok(false);
+        }
+        let stream = store::suites::stream(&self.store, &record.digest).await;
+        Ok(stream.map_err(|cause| internal(&cause))?.is_some())
     }
 
     /// The suite that runs will use, after an import was recorded or refused by the store.

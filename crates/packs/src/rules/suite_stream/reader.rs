@@ -14,6 +14,12 @@ use touchstone_openwop::suite::{AgentEvalSuite, SuiteFault};
 
 /// Maximum length of a streamed suite in bytes.
 pub const MAX_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// Maximum length of the first line in bytes. Each task is checked together with it.
+pub const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// Maximum number of tasks. The numbers of their ids take up to 57 MB while they are collected.
+const MAX_TASKS: u64 = 3_000_000;
+/// How deep a task is in the document of its suite.
+const TASK_DEPTH: usize = 2;
 
 /// Why a line cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +85,18 @@ impl SuiteReader {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        let value = json::parse(line).map_err(|error| {
+        let depth = match &self.suite {
+            Some(_) => TASK_DEPTH,
+            None if line.len() > MAX_HEADER_BYTES => {
+                let reason = format!(
+                    "has {} bytes, and the first line may have {MAX_HEADER_BYTES}; send the suite without its `tasks` as the first line",
+                    line.len()
+                );
+                return Err(self.fault("", &reason));
+            }
+            None => 0,
+        };
+        let value = json::parse_part(line, depth).map_err(|error| {
             let error = json::Error {
                 line: self.line,
                 ..error
@@ -98,6 +115,11 @@ impl SuiteReader {
                 Ok(None)
             }
         }
+    }
+
+    /// The suite without its tasks, once its line was read.
+    pub fn header(&self) -> Option<&AgentEvalSuite> {
+        self.suite.as_ref().map(|suite| &suite.header)
     }
 
     /// # Errors
@@ -167,6 +189,10 @@ impl OpenSuite {
 
     fn task(&mut self, check: ReadStreamed, task: Value) -> Result<Option<Chunk>, Vec<SuiteFault>> {
         let place = format!("/tasks/{}", self.hasher.tasks());
+        if self.hasher.tasks() >= MAX_TASKS {
+            let reason = format!("is beyond the {MAX_TASKS} tasks of a suite; split the suite");
+            return Err(vec![SuiteFault::new(place, reason)]);
+        }
         let canonical = json::canonical_text(&task);
         if let Some(slot) = self.checked.pointer_mut("/tasks/0") {
             *slot = task;
@@ -211,4 +237,58 @@ fn number_of(id: &str) -> u64 {
     let digest: [u8; 32] = Sha256::digest(id.as_bytes()).into();
     let first = digest.first_chunk();
     first.map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(suite: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
+        serde_json::from_value(suite.clone())
+            .map_err(|cause| vec![SuiteFault::new("", cause.to_string())])
+    }
+
+    fn header() -> Value {
+        json!({"suiteId": "a.b.evals.c", "version": "1.0.0", "modes": ["golden"]})
+    }
+
+    #[test]
+    fn a_task_may_be_as_deep_as_in_the_document() {
+        for (levels, is_read) in [(61, true), (62, false)] {
+            let nested = (0..levels).fold(Value::Null, |inner, _| json!([inner]));
+            let mut task = placeholder();
+            task["input"] = nested;
+            let document = with_task(header().as_object().unwrap(), task.clone());
+            let whole = json::parse(document.to_string().as_bytes());
+            assert_eq!(whole.is_ok(), is_read, "{levels}");
+            let mut reader = SuiteReader::new(check);
+            reader.line(header().to_string().as_bytes()).unwrap();
+            let read = reader.line(task.to_string().as_bytes());
+            assert_eq!(read.is_ok(), is_read, "{levels}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_first_line_is_refused_with_its_length() {
+        let mut long = header();
+        long["allowedModels"] = json!(["x".repeat(MAX_HEADER_BYTES)]);
+        let text = long.to_string();
+        let refused = SuiteReader::new(check).line(text.as_bytes()).unwrap_err();
+        assert_eq!(refused.line, 1);
+        let reason = &refused.faults[0].reason;
+        assert!(reason.contains(&text.len().to_string()), "{reason}");
+        assert!(reason.contains("65536"), "{reason}");
+    }
+
+    #[test]
+    fn the_header_is_known_once_its_line_was_read() {
+        let mut reader = SuiteReader::new(check);
+        assert!(reader.line(b"  ").unwrap().is_none() && reader.header().is_none());
+        reader.line(header().to_string().as_bytes()).unwrap();
+        assert_eq!(reader.header().unwrap().suite_id, "a.b.evals.c");
+        // A long task is not a long first line.
+        let mut task = placeholder();
+        task["input"] = json!("x".repeat(MAX_HEADER_BYTES));
+        assert!(reader.line(task.to_string().as_bytes()).is_ok());
+    }
 }

@@ -4,22 +4,29 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::ports::inventory::SuiteRecord;
-use crate::rules::suite_stream::SuiteFrame;
 use crate::rules::suite_stream::chunk::{self, Chunk};
+use crate::rules::suite_stream::{SuiteFrame, SuiteHasher};
 use crate::store::blobs;
 use crate::store::inventory::insert_suite;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::column;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Sql, Transaction, query};
+use touchstone_kit::ids::TenantId;
 
 /// Maximum length of a document that is built from chunks: that of a suite in one body. Parsed, it takes
 /// up to eight times as much.
 pub const MAX_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 /// How many unfinished uploads are deleted at once.
 const SWEPT: u32 = 100;
+/// How often a document is built again because its suite was imported again meanwhile.
+const ATTEMPTS: u32 = 3;
 
-const BEGIN: &str = "INSERT INTO suite_upload (upload, started_at) VALUES ($1, $2)";
+const BEGIN: &str =
+    "INSERT INTO suite_upload (upload, tenant, started_at, bytes) VALUES ($1, $2, $3, 0)";
+const OPEN: &str = "SELECT COUNT(*) FROM suite_upload WHERE tenant = $1 AND started_at > $2";
+/// Locks the row, so that a sweep decides before or after this chunk.
+const GROW: &str = "UPDATE suite_upload SET bytes = bytes + $2 WHERE upload = $1";
 const ADD_CHUNK: &str = "INSERT INTO suite_chunk (upload, chunk, octets) VALUES ($1, $2, $3)";
 /// The update locks a row that exists, so that a removal decides before or after this import.
 const ADD_STREAM: &str =
@@ -59,8 +66,8 @@ pub struct SuiteStream {
 /// The document of a suite, or the reason why there is none.
 #[derive(Clone, Debug)]
 pub enum WholeSuite {
-    /// The document that was stored, or built from chunks that match their own checksums. The
-    /// caller compares its digest.
+    /// The document that was stored, whose digest the caller compares, or one that was built from
+    /// chunks and has this digest.
     Document(Bytes),
     Missing,
     /// Longer than [`MAX_WHOLE_BYTES`].
@@ -68,33 +75,64 @@ pub enum WholeSuite {
 }
 
 /// Begins an upload. It is deleted by [`sweep`] unless it ends.
-pub async fn begin(database: &Database, upload: &str, now: Timestamp) -> Result<(), StoreError> {
+pub async fn begin(
+    database: &Database,
+    upload: &str,
+    tenant: &TenantId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     query(BEGIN)
         .bind(upload)
+        .bind(tenant.as_str())
         .bind(now.as_microsecond())
         .execute(database.writer()?)
         .await?;
     Ok(())
 }
 
-/// Adds the chunk with this number to an upload.
+/// How many uploads of a tenant began after a time and have not ended.
+pub async fn open_uploads(
+    database: &Database,
+    tenant: &TenantId,
+    after: Timestamp,
+) -> Result<u64, StoreError> {
+    let open: i64 = query(OPEN)
+        .bind(tenant.as_str())
+        .bind(after.as_microsecond())
+        .fetch_one(database.readers())
+        .await?;
+    column("suite_upload", "upload").number(open)
+}
+
+/// Adds the chunk with this number to an upload. [`StoreError::Stale`] if the upload was deleted.
 pub async fn add_chunk(
     database: &Database,
     upload: &str,
     number: i64,
     chunk: &Chunk,
 ) -> Result<(), StoreError> {
+    let bytes = i64::try_from(chunk.octets.len()).unwrap_or(i64::MAX);
+    let mut transaction = database.begin_write().await?;
+    let grown = query(GROW)
+        .bind(upload)
+        .bind(bytes)
+        .execute(&mut transaction)
+        .await?;
+    if grown == 0 {
+        return Err(StoreError::Stale);
+    }
     query(ADD_CHUNK)
         .bind(upload)
         .bind(number)
         .bind(&chunk.octets[..])
-        .execute(database.writer()?)
+        .execute(&mut transaction)
         .await?;
-    Ok(())
+    transaction.commit().await
 }
 
 /// Makes an uploaded suite visible in one step. [`StoreError::Exists`] as in
 /// [`add_suite`](crate::store::inventory::add_suite); then the upload remains.
+/// [`StoreError::Stale`] if the upload was deleted.
 pub async fn finish(
     database: &Database,
     stream: &SuiteStream,
@@ -104,6 +142,14 @@ pub async fn finish(
         column("suite_stream", name).number(number)
     };
     let mut transaction = database.begin_inventory(&record.tenant).await?;
+    // First, so that a sweep that deletes the same upload has ended, or waits until this has.
+    let ended = query(END)
+        .bind(&stream.upload)
+        .execute(&mut transaction)
+        .await?;
+    if ended == 0 {
+        return Err(StoreError::Stale);
+    }
     insert_suite(&mut transaction, record).await?;
     let kept: String = query(ADD_STREAM)
         .bind(&stream.digest)
@@ -113,10 +159,6 @@ pub async fn finish(
         .bind(count("text_bytes", stream.text_bytes)?)
         .bind(count("bytes", stream.bytes)?)
         .fetch_one(&mut transaction)
-        .await?;
-    query(END)
-        .bind(&stream.upload)
-        .execute(&mut transaction)
         .await?;
     // The same document was uploaded before.
     if kept != stream.upload {
@@ -136,7 +178,8 @@ pub async fn discard(database: &Database, upload: &str) -> Result<(), StoreError
     transaction.commit().await
 }
 
-/// Deletes uploads that began before a time and have not ended, because their process ended.
+/// Deletes uploads that began before a time and have not ended, because their process ended. Returns
+/// how many it found; further ones may be left until it finds none.
 pub async fn sweep(database: &Database, before: Timestamp) -> Result<usize, StoreError> {
     let unfinished: Vec<String> = query(UNFINISHED)
         .bind(before.as_microsecond())
@@ -208,33 +251,44 @@ pub async fn chunk_of(
         .await
 }
 
-/// The bytes of a suite's document; `None` also for one that is too large to be read as a whole.
-pub async fn whole_bytes(database: &Database, digest: &str) -> Result<Option<Bytes>, StoreError> {
-    Ok(match whole(database, digest).await? {
-        WholeSuite::Document(bytes) => Some(bytes),
-        WholeSuite::Missing | WholeSuite::TooLarge => None,
-    })
+/// The whole document of a suite. [`StoreError::Inconsistent`] if chunks were changed.
+pub async fn whole(database: &Database, digest: &str) -> Result<WholeSuite, StoreError> {
+    for _ in 0..ATTEMPTS {
+        if let Some(blob) = blobs::get(database, digest).await? {
+            return Ok(WholeSuite::Document(blob));
+        }
+        let Some(suite) = stream(database, digest).await? else {
+            return Ok(WholeSuite::Missing);
+        };
+        if suite.text_bytes > MAX_WHOLE_BYTES {
+            return Ok(WholeSuite::TooLarge);
+        }
+        if let Some(document) = build(database, &suite).await? {
+            return Ok(WholeSuite::Document(document));
+        }
+        if stream(database, digest).await? == Some(suite) {
+            break;
+        }
+        // It was removed, and perhaps imported again, while it was read.
+    }
+    Err(column("suite_chunk", "octets").inconsistent())
 }
 
-/// The whole document of a suite.
-pub async fn whole(database: &Database, digest: &str) -> Result<WholeSuite, StoreError> {
-    if let Some(blob) = blobs::get(database, digest).await? {
-        return Ok(WholeSuite::Document(blob));
-    }
-    let Some(stream) = stream(database, digest).await? else {
-        return Ok(WholeSuite::Missing);
+/// The document of a streamed suite; `None` if its chunks are not those that were imported.
+async fn build(database: &Database, suite: &SuiteStream) -> Result<Option<Bytes>, StoreError> {
+    let Ok(header) = serde_json::from_str(&suite.header) else {
+        return Ok(None);
     };
-    if stream.text_bytes > MAX_WHOLE_BYTES {
-        return Ok(WholeSuite::TooLarge);
-    }
-    let damaged = || column("suite_chunk", "octets").inconsistent();
-    let header = serde_json::from_str(&stream.header).map_err(|_| damaged())?;
     let frame = SuiteFrame::of(&header);
+    let mut hasher = SuiteHasher::new(&frame);
     let mut text = frame.head().to_owned();
     let mut number = 0;
-    while let Some(octets) = chunk_of(database, &stream.upload, number).await? {
-        let (lines, _) = chunk::unpack(&octets).map_err(|_| damaged())?;
+    while let Some(octets) = chunk_of(database, &suite.upload, number).await? {
+        let Ok((lines, _)) = chunk::unpack(&octets) else {
+            return Ok(None);
+        };
         for line in lines.lines() {
+            hasher.task(line);
             text.push_str(line);
             text.push(',');
         }
@@ -244,5 +298,6 @@ pub async fn whole(database: &Database, digest: &str) -> Result<WholeSuite, Stor
         text.pop();
     }
     text.push_str(frame.tail());
-    Ok(WholeSuite::Document(Bytes::from(text)))
+    let (found, _) = hasher.finish(&frame);
+    Ok((found == suite.digest).then(|| Bytes::from(text)))
 }

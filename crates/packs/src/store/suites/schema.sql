@@ -23,5 +23,13 @@ CREATE TABLE suite_chunk (
 -- Uploads that have not ended.
 CREATE TABLE suite_upload (
     upload     TEXT   {bytewise} PRIMARY KEY,
-    started_at BIGINT NOT NULL
+    tenant     TEXT   {bytewise} NOT NULL,
+    started_at BIGINT NOT NULL,
+    -- Size of the chunks so far.
+    bytes      BIGINT NOT NULL
 );
+CREATE INDEX suite_upload_of_tenant ON suite_upload (tenant);
+
+-- Size in bytes of the tasks or the document that were stored for this row. NULL in rows of earlier versions, which
+-- stored every suite as one document.
+ALTER TABLE suite ADD COLUMN bytes BIGINT;

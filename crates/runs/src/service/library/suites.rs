@@ -123,7 +123,6 @@ impl Suites {
             hashes: RandomState::new(),
         }
     }
-
 }
 
 fn hash_of(hashes: &RandomState, id: &TaskId) -> u32 {
