@@ -15,16 +15,18 @@ use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::http::lines::MEDIA_TYPE;
-
-/// Maximum length of the first line in bytes.
-const MAX_HEADER: u64 = 64 * 1024;
+use touchstone_packs::rules::suite_stream::reader::MAX_HEADER_BYTES;
 
 /// Whether the first line of a file is a suite without its tasks. A file that cannot be read is reported
-/// by the readers of other formats.
+/// by the readers of other formats. A pipe is not read, because its content could not be read again.
 pub fn is_suite_of_lines(file: &Path) -> bool {
+    if !file.metadata().is_ok_and(|it| it.is_file()) {
+        return false;
+    }
     let mut first = Vec::new();
-    let read = File::open(file)
-        .and_then(|file| BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut first));
+    let read = File::open(file).and_then(|file| {
+        BufReader::new(file.take(MAX_HEADER_BYTES as u64)).read_until(b'\n', &mut first)
+    });
     let header: Option<Map<String, Value>> =
         read.ok().and_then(|_| serde_json::from_slice(&first).ok());
     header.is_some_and(|header| {
@@ -85,5 +87,22 @@ mod tests {
         let file = folder.path().join("suite.jsonl");
         std::fs::write(&file, text).unwrap();
         assert_eq!(is_suite_of_lines(&file), expected);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_keeps_its_content() {
+        use std::io::Write as _;
+        use std::os::fd::AsRawFd as _;
+
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let text = "{\"suiteId\":\"a.evals.b\",\"modes\":[\"golden\"]}\n";
+        writer.write_all(text.as_bytes()).unwrap();
+        drop(writer);
+        let path = format!("/dev/fd/{}", reader.as_raw_fd());
+        assert!(!is_suite_of_lines(Path::new(&path)));
+        let mut left = String::new();
+        reader.read_to_string(&mut left).unwrap();
+        assert_eq!(left, text);
     }
 }
