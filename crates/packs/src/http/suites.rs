@@ -95,7 +95,7 @@ async fn import_lines(
     request: Request,
 ) -> Result<SuiteRecord, Problem> {
     let mut upload = SuiteUpload::begin(&state.packs, &Actor::of(caller)).await?;
-    let mut lines = Lines::of(request, &state.host);
+    let mut lines = Lines::of(request, &state.host, &caller.tenant);
     match take_all(&mut upload, &mut lines).await {
         Ok(()) => upload.finish().await.map_err(line_refused),
         Err(problem) => {

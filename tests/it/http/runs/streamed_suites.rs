@@ -1,15 +1,25 @@
 //! Suites that are imported as streams of tasks.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use futures_util::{StreamExt as _, stream};
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
-use crate::http::support::host::{Reply, SUITE, TestHost, create_body, says, suite};
+use crate::http::support::host::{Lab, Reply, SUITE, TestHost, create_body, says, suite};
+use touchstone_host::http::HttpSettings;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::store::sql::query;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
 use touchstone_packs::store::suites;
+use touchstone_runs::storage::Quotas;
 
 const SUITES: &str = "/v1/host/touchstone/suites";
 /// Tasks that fill several chunks.
@@ -107,7 +117,12 @@ async fn a_run_over_a_streamed_suite_scores_every_task() {
 
 #[tokio::test]
 async fn a_run_that_stops_within_a_chunk_resumes() {
-    let host = host_with(&tasks(TASKS)).await;
+    let mut document = tasks(TASKS);
+    // The first worker stops before it comes to an end.
+    for last in TASKS - 4..TASKS {
+        document["tasks"][last]["input"]["delayMs"] = json!(2_000);
+    }
+    let host = host_with(&document).await;
     let first = host.work();
     let run = host.create().await;
     host.get(&format!(
@@ -115,14 +130,177 @@ async fn a_run_that_stops_within_a_chunk_resumes() {
     ))
     .await;
     first.cancel();
+    // What the first worker recorded, once it has given the run back.
+    let events = loop {
+        let path = format!("/v1/runs/{run}/events/poll?lastSequence=0&timeout=0");
+        let page = host.get(&path).await.json();
+        let row = query("SELECT COUNT(*) FROM run WHERE run_id = $1 AND lease_owner IS NULL");
+        let given_back: i64 = row
+            .bind(run.as_str())
+            .fetch_one(host.store.readers())
+            .await
+            .unwrap();
+        if given_back == 1 {
+            break page["events"].as_array().unwrap().clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    let scored = |events: &[Value]| -> Vec<String> {
+        let scored = events.iter().filter(|it| it["type"] == "eval.scored");
+        scored
+            .map(|it| it["payload"]["taskId"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(scored(&events).len() < TASKS, "the first worker did all");
+    // Another process opens the suite anew.
+    let other = TestHost::over(host.store.clone(), HttpSettings::default()).await;
+    other.work();
+    let scored = scored(&host.ended(&run).await);
+    let once: BTreeSet<&String> = scored.iter().collect();
+    assert_eq!((scored.len(), once.len()), (TASKS, TASKS));
+}
+
+#[tokio::test]
+async fn a_run_fails_if_its_suite_is_damaged_meanwhile() {
+    let document = tasks(TASKS);
+    let host = host_with(&document).await;
+    // The suite is opened when the run is planned.
+    let run = host.create().await;
+    let digest = integrity::of(canonical_text(&document).as_bytes());
+    let stream = suites::stream(&host.store, &digest).await.unwrap().unwrap();
+    query("UPDATE suite_chunk SET octets = $2 WHERE upload = $1 AND chunk = 1")
+        .bind(&stream.upload)
+        .bind(&b"damaged"[..])
+        .execute(host.store.writer().unwrap())
+        .await
+        .unwrap();
     host.work();
     let events = host.ended(&run).await;
-    let scored = events.iter().filter(|it| it["type"] == "eval.scored");
-    let scored: Vec<&str> = scored
-        .map(|it| it["payload"]["taskId"].as_str().unwrap())
-        .collect();
-    let once: BTreeSet<&str> = scored.iter().copied().collect();
-    assert_eq!((scored.len(), once.len()), (TASKS, TASKS));
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "run.failed", "{last}");
+    assert_eq!(last["payload"]["error"]["code"], "internal_error");
+}
+
+/// Sends a body that arrives as this stream.
+async fn send(
+    host: &TestHost,
+    body: impl futures_util::Stream<Item = Result<String, std::io::Error>> + Send + 'static,
+) -> axum::response::Response {
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(SUITES)
+        .header("authorization", format!("Bearer {}", host.key))
+        .header("content-type", "application/x-ndjson")
+        .body(Body::from_stream(body))
+        .unwrap();
+    host.router.clone().oneshot(request).await.unwrap()
+}
+
+async fn open_uploads(host: &TestHost) -> u64 {
+    let open = suites::open_uploads(&host.store, &"acme".into(), Timestamp::MIN).await;
+    open.unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_disconnects_leaves_nothing() {
+    let host = TestHost::idle().await;
+    let begun = lines(&tasks(TASKS));
+    let body = stream::iter([Ok(begun)]).chain(stream::pending());
+    let mut sending = Box::pin(send(&host, body));
+    let bytes = async |host: &TestHost| {
+        let usage = host.get("/v1/host/touchstone/usage").await.json();
+        usage["bytes"]["used"].as_u64().unwrap()
+    };
+    // Until chunks are stored; they count while they arrive.
+    while bytes(&host).await == 0 {
+        let waiting = tokio::time::sleep(Duration::from_millis(5));
+        tokio::select! {
+            answered = &mut sending => panic!("{answered:?}"),
+            () = waiting => {}
+        }
+    }
+    assert_eq!(open_uploads(&host).await, 1);
+    drop(sending);
+    while open_uploads(&host).await > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(bytes(&host).await, 0);
+}
+
+#[tokio::test]
+async fn a_tenant_has_few_imports_at_a_time() {
+    let host = TestHost::idle().await;
+    for number in 0..4 {
+        let upload = format!("suite_{number}");
+        let begun = suites::begin(&host.store, &upload, &"acme".into(), host.clock.now());
+        begun.await.unwrap();
+    }
+    let refused = import(&host, lines(&tasks(2))).await;
+    assert_eq!(refused.code(), "rate_limited", "{}", refused.text());
+    let others = host.request(Method::POST, SUITES).key(&host.other_key);
+    let imported = others.raw("application/x-ndjson", lines(&tasks(2))).send();
+    assert_eq!(imported.await.status, StatusCode::CREATED);
+    suites::discard(&host.store, "suite_0").await.unwrap();
+    let imported = import(&host, lines(&tasks(2))).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_named() {
+    let settings = HttpSettings {
+        max_body_bytes: 400_000,
+        ..HttpSettings::default()
+    };
+    let host = TestHost::with(settings).await;
+    let mut document = tasks(3);
+    document["tasks"][1]["input"]["say"] = json!("x".repeat(390_000));
+    let imported = import(&host, lines(&document)).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    document["version"] = json!("2.0.0");
+    document["tasks"][1]["input"]["say"] = json!("x".repeat(400_000));
+    let refused = import(&host, lines(&document)).await;
+    assert_eq!(refused.code(), "payload_too_large", "{}", refused.text());
+    assert_eq!(refused.json()["details"]["line"], 3);
+    assert_eq!(open_uploads(&host).await, 0);
+}
+
+#[tokio::test]
+async fn quotas_are_checked_while_a_suite_arrives() {
+    let quotas = Quotas {
+        max_suites: 1,
+        max_bytes: 2_000,
+        ..Quotas::default()
+    };
+    let lab = Lab {
+        quotas,
+        ..Lab::default()
+    };
+    let host = TestHost::with_lab(HttpSettings::default(), lab).await;
+    let imported = import(&host, lines(&tasks(2))).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    // The body does not end, so the answer comes before everything is there.
+    let refused_early = async |document: &Value| {
+        let begun = lines(document) + "\n";
+        let body = stream::iter([Ok(begun)]).chain(stream::pending());
+        let refused = send(&host, body).await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+        let body = refused.into_body().collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["error"], "quota_exceeded");
+        assert_eq!(open_uploads(&host).await, 0);
+        body["details"]["quota"].clone()
+    };
+    let mut other = tasks(1);
+    other["version"] = json!("2.0.0");
+    assert_eq!(refused_early(&other).await, "max_suites");
+    assert_eq!(refused_early(&tasks(4 * TASKS)).await, "max_bytes");
+    // The same suite again needs no further room.
+    for _ in 0..3 {
+        let again = import(&host, lines(&tasks(2))).await;
+        assert_eq!(again.status, StatusCode::CREATED, "{again:?}");
+        let again = host.post(SUITES, &tasks(2)).await;
+        assert_eq!(again.status, StatusCode::CREATED, "{again:?}");
+    }
 }
 
 #[tokio::test]
