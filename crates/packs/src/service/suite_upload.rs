@@ -5,7 +5,6 @@
 //! is discarded, or swept later. Chunks count as their tenant's as soon as they are stored.
 
 use bytes::Bytes;
-use jiff::SignedDuration;
 use tokio::runtime::Handle;
 use tracing::warn;
 
@@ -22,10 +21,6 @@ use touchstone_host::service::fault::{chain, internal};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 
-/// Uploads that a tenant may have open: each collects the ids of its tasks in memory.
-const MAX_OPEN: u64 = 4;
-/// After this time an upload has ended, or its process has.
-const LONGEST: SignedDuration = SignedDuration::from_mins(30);
 /// Lines from this many bytes are read apart from the async threads.
 const LARGE_LINE: usize = 256 * 1024;
 
@@ -67,21 +62,11 @@ struct StoredChunks {
 
 impl SuiteUpload {
     /// # Errors
-    /// `rate_limited` if the tenant has too many open uploads.
+    /// An internal error.
     pub async fn begin(packs: &Packs, by: &Actor) -> Result<Self, Problem> {
-        let (now, tenant) = (packs.clock.now(), &by.tenant);
-        let open = store::suites::open_uploads(&packs.store, tenant, now - LONGEST).await;
-        if open.map_err(|cause| internal(&cause))? >= MAX_OPEN {
-            let message = format!(
-                "this tenant has {MAX_OPEN} imports of suites in progress; wait until one ends"
-            );
-            return Err(Problem::new(ErrorCode::RateLimited, message)
-                .with("scope", "tenant")
-                .with("limit", MAX_OPEN)
-                .with("retryAfterMs", 10_000));
-        }
+        let tenant = &by.tenant;
         let upload = packs.ids.mint("suite");
-        let begun = store::suites::begin(&packs.store, &upload, tenant, now);
+        let begun = store::suites::begin(&packs.store, &upload, tenant, packs.clock.now());
         begun.await.map_err(|cause| internal(&cause))?;
         Ok(Self {
             by: by.clone(),

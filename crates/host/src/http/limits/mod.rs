@@ -40,6 +40,10 @@ const PACKS_AT_ONCE: usize = 1;
 const SMALL_BODY: usize = 64 * 1024;
 /// Bytes of a body of lines that may arrive before they are read. Longer lines need further room.
 pub const SMALL_LINES: usize = 256 * 1024;
+/// Bodies of lines in progress, in all and of one tenant. What is known of the lines that were read
+/// takes memory, up to 57 MB for the ids of a suite's tasks.
+const LINES: usize = 16;
+const LINES_OF_TENANT: usize = 4;
 /// Bytes of memory per permit.
 const MEMORY_STEP: usize = 1024;
 /// Parsed bodies up to this many bytes are not counted: a caller that fills the memory must not
@@ -91,6 +95,7 @@ pub struct Limits {
     in_flight_of: Option<Arc<Shares<TenantId>>>,
     sign_ins: Arc<Shares<Option<IpAddr>>>,
     bodies: Arc<Shares<TenantId>>,
+    lines: Arc<Shares<TenantId>>,
     max_body: usize,
     packs: Arc<Semaphore>,
     /// Memory for parsed bodies, in steps of a kilobyte.
@@ -102,6 +107,7 @@ pub struct Limits {
 pub struct RequestPermits {
     _place: Option<Share<TenantId>>,
     _room: Option<Share<TenantId>>,
+    _lines: Option<Share<TenantId>>,
 }
 
 impl Limits {
@@ -111,6 +117,7 @@ impl Limits {
         let in_flight = (rates.in_flight > 0).then_some(rates.in_flight);
         Self {
             bodies: Shares::halved(max_body.saturating_mul(LARGEST_BODIES)),
+            lines: Shares::new(LINES, LINES_OF_TENANT),
             max_body,
             packs: Arc::new(Semaphore::new(PACKS_AT_ONCE)),
             memory: Arc::new(Semaphore::new(max_memory.div_ceil(MEMORY_STEP))),
@@ -207,7 +214,12 @@ impl Limits {
     /// # Errors
     /// As [`hold`](Self::hold).
     pub fn hold_lines(&self, tenant: &TenantId) -> Result<RequestPermits, Problem> {
-        self.hold_bytes(tenant, SMALL_LINES.min(self.max_body), false)
+        let lines = self.lines.take(tenant, 1).map_err(crowded)?;
+        let held = self.hold_bytes(tenant, SMALL_LINES.min(self.max_body), false)?;
+        Ok(RequestPermits {
+            _lines: Some(lines),
+            ..held
+        })
     }
 
     fn hold_bytes(
@@ -225,6 +237,7 @@ impl Limits {
             (Ok(place), Ok(room)) => Ok(RequestPermits {
                 _place: place,
                 _room: room,
+                _lines: None,
             }),
             (Err(full), _) | (_, Err(full)) => Err(crowded(full)),
         }

@@ -267,3 +267,23 @@ async fn lines_wait_for_memory() {
     let refused = limits.wait_to_weigh(60_000).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::RateLimited);
 }
+
+#[test]
+fn few_bodies_of_lines_are_read_at_a_time() {
+    let limits = Limits::new(Rates::default(), 16 << 20, 1000);
+    let tenants = ["a", "b", "c", "d"];
+    let of = |tenant: &'static str| -> Vec<_> {
+        let held = (0..LINES_OF_TENANT).map(|_| limits.hold_lines(&tenant.into()));
+        held.map(|it| it.ok().unwrap()).collect()
+    };
+    let held: Vec<_> = tenants.into_iter().map(of).collect();
+    let code = |tenant: &str| {
+        let refused = limits.hold_lines(&tenant.into()).err();
+        refused.map(|problem| problem.code)
+    };
+    assert_eq!(code("e"), Some(ErrorCode::Unavailable));
+    drop(held);
+    let _held = of("a");
+    assert_eq!(code("a"), Some(ErrorCode::RateLimited));
+    assert_eq!(code("e"), None);
+}

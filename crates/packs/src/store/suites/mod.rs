@@ -24,7 +24,6 @@ const ATTEMPTS: u32 = 3;
 
 const BEGIN: &str =
     "INSERT INTO suite_upload (upload, tenant, started_at, bytes) VALUES ($1, $2, $3, 0)";
-const OPEN: &str = "SELECT COUNT(*) FROM suite_upload WHERE tenant = $1 AND started_at > $2";
 /// Locks the row, so that a sweep decides before or after this chunk.
 const GROW: &str = "UPDATE suite_upload SET bytes = bytes + $2 WHERE upload = $1";
 const ADD_CHUNK: &str = "INSERT INTO suite_chunk (upload, chunk, octets) VALUES ($1, $2, $3)";
@@ -88,20 +87,6 @@ pub async fn begin(
         .execute(database.writer()?)
         .await?;
     Ok(())
-}
-
-/// How many uploads of a tenant began after a time and have not ended.
-pub async fn open_uploads(
-    database: &Database,
-    tenant: &TenantId,
-    after: Timestamp,
-) -> Result<u64, StoreError> {
-    let open: i64 = query(OPEN)
-        .bind(tenant.as_str())
-        .bind(after.as_microsecond())
-        .fetch_one(database.readers())
-        .await?;
-    column("suite_upload", "upload").number(open)
 }
 
 /// Adds the chunk with this number to an upload. [`StoreError::Stale`] if the upload was deleted.
