@@ -322,6 +322,7 @@ impl Services {
         let packs = Arc::new(Packs::new(
             store.clone(),
             clock.clone(),
+            ids.clone(),
             PACK_FORMAT,
             storage.clone(),
             deployed,

@@ -13,7 +13,8 @@ use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::run::record::{ModelPin, RunSpec};
 use touchstone_runs::rules::run::request::{
-    AgentFacts, BaselineFacts, HostLimits, Request, SuiteFacts, parse, plan, plan_workflow,
+    AgentFacts, BaselineFacts, HostLimits, Request, SuiteFacts, SuiteOutline, parse, plan,
+    plan_workflow,
 };
 
 static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
@@ -51,8 +52,10 @@ fuzz_target!(|data: &[u8]| {
     match request {
         Request::Eval(request) => {
             let agent_id = AgentId::from("private.touchstone.fuzz.default");
+            let outline = SuiteOutline::of(&SUITE.tasks, |_| true);
             let suite = SuiteFacts {
                 document: &SUITE,
+                outline: &outline,
                 digest: "sha256-x",
                 scoring: None,
                 scoring_document: None,
@@ -64,7 +67,6 @@ fuzz_target!(|data: &[u8]| {
                 pack_integrity: "sha256-y",
                 content: "sha256-z",
                 model_class: ModelClass::General,
-                accepts: &|_| true,
                 model: Some(ModelPin {
                     provider: "fuzz".to_owned(),
                     model: "fuzz-1".to_owned(),

@@ -246,6 +246,9 @@ fn live_tools(
     })
 }
 
+/// The largest suite that is expected in one body. Larger ones are sent as lines.
+const MOST_IN_ONE_BODY: usize = 100_000;
+
 pub fn http_settings(config: &Config) -> HttpSettings {
     let limits = &config.limits;
     HttpSettings {
@@ -253,7 +256,7 @@ pub fn http_settings(config: &Config) -> HttpSettings {
         // The largest document is a suite; a small task in it takes about four kilobytes.
         max_body_memory: HttpSettings::default()
             .max_body_memory
-            .max(limits.max_tasks_per_suite.saturating_mul(5 * 1024)),
+            .max(limits.max_tasks_per_suite.min(MOST_IN_ONE_BODY) * 5 * 1024),
         max_subscribers: limits.max_subscribers,
         rates: Rates {
             per_key: limits.requests_per_second_per_key,

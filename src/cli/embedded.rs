@@ -26,7 +26,7 @@ use touchstone_ratings::config::RatingSettings;
 /// The configuration file that is read by default.
 const USUAL_FILE: &str = "touchstone.toml";
 /// The user of a data folder owns the machine, so the suite size is theirs to choose.
-const EMBEDDED_MAX_TASKS: u64 = 100_000;
+const EMBEDDED_MAX_TASKS: u64 = 1_000_000;
 /// How long running tasks may continue after the command is done, in seconds.
 const EMBEDDED_DRAIN_S: u64 = 1;
 

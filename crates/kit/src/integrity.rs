@@ -5,7 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 pub fn of(bytes: &[u8]) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(bytes)))
+    of_digest(&Sha256::digest(bytes).into())
+}
+
+/// The text of a SHA-256 digest that was computed part by part.
+pub fn of_digest(digest: &[u8; 32]) -> String {
+    format!("sha256-{}", STANDARD.encode(digest))
 }
 
 /// Parses the digest; `None` unless it has the canonical form.

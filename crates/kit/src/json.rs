@@ -79,13 +79,18 @@ pub struct Error {
 
 /// Parses a document strictly.
 pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
-    parse_within(bytes, MAX_MEMORY)
+    parse_within(bytes, MAX_MEMORY, 0)
+}
+
+/// Parses a part of a document that is this many levels deep in it.
+pub fn parse_part(bytes: &[u8], depth: usize) -> Result<Value, Error> {
+    parse_within(bytes, MAX_MEMORY, depth)
 }
 
 /// Parses a document from an untrusted sender with a lower memory limit, because legitimate
 /// documents are small.
 pub fn parse_foreign(bytes: &[u8]) -> Result<Value, Error> {
-    parse_within(bytes, MAX_WRITTEN_MEMORY)
+    parse_within(bytes, MAX_WRITTEN_MEMORY, 0)
 }
 
 /// The approximate memory in bytes that a document takes once it is parsed. Only punctuation is
@@ -132,7 +137,7 @@ pub fn parse_written(text: &str) -> Option<Value> {
     Some(value)
 }
 
-fn parse_within(bytes: &[u8], memory: usize) -> Result<Value, Error> {
+fn parse_within(bytes: &[u8], memory: usize, depth: usize) -> Result<Value, Error> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(Error {
             fault: Fault::ByteOrderMark,
@@ -153,7 +158,7 @@ fn parse_within(bytes: &[u8], memory: usize) -> Result<Value, Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let room = Cell::new(memory);
     let top = Level {
-        depth: 0,
+        depth,
         room: &room,
         repeats: false,
     };
@@ -411,8 +416,8 @@ mod tests {
             (r#"{"a":0,"b":0},"#, OBJECT_OCTETS + 2 * VALUE_OCTETS),
         ] {
             let most = memory / octets;
-            assert!(parse_within(many(item, most - 1).as_bytes(), memory).is_ok());
-            let refused = parse_within(many(item, most + 1).as_bytes(), memory).unwrap_err();
+            assert!(parse_within(many(item, most - 1).as_bytes(), memory, 0).is_ok());
+            let refused = parse_within(many(item, most + 1).as_bytes(), memory, 0).unwrap_err();
             assert_eq!(refused.fault, Fault::TooManyValues);
         }
         assert!(parse(many("0,", 100_000).as_bytes()).is_ok());

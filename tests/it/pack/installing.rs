@@ -9,7 +9,7 @@ use crate::support::host_keys;
 use touchstone::kinds::{KINDS, PACK_FORMAT};
 use touchstone_deployments::service::queries::DeploymentQueries;
 use touchstone_host::store::database::Database;
-use touchstone_host::system::SystemClock;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TenantId;
 use touchstone_openwop::schema::Document;
@@ -103,6 +103,7 @@ async fn world() -> World {
         packs: Packs::new(
             store.clone(),
             Arc::new(SystemClock),
+            Arc::new(SystemIds),
             PACK_FORMAT,
             Arc::new(storage),
             deployments,

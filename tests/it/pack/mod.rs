@@ -8,3 +8,4 @@ mod reference;
 mod registries;
 mod schemas;
 mod seeds;
+mod streams;

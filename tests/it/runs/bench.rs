@@ -40,6 +40,7 @@ use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::{Projections, catch_up};
 use touchstone_runs::store as run_store;
 
+use touchstone_runs::rules::eval::rubric::Rubrics;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::fold::RunState;
@@ -333,7 +334,7 @@ impl Bench {
             judge: self
                 .judge
                 .as_ref()
-                .and_then(|judge| JudgePin::of(judge, &suite.suite, None)),
+                .and_then(|judge| JudgePin::of(judge, &Rubrics::of(&suite.suite.tasks), None)),
             safety_judge: None,
             simulated_user: None,
             attachments_pack: None,

@@ -30,6 +30,7 @@ fn suite(owner: &str, id: &str, digest: &str, pack: Option<&str>) -> SuiteRecord
         pack: pack.map(|version| format!("acme.triage@{version}")),
         signed: pack.is_some(),
         added_at: at(0),
+        bytes: Some(12),
     }
 }
 

@@ -6,6 +6,7 @@ mod host;
 mod inventory;
 mod ratings;
 mod runs;
+mod suites;
 mod webhooks;
 
 use std::sync::Arc;

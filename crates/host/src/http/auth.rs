@@ -13,6 +13,7 @@ use axum::response::Response;
 use crate::access::Scope;
 use crate::http::HttpHost;
 use crate::http::answer::Failure;
+use crate::http::lines;
 use crate::http::peer::Peer;
 use crate::service::access::{Caller, authorise};
 use crate::service::keys::unknown;
@@ -49,7 +50,10 @@ pub async fn guard(
     let peer = request.extensions().get::<Peer>().copied();
     let caller = authenticate(&required.host, request.headers(), peer).await?;
     limits.admit(&caller)?;
-    let _held = limits.hold(&caller.tenant, request.body(), required.waits)?;
+    let _held = match lines::are_sent(request.method(), request.headers()) {
+        true => limits.hold_lines(&caller.tenant)?,
+        false => limits.hold(&caller.tenant, request.body(), required.waits)?,
+    };
     if let Some(scope) = required.scope {
         authorise(&caller, scope).inspect_err(refused)?;
     }

@@ -12,6 +12,7 @@ pub mod extract;
 pub mod idempotency;
 pub mod keys;
 pub mod limits;
+pub mod lines;
 pub mod observe;
 pub mod ops;
 mod peer;

@@ -255,6 +255,28 @@ impl Client {
         Ok(OpenAnswer { response, rooms })
     }
 
+    /// Sends a body that is produced while it is sent. The caller limits the time until the response.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn upload(
+        &self,
+        method: reqwest::Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: reqwest::Body,
+    ) -> Result<OpenAnswer, Error> {
+        self.check(url)?;
+        let request = self
+            .of_scheme(url)?
+            .request(method, url.clone())
+            .headers(traced(headers))
+            .body(body);
+        let response = request.send().await.map_err(|e| Error::from_reqwest(&e))?;
+        let rooms = Arc::clone(&self.rooms);
+        Ok(OpenAnswer { response, rooms })
+    }
+
     /// The library's client for `url`, for another library that sends its own requests to this URL
     /// only. The address rules apply as usual; the other library limits size and time.
     ///

@@ -84,7 +84,7 @@ fn plan_again(
     if let Some(refusal) = known.refusal {
         return Err(refusal);
     }
-    let (suite, configuration) = (&context.suite, &known.configuration);
+    let (suite, configuration) = (context.suite(), &known.configuration);
     planning::plan(package, suite, &oasis.request, configuration)
 }
 
@@ -115,7 +115,7 @@ async fn check(
     });
     let schema = &package.profile.agent_configuration_schema;
     found.configuration = schema.effective(&report.configuration)?;
-    let (suite, configuration) = (&context.suite, &found.configuration);
+    let (suite, configuration) = (context.suite(), &found.configuration);
     planning::plan(package, suite, &oasis.request, configuration)
 }
 
@@ -196,7 +196,7 @@ fn check_requirements(
         return Err(refusal);
     }
     let is_understood = |it: &Scenario| context.agent.accepts(&it.agent_input());
-    if !planning::scenarios(package, &context.suite, &oasis.request).all(is_understood) {
+    if !planning::scenarios(package, context.suite(), &oasis.request).all(is_understood) {
         return Err(unavailable(
             context,
             "the agent's task schema does not accept the input of a scenario: `prompt`, `mode`, `tools`, `scope`, and \

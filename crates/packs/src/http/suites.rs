@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::http::PacksApi;
 use crate::ports::inventory::SuiteRecord;
+use crate::rules::suite_stream::reader::LineFaults;
 use crate::service::packs::{Actor, ImportError};
+use crate::service::suite_upload::{SuiteUpload, UploadError};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::lines::{self, Lines};
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::canonical_text;
@@ -60,13 +63,19 @@ pub async fn document(
     json(StatusCode::OK, &document)
 }
 
-/// `POST /v1/host/touchstone/suites`.
+/// `POST /v1/host/touchstone/suites`: one document, or a stream of lines.
 pub async fn import(
     State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
-    JsonBody(body): JsonBody,
+    request: Request,
 ) -> Answer {
+    if lines::are_sent(request.method(), request.headers()) {
+        // Importing the same suite again changes nothing, so the key is not needed.
+        let suite = import_lines(&state, &caller, request).await?;
+        return json(StatusCode::CREATED, &shown(&suite));
+    }
+    let JsonBody(body) = JsonBody::from_request(request, &state).await?;
     let (packs, by) = (state.packs.clone(), Actor::of(&caller));
     let Import { suite, scoring } = Import::of(&body);
     let endpoint = "POST /v1/host/touchstone/suites".to_owned();
@@ -78,6 +87,29 @@ pub async fn import(
         Ok(Done::new(StatusCode::CREATED, shown(&suite)))
     })
     .await
+}
+
+async fn import_lines(
+    state: &PacksApi,
+    caller: &Caller,
+    request: Request,
+) -> Result<SuiteRecord, Problem> {
+    let mut upload = SuiteUpload::begin(&state.packs, &Actor::of(caller)).await?;
+    let mut lines = Lines::of(request, &state.host, &caller.tenant);
+    match take_all(&mut upload, &mut lines).await {
+        Ok(()) => upload.finish().await.map_err(line_refused),
+        Err(problem) => {
+            upload.discard().await;
+            Err(problem)
+        }
+    }
+}
+
+async fn take_all(upload: &mut SuiteUpload, lines: &mut Lines) -> Result<(), Problem> {
+    while let Some(line) = lines.next().await? {
+        upload.line(&line.bytes).await.map_err(line_refused)?;
+    }
+    Ok(())
 }
 
 /// The documents of an import: a suite, or an object with a suite and its scoring document.
@@ -156,6 +188,23 @@ fn refused(error: ImportError) -> Problem {
                 "the document is not a valid suite; see `details.faults`",
             )
             .with("faults", listed)
+        }
+    }
+}
+
+fn line_refused(error: UploadError) -> Problem {
+    match error {
+        UploadError::Problem(problem) => problem,
+        UploadError::Line(LineFaults { line, faults }) => {
+            let first = faults.first();
+            let field = first.map_or("", |fault| fault.pointer.as_str());
+            let reason = first.map_or_else(String::new, |fault| format!(": {fault}"));
+            let message = format!(
+                "line {line} is not valid{reason}; correct the line and send all lines again"
+            );
+            Problem::validation(field, message)
+                .with("line", line)
+                .with("faults", value_of(&faults))
         }
     }
 }

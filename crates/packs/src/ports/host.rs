@@ -26,8 +26,14 @@ pub trait SharedStorage: Send + Sync {
     /// `quota_exceeded`; then nothing is counted.
     async fn reserve(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem>;
 
+    /// Checks that an addition would not exceed the tenant's quotas.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    async fn check(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem>;
+
     /// Deletes those of these bytes that nothing refers to, because a pack or suite of the tenant
-    /// was removed, or not added after all.
+    /// was removed, or not added after all. What was reserved for them is counted again.
     async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError>;
 }
 

@@ -40,4 +40,7 @@ pub struct SuiteRecord {
     /// Whether a trusted signature covers the suite itself: only with `tarball` coverage.
     pub signed: bool,
     pub added_at: Timestamp,
+    /// Size in bytes of what was stored for it, which counts as its tenant's: the document, or the
+    /// compressed chunks of its tasks. `None` if an earlier version stored it.
+    pub bytes: Option<u64>,
 }

@@ -13,6 +13,10 @@ use touchstone_openwop::suite::{AgentEvalSuite, SuiteDocument, SuiteFault};
 /// Parses a suite; fails with everything that is wrong with it.
 pub type ReadSuite = fn(&[u8]) -> Result<SuiteDocument, Vec<SuiteFault>>;
 
+/// Checks a suite of one task: a header of a suite that arrives as a stream, with one of its tasks.
+/// Fails with everything that is wrong with it, and for tasks of evaluation kinds, which need their whole suite.
+pub type ReadStreamed = fn(&Value) -> Result<AgentEvalSuite, Vec<SuiteFault>>;
+
 /// Parses the scoring document of a suite and returns its canonical text, over which its digest is
 /// computed; fails with everything that is wrong with it.
 pub type ReadScoring = fn(&[u8], &AgentEvalSuite) -> Result<String, Vec<SuiteFault>>;
@@ -36,6 +40,7 @@ pub trait PackPart: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct PackFormat {
     pub read_suite: ReadSuite,
+    pub read_streamed: ReadStreamed,
     pub read_scoring: ReadScoring,
     pub parts: &'static [&'static dyn PackPart],
 }

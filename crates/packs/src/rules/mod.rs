@@ -12,6 +12,7 @@
 //! trust       the operator's trust settings, the trusted keys and the names each may sign
 //! lockfile    exact versions and digests
 //! publication what this host's registry serves about installed packs
+//! suite_stream suites that arrive and are stored task by task
 //! build       the publisher's side: keys, templates, lint, deterministic archives, signing
 //! ```
 
@@ -24,6 +25,7 @@ pub mod inventory;
 pub mod lockfile;
 pub mod manifest;
 pub mod publication;
+pub mod suite_stream;
 pub mod trust;
 pub mod verify;
 

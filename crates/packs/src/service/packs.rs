@@ -18,8 +18,10 @@ use crate::rules::inventory::PackFacts;
 use crate::rules::name::PackId;
 use crate::rules::verify::{SignatureCoverage, VerifiedPack};
 use crate::store;
+use crate::store::suites::{MAX_WHOLE_BYTES, WholeSuite};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
@@ -85,11 +87,12 @@ pub struct SuiteDocuments {
 
 #[derive(Clone)]
 pub struct Packs {
-    store: Arc<Database>,
-    clock: Arc<dyn Clock>,
+    pub(super) store: Arc<Database>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
     format: PackFormat,
     /// Enforces quotas and deletes bytes.
-    storage: Arc<dyn SharedStorage>,
+    pub(super) storage: Arc<dyn SharedStorage>,
     /// Knows which packs are in service, and so cannot be removed.
     deployments: Arc<dyn AgentDeployments>,
 }
@@ -98,6 +101,7 @@ impl Packs {
     pub fn new(
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
         format: PackFormat,
         storage: Arc<dyn SharedStorage>,
         deployments: Arc<dyn AgentDeployments>,
@@ -105,6 +109,7 @@ impl Packs {
         Self {
             store,
             clock,
+            ids,
             format,
             storage,
             deployments,
@@ -139,6 +144,7 @@ impl Packs {
                 pack: Some(pack.id.to_string()),
                 signed: pack.signature.coverage == SignatureCoverage::Tarball,
                 added_at: now,
+                bytes: Some(suite.document.canonical.len() as u64),
             });
         }
         let record = InstallRecord {
@@ -254,11 +260,11 @@ impl Packs {
     }
 
     /// Counts a suite that is new to the tenant against its quotas.
-    async fn reserve_suite(
+    pub(super) async fn reserve_suite(
         &self,
         tenant: &TenantId,
         (id, version, digest): (&str, &str, &str),
-        bytes: usize,
+        bytes: u64,
     ) -> Result<(), Problem> {
         let known = store::inventory::suite(&self.store, tenant, id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
@@ -268,7 +274,7 @@ impl Packs {
         let adding = Addition {
             packs: 0,
             suites: 1,
-            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            bytes,
         };
         self.storage.reserve(tenant, adding).await
     }
@@ -422,25 +428,31 @@ impl Packs {
         let (document, scoring) = self.read_import(octets.to_vec(), scoring).await?;
         let digest = document.digest();
         let suite = &document.suite;
+        let record = SuiteRecord {
+            tenant: tenant.clone(),
+            suite_id: suite.suite_id.clone(),
+            version: suite.version.clone(),
+            digest: digest.clone(),
+            scoring: scoring.as_ref().map(|it| it.digest.clone()),
+            task_count: u32::try_from(suite.tasks.len()).unwrap_or(u32::MAX),
+            pack: None,
+            signed: false,
+            added_at: self.clock.now(),
+            bytes: Some(document.canonical.len() as u64),
+        };
+        let is_stored = self.is_stored_in_chunks(&record).await;
+        if is_stored.map_err(ImportError::Problem)? {
+            let imported = self.imported(by, record, Ok(())).await;
+            return imported.map_err(ImportError::Problem);
+        }
         let scoring_bytes = scoring.as_ref().map_or(0, |it| it.canonical.len());
         self.reserve_suite(
             tenant,
             (&suite.suite_id, &suite.version, &digest),
-            document.canonical.len() + scoring_bytes,
+            (document.canonical.len() + scoring_bytes) as u64,
         )
         .await
         .map_err(ImportError::Problem)?;
-        let record = SuiteRecord {
-            tenant: tenant.clone(),
-            suite_id: document.suite.suite_id.clone(),
-            version: document.suite.version.clone(),
-            digest,
-            scoring: scoring.as_ref().map(|it| it.digest.clone()),
-            task_count: u32::try_from(document.suite.tasks.len()).unwrap_or(u32::MAX),
-            pack: None,
-            signed: false,
-            added_at: self.clock.now(),
-        };
         let mut octets = vec![(record.digest.as_str(), document.canonical.as_bytes())];
         octets.extend(
             scoring
@@ -454,15 +466,46 @@ impl Packs {
                 store::inventory::add_suite(&self.store, &record),
             )
             .await;
-        let used = store::inventory::suite(&self.store, tenant, &record.suite_id, &record.version)
-            .await
-            .map_err(|cause| ImportError::Problem(internal(&cause)))?;
+        let imported = self.imported(by, record, added).await;
+        imported.map_err(ImportError::Problem)
+    }
+
+    /// Whether the tenant imported this suite already.
+    pub(super) async fn is_imported(&self, record: &SuiteRecord) -> Result<bool, Problem> {
+        let (id, version) = (&record.suite_id, &record.version);
+        let known = store::inventory::suite(&self.store, &record.tenant, id, version).await;
+        let known = known.map_err(|cause| internal(&cause))?;
+        Ok(known.is_some_and(|it| {
+            it.pack.is_none() && it.digest == record.digest && it.scoring == record.scoring
+        }))
+    }
+
+    /// Whether the tenant imported this suite already and its tasks are stored. Otherwise the tenant
+    /// would have them twice.
+    async fn is_stored_in_chunks(&self, record: &SuiteRecord) -> Result<bool, Problem> {
+        if !self.is_imported(record).await? {
+            return Ok(false);
+        }
+        let stream = store::suites::stream(&self.store, &record.digest).await;
+        Ok(stream.map_err(|cause| internal(&cause))?.is_some())
+    }
+
+    /// The suite that runs will use, after an import was recorded or refused by the store.
+    pub(super) async fn imported(
+        &self,
+        by: &Actor,
+        record: SuiteRecord,
+        added: Result<(), StoreError>,
+    ) -> Result<SuiteRecord, Problem> {
+        let reference = format!("{}@{}", record.suite_id, record.version);
+        let used =
+            store::inventory::suite(&self.store, &by.tenant, &record.suite_id, &record.version);
+        let used = used.await.map_err(|cause| internal(&cause))?;
         match added {
             Ok(()) => {
-                let resource = document.suite.reference();
+                let resource = reference;
                 let reasons = vec![format!("digest: {}", record.digest)];
-                let noted = self.note(by, "suites:import", resource, reasons).await;
-                noted.map_err(ImportError::Problem)?;
+                self.note(by, "suites:import", resource, reasons).await?;
                 Ok(used.unwrap_or(record))
             }
             Err(StoreError::Exists(_)) => {
@@ -470,16 +513,15 @@ impl Packs {
                     Some(pack) => format!(", from {pack}"),
                     None => String::new(),
                 };
-                Err(ImportError::Problem(Problem::new(
+                Err(Problem::new(
                     ErrorCode::Conflict,
                     format!(
-                        "{} exists with different content{origin}; give the changed suite or \
-                         scoring document another version of the suite",
-                        document.suite.reference()
+                        "{reference} exists with different content{origin}; give the changed suite or \
+                         scoring document another version of the suite"
                     ),
-                )))
+                ))
             }
-            Err(cause) => Err(ImportError::Problem(internal(&cause))),
+            Err(cause) => Err(internal(&cause)),
         }
     }
 
@@ -535,7 +577,8 @@ impl Packs {
         let known = known
             .map_err(|cause| internal(&cause))?
             .ok_or_else(not_found)?;
-        let suite = self.document(&known.digest).await?.ok_or_else(not_found)?;
+        let suite = self.suite_document(&known.digest).await?;
+        let suite = suite.ok_or_else(not_found)?;
         let scoring = match &known.scoring {
             Some(digest) => Some(self.document(digest).await?.ok_or_else(not_found)?),
             None => None,
@@ -545,6 +588,25 @@ impl Packs {
         self.note(&by, "suites:content", resource, Vec::new())
             .await?;
         Ok(SuiteDocuments { suite, scoring })
+    }
+
+    /// The document of a suite.
+    async fn suite_document(&self, digest: &str) -> Result<Option<Value>, Problem> {
+        let whole = store::suites::whole(&self.store, digest).await;
+        match whole.map_err(|cause| internal(&cause))? {
+            WholeSuite::Missing => Ok(None),
+            WholeSuite::Document(bytes) => {
+                let parsed = touchstone_kit::json::parse(&bytes);
+                parsed.map(Some).map_err(|cause| internal(&cause))
+            }
+            WholeSuite::TooLarge => Err(Problem::new(
+                ErrorCode::PayloadTooLarge,
+                format!(
+                    "the suite is larger than {MAX_WHOLE_BYTES} bytes and is not sent as one document; \
+                     read its tasks from the file that was imported"
+                ),
+            )),
+        }
     }
 
     /// The JSON document with this digest.

@@ -22,8 +22,8 @@ const PACKS: &str =
     "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1";
 const PACK_VERSIONS: &str = "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1 AND name = $2";
 
-const ADD_SUITE: &str = "INSERT INTO suite (tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (tenant, suite_id, version, pack) DO NOTHING";
+const ADD_SUITE: &str = "INSERT INTO suite (tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring, bytes)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (tenant, suite_id, version, pack) DO NOTHING";
 const OTHER_CONTENT: &str = "SELECT COUNT(*) FROM suite
     WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND (digest <> $4 OR scoring <> $5)";
 const REMOVE_PACK_SUITES: &str = "DELETE FROM suite WHERE tenant = $1 AND pack = $2";
@@ -31,11 +31,11 @@ const REMOVE_IMPORT: &str =
     "DELETE FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND pack = ''";
 /// The same content may have been added several ways: signed before unsigned, then oldest first.
 const ONE_SUITE: &str =
-    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring
+    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring, bytes
     FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3
     ORDER BY signed DESC, added_at, pack LIMIT 1";
 const SUITES: &str =
-    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring
+    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring, bytes
     FROM suite WHERE tenant = $1 ORDER BY suite_id, version, signed DESC, added_at, pack";
 
 type PackRow = (String, String, String, String, i64, String);
@@ -49,6 +49,7 @@ type SuiteRow = (
     bool,
     i64,
     String,
+    Option<i64>,
 );
 
 fn pack_of(row: PackRow) -> Result<InstallRecord, StoreError> {
@@ -64,7 +65,9 @@ fn pack_of(row: PackRow) -> Result<InstallRecord, StoreError> {
 }
 
 fn suite_of(row: SuiteRow) -> Result<SuiteRecord, StoreError> {
-    let (tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring) = row;
+    let (tenant, suite_id, version, pack, digest, task_count, signed, added_at, scoring, bytes) =
+        row;
+    let bytes = bytes.map(|bytes| column("suite", "bytes").number(bytes));
     Ok(SuiteRecord {
         tenant: tenant.into(),
         suite_id,
@@ -75,6 +78,7 @@ fn suite_of(row: SuiteRow) -> Result<SuiteRecord, StoreError> {
         pack: (!pack.is_empty()).then_some(pack),
         signed,
         added_at: column("suite", "added_at").time(added_at)?,
+        bytes: bytes.transpose()?,
     })
 }
 
@@ -86,7 +90,7 @@ fn by_version(a: &str, b: &str) -> Ordering {
     }
 }
 
-async fn insert_suite(
+pub(super) async fn insert_suite(
     transaction: &mut Transaction,
     suite: &SuiteRecord,
 ) -> Result<(), StoreError> {
@@ -103,6 +107,10 @@ async fn insert_suite(
             "a suite with this id and version but different content",
         ));
     }
+    let bytes = suite
+        .bytes
+        .map(|bytes| column("suite", "bytes").number(bytes));
+    let bytes: Option<i64> = bytes.transpose()?;
     query(ADD_SUITE)
         .bind(suite.tenant.as_str())
         .bind(&suite.suite_id)
@@ -113,6 +121,7 @@ async fn insert_suite(
         .bind(suite.signed)
         .bind(suite.added_at.as_microsecond())
         .bind(suite.scoring.as_deref().unwrap_or_default())
+        .bind(bytes)
         .execute(&mut *transaction)
         .await?;
     Ok(())

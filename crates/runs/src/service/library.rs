@@ -3,6 +3,8 @@
 //! Everything loaded here was verified at installation. The digest is checked again on every load,
 //! so bytes altered in the store are refused.
 
+pub mod suites;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use self::suites::Suites;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::scoring_document::attachments::AttachmentReference;
 use crate::rules::kind::Kinds;
@@ -28,8 +31,10 @@ use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::rules::contents::PackAgent;
 use touchstone_packs::rules::{archive, contents};
 use touchstone_packs::store as pack_store;
+use touchstone_packs::store::suites::{MAX_WHOLE_BYTES, WholeSuite};
 
-const CACHED_SUITES: usize = 64 * 1024 * 1024;
+/// Suites that are read as a whole, which runs of plain suites do not need.
+const CACHED_SUITES: usize = 16 * 1024 * 1024;
 const CACHED_SCORINGS: usize = 16 * 1024 * 1024;
 const CACHED_PACKS: usize = 16 * 1024 * 1024;
 /// How many times the size of its text a document takes in memory: a suite with tasks of 131 bytes takes
@@ -48,6 +53,18 @@ pub enum Error {
         what: &'static str,
         digest: String,
     },
+    /// The suite is too large to be read as a whole.
+    #[error(
+        "the suite is larger than {MAX_WHOLE_BYTES} bytes, and this needs it as a whole; use a smaller suite"
+    )]
+    TooLarge,
+}
+
+impl Error {
+    /// Whether the same may succeed later, because only the store failed.
+    pub fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(cause) if !matches!(cause, StoreError::Inconsistent { .. }))
+    }
 }
 
 /// An agent of an installed pack.
@@ -80,6 +97,7 @@ pub struct Library {
     /// The evaluation kinds of this host.
     pub kinds: Kinds,
     suites: Documents<AgentEvalSuite>,
+    opened: Suites,
     scorings: Documents<ScoringDocument>,
     packs: Documents<LoadedAgents>,
 }
@@ -108,7 +126,17 @@ impl<T: Send + Sync + 'static> Documents<T> {
     /// Keeps a document, which has this size as text. One that exceeds the whole cache is kept alone,
     /// because a run reads its suite often.
     async fn insert(&self, digest: &str, document: Arc<T>, text: usize) {
-        let weight = text.saturating_mul(GROWTH).min(self.bytes);
+        let weight = text.saturating_mul(GROWTH);
+        self.insert_weighing(digest, document, weight).await;
+    }
+
+    async fn remove(&self, digest: &str) {
+        self.cached.invalidate(digest).await;
+    }
+
+    /// As [`insert`](Self::insert), for a document of this size in memory.
+    async fn insert_weighing(&self, digest: &str, document: Arc<T>, weight: usize) {
+        let weight = weight.min(self.bytes);
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let entry = (document, weight);
         self.cached.insert(digest.to_owned(), entry).await;
@@ -121,25 +149,30 @@ impl Library {
             store,
             kinds,
             suites: Documents::new(CACHED_SUITES),
+            opened: Suites::new(),
             scorings: Documents::new(CACHED_SCORINGS),
             packs: Documents::new(CACHED_PACKS),
         }
     }
 
-    /// The suite with this digest.
+    /// The whole suite with this digest, for readers that need all its tasks together.
     ///
     /// # Errors
-    /// The store failed, or the suite was altered in it.
+    /// The store failed, the suite was altered in it, or it is too large.
     pub async fn suite(&self, digest: &str) -> Result<Option<Arc<AgentEvalSuite>>, Error> {
         if let Some(suite) = self.suites.get(digest).await {
             return Ok(Some(suite));
         }
-        let Some(bytes) = pack_store::blobs::get(&self.store, digest).await? else {
-            return Ok(None);
-        };
         let damaged = || Error::Damaged {
             what: "suite",
             digest: digest.to_owned(),
+        };
+        let bytes = match pack_store::suites::whole(&self.store, digest).await {
+            Ok(WholeSuite::Document(bytes)) => bytes,
+            Ok(WholeSuite::Missing) => return Ok(None),
+            Ok(WholeSuite::TooLarge) => return Err(Error::TooLarge),
+            Err(StoreError::Inconsistent { .. }) => return Err(damaged()),
+            Err(cause) => return Err(cause.into()),
         };
         let size = bytes.len();
         let suite: AgentEvalSuite = verified(bytes, digest).await.ok_or_else(damaged)?;

@@ -32,10 +32,10 @@ async fn try_store(
     let eval = run.spec.eval();
     let thresholds = match eval {
         // A damaged suite must not keep other runs out of the list.
-        Some(eval) => library.suite(&eval.suite_digest).await.ok().flatten(),
+        Some(eval) => library.suite_index(&eval.suite_digest).await.ok().flatten(),
         None => None,
     };
-    let thresholds = thresholds.map(|suite| suite.thresholds.unwrap_or_default());
+    let thresholds = thresholds.map(|suite| suite.thresholds());
     let (status, result) = projections
         .with_state(&run.run_id, |state| {
             let result = match eval.zip(thresholds.as_ref()) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -30,6 +30,7 @@ use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_kit::redaction::mask;
 use touchstone_openwop::events::EventDocument;
 use touchstone_packs::ports::host::{Addition, AgentDeployments, SharedStorage};
+use touchstone_packs::store as pack_store;
 
 /// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
 const USAGE_TTL: Duration = Duration::from_secs(10);
@@ -39,6 +40,8 @@ const MAX_TENANTS: usize = 10_000;
 const EVENTS: u32 = 500;
 /// Runs per page in the retention sweep.
 const RUNS: u32 = 100;
+/// How long an upload of a suite is kept. Requests end much sooner.
+const UPLOAD_KEPT: SignedDuration = SignedDuration::from_hours(2);
 /// The principal of retention in the audit log.
 pub(super) const RETENTION_PRINCIPAL: &str = "host:retention";
 /// Longest reason of a hold, in characters.
@@ -93,6 +96,21 @@ impl Storage {
     /// # Errors
     /// `quota_exceeded`; then nothing is counted.
     pub async fn reserve(&self, tenant: &TenantId, adding: &Usage) -> Result<(), Problem> {
+        self.read_usage(tenant).await?;
+        let mut cached_usage = self.cached_usage();
+        let Some((_, used)) = cached_usage.get_mut(tenant) else {
+            return Ok(());
+        };
+        self.within_quotas(used, adding)?;
+        used.packs = used.packs.saturating_add(adding.packs);
+        used.suites = used.suites.saturating_add(adding.suites);
+        used.runs = used.runs.saturating_add(adding.runs);
+        used.bytes = used.bytes.saturating_add(adding.bytes);
+        Ok(())
+    }
+
+    /// Reads the tenant's usage unless it is in the cache.
+    async fn read_usage(&self, tenant: &TenantId) -> Result<(), Problem> {
         if !self.is_fresh(tenant) {
             let usage = self.usage(tenant).await?;
             let mut cached_usage = self.cached_usage();
@@ -101,10 +119,10 @@ impl Storage {
             }
             cached_usage.insert(tenant.clone(), (Instant::now(), usage));
         }
-        let mut cached_usage = self.cached_usage();
-        let Some((_, used)) = cached_usage.get_mut(tenant) else {
-            return Ok(());
-        };
+        Ok(())
+    }
+
+    fn within_quotas(&self, used: &Usage, adding: &Usage) -> Result<(), Problem> {
         if let Some(exceeded) = self.limits.quotas.exceeded(used, adding) {
             return Err(Problem::new(
                 ErrorCode::QuotaExceeded,
@@ -118,10 +136,6 @@ impl Storage {
             .with("limit", exceeded.limit)
             .with("used", exceeded.used));
         }
-        used.packs = used.packs.saturating_add(adding.packs);
-        used.suites = used.suites.saturating_add(adding.suites);
-        used.runs = used.runs.saturating_add(adding.runs);
-        used.bytes = used.bytes.saturating_add(adding.bytes);
         Ok(())
     }
 
@@ -283,6 +297,29 @@ impl Storage {
             info!(deleted, "deleted the task content of runs");
         }
         Ok(deleted)
+    }
+
+    /// Deletes uploads of suites that were interrupted.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn sweep_uploads(
+        &self,
+        shutdown: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let before = self.clock.now() - UPLOAD_KEPT;
+        let mut swept = 0;
+        while !shutdown.is_cancelled() {
+            let found = pack_store::suites::sweep(&self.store, before).await?;
+            if found == 0 {
+                break;
+            }
+            swept += found;
+        }
+        if swept > 0 {
+            info!(uploads = swept, "deleted interrupted uploads of suites");
+        }
+        Ok(())
     }
 
     /// Compresses the logs of ended runs that are due.
@@ -459,18 +496,13 @@ impl Storage {
 #[async_trait]
 impl SharedStorage for Storage {
     async fn reserve(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem> {
-        let Addition {
-            packs,
-            suites,
-            bytes,
-        } = adding;
-        let adding = Usage {
-            packs,
-            suites,
-            runs: 0,
-            bytes,
-        };
-        self.reserve(tenant, &adding).await
+        self.reserve(tenant, &usage_of(adding)).await
+    }
+
+    async fn check(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem> {
+        self.read_usage(tenant).await?;
+        let used = self.cached_usage().get(tenant).map(|(_, used)| *used);
+        used.map_or(Ok(()), |used| self.within_quotas(&used, &usage_of(adding)))
     }
 
     async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
@@ -479,6 +511,20 @@ impl SharedStorage for Storage {
         }
         self.forget_usage(tenant);
         Ok(())
+    }
+}
+
+fn usage_of(adding: Addition) -> Usage {
+    let Addition {
+        packs,
+        suites,
+        bytes,
+    } = adding;
+    Usage {
+        packs,
+        suites,
+        runs: 0,
+        bytes,
     }
 }
 

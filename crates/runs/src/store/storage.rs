@@ -17,15 +17,22 @@ use touchstone_host::store::convert::column;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Sql, query};
 use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_packs::store as pack_store;
 
+/// A suite counts with what its tenant stored: other tenants may have stored the same suite in another
+/// form.
 const USAGE: &str = "SELECT
     (SELECT COUNT(*) FROM pack WHERE tenant = $1),
     (SELECT COUNT(*) FROM suite WHERE tenant = $1),
     (SELECT COUNT(*) FROM run WHERE tenant = $1 AND deleted_at IS NULL),
     CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
         + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
-            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1
-            UNION SELECT scoring FROM suite WHERE tenant = $1)) AS BIGINT)";
+            SELECT integrity FROM pack WHERE tenant = $1
+            UNION SELECT scoring FROM suite WHERE tenant = $1)) AS BIGINT)
+        + CAST((SELECT COALESCE(SUM(bytes), 0) FROM (SELECT DISTINCT digest, COALESCE(bytes,
+            (SELECT OCTET_LENGTH(octets) FROM blob WHERE blob.digest = suite.digest), 0) AS bytes
+            FROM suite WHERE tenant = $1) AS charged) AS BIGINT)
+        + CAST((SELECT COALESCE(SUM(bytes), 0) FROM suite_upload WHERE tenant = $1) AS BIGINT)";
 /// The update locks the row, so that a legal hold and a deletion are serialized.
 const LOOK: &str =
     "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
@@ -367,5 +374,6 @@ pub async fn drop_unreferenced(database: &Database, digest: &str) -> Result<(), 
             .execute(&mut transaction)
             .await?;
     }
-    transaction.commit().await
+    transaction.commit().await?;
+    pack_store::suites::release(database, digest).await
 }

@@ -51,6 +51,44 @@ fn suite_init_creates_a_commented_suite_that_can_be_imported() {
 }
 
 #[test]
+fn a_suite_of_lines_is_imported_while_it_is_read() {
+    let home = Home::empty();
+    let header =
+        json!({"suiteId": "vendor.acme.evals.lines", "version": "1.0.0", "modes": ["golden"]});
+    let tasks = (0..2_000).map(|n| {
+        json!({"taskId": format!("item-{n}"), "input": {"text": format!("item {n}")},
+               "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "a"}}})
+    });
+    let lines: Vec<String> = std::iter::once(header.clone())
+        .chain(tasks.clone())
+        .map(|it| it.to_string())
+        .collect();
+    std::fs::write(home.path("lines.jsonl"), lines.join("\n")).unwrap();
+    let imported = home.run(&["suite", "import", "lines.jsonl", "--json"]);
+    assert_eq!(imported.code, 0, "{}{}", imported.stdout, imported.stderr);
+
+    let mut document = header;
+    document["tasks"] = tasks.collect();
+    std::fs::write(home.path("suite.json"), document.to_string()).unwrap();
+    let linted = home.run(&["suite", "lint", "suite.json", "--json"]);
+    let listed = home.run(&["suite", "list", "--json"]);
+    let suite = &listed.document()["suites"][0];
+    assert_eq!(suite["digest"], linted.document()["digest"]);
+    assert_eq!(suite["taskCount"], 2_000);
+
+    let broken = lines
+        .join("\n")
+        .replace("\"taskId\":\"item-7\"", "\"taskId\":\"item-6\"");
+    std::fs::write(home.path("broken.jsonl"), broken).unwrap();
+    let refused = home.run(&["suite", "import", "broken.jsonl"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("line 9"), "{}", refused.stderr);
+    let refused = home.run(&["suite", "import", "lines.jsonl", "--out", "other.json"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("--out"), "{}", refused.stderr);
+}
+
+#[test]
 fn likely_mistakes_are_warnings_and_fail_only_on_request() {
     let home = Home::empty();
     let tasks: Vec<Value> = (0..40)

@@ -11,5 +11,6 @@ mod lifecycle;
 mod list;
 mod pause;
 mod storage;
+mod streamed_suites;
 mod tasks;
 pub mod workflows;

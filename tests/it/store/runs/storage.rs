@@ -98,6 +98,7 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         pack: None,
         signed: false,
         added_at: at(0),
+        bytes: None,
     };
     pack_store::inventory::add_suite(&store, &suite)
         .await

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use tower::ServiceExt;
 
-use crate::cli::client::transport::{Call, Reply, Transport};
+use crate::cli::client::transport::{Call, Reply, Transport, pieces};
 use crate::cli::exit::Failure;
 use crate::otlp::span::propagate;
 
@@ -39,10 +39,14 @@ impl Embedded {
 #[async_trait]
 impl Transport for Embedded {
     async fn exchange(&self, call: Call) -> Result<Reply, Failure> {
+        let body = match call.file {
+            Some(file) => Body::from_stream(pieces(file)),
+            None => call.body.map_or_else(Body::empty, Body::from),
+        };
         let mut request = Request::builder()
             .method(call.method)
             .uri(&call.path)
-            .body(call.body.map_or_else(Body::empty, Body::from))
+            .body(body)
             .map_err(|cause| Failure::usage(format!("invalid request path: {cause}")))?;
         *request.headers_mut() = call.headers;
         request

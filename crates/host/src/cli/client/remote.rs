@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use crate::cli::client::transport::{Call, Reply, Transport};
+use crate::cli::client::transport::{Call, Reply, Transport, pieces};
 use crate::cli::exit::Failure;
 use crate::net;
 use crate::net::address::AddressScope;
@@ -18,6 +18,9 @@ use crate::net::policy::{Policy, Redirects};
 
 /// Longest pause within a response: hosts send a comment to idle event streams every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// Longest time for a file to be sent and answered: hosts take as long.
+const UPLOAD: Duration = Duration::from_secs(30 * 60);
 
 pub struct Remote {
     client: net::Client,
@@ -84,11 +87,21 @@ impl Transport for Remote {
         if let Some(authorization) = &self.authorization {
             call.headers.insert(AUTHORIZATION, authorization.clone());
         }
-        let mut answer = self
-            .client
-            .open(call.method, &url, &call.headers, call.body)
-            .await
-            .map_err(|cause| self.unreachable(&cause))?;
+        let answered = match call.file {
+            Some(file) => {
+                let body = reqwest::Body::wrap_stream(pieces(file));
+                let sending = self.client.upload(call.method, &url, &call.headers, body);
+                let upload = tokio::time::timeout(UPLOAD, sending).await;
+                upload.map_err(|_| net::Error::Timeout).flatten()
+            }
+            None => {
+                let opening = self
+                    .client
+                    .open(call.method, &url, &call.headers, call.body);
+                opening.await
+            }
+        };
+        let mut answer = answered.map_err(|cause| self.unreachable(&cause))?;
         let status = answer.status();
         let body = try_stream! {
             loop {

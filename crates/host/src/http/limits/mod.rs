@@ -11,6 +11,7 @@ pub mod head;
 pub(super) mod peers;
 pub mod shares;
 pub mod subscribers;
+mod waiting;
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -37,6 +38,12 @@ const BURST_S: u32 = 10;
 const PACKS_AT_ONCE: usize = 1;
 /// Bodies up to this size, in bytes, are not counted.
 const SMALL_BODY: usize = 64 * 1024;
+/// Bytes of a body of lines that may arrive before they are read. Longer lines need further room.
+pub const SMALL_LINES: usize = 256 * 1024;
+/// Bodies of lines in progress, in all and of one tenant. What is known of the lines that were read
+/// takes memory, up to 57 MB for the ids of a suite's tasks.
+const LINES: usize = 16;
+const LINES_OF_TENANT: usize = 4;
 /// Bytes of memory per permit.
 const MEMORY_STEP: usize = 1024;
 /// Parsed bodies up to this many bytes are not counted: a caller that fills the memory must not
@@ -88,6 +95,7 @@ pub struct Limits {
     in_flight_of: Option<Arc<Shares<TenantId>>>,
     sign_ins: Arc<Shares<Option<IpAddr>>>,
     bodies: Arc<Shares<TenantId>>,
+    lines: Arc<Shares<TenantId>>,
     max_body: usize,
     packs: Arc<Semaphore>,
     /// Memory for parsed bodies, in steps of a kilobyte.
@@ -99,6 +107,7 @@ pub struct Limits {
 pub struct RequestPermits {
     _place: Option<Share<TenantId>>,
     _room: Option<Share<TenantId>>,
+    _lines: Option<Share<TenantId>>,
 }
 
 impl Limits {
@@ -108,6 +117,7 @@ impl Limits {
         let in_flight = (rates.in_flight > 0).then_some(rates.in_flight);
         Self {
             bodies: Shares::halved(max_body.saturating_mul(LARGEST_BODIES)),
+            lines: Shares::new(LINES, LINES_OF_TENANT),
             max_body,
             packs: Arc::new(Semaphore::new(PACKS_AT_ONCE)),
             memory: Arc::new(Semaphore::new(max_memory.div_ceil(MEMORY_STEP))),
@@ -195,9 +205,31 @@ impl Limits {
         body: &Body,
         waits: bool,
     ) -> Result<RequestPermits, Problem> {
+        self.hold_bytes(tenant, self.octets(body), waits)
+    }
+
+    /// As [`hold`](Self::hold), for a body that is read line by line: room for small lines. The reader
+    /// [waits](Self::wait_for_line) for room for a large one.
+    ///
+    /// # Errors
+    /// As [`hold`](Self::hold).
+    pub fn hold_lines(&self, tenant: &TenantId) -> Result<RequestPermits, Problem> {
+        let lines = self.lines.take(tenant, 1).map_err(crowded)?;
+        let held = self.hold_bytes(tenant, SMALL_LINES.min(self.max_body), false)?;
+        Ok(RequestPermits {
+            _lines: Some(lines),
+            ..held
+        })
+    }
+
+    fn hold_bytes(
+        &self,
+        tenant: &TenantId,
+        bytes: usize,
+        waits: bool,
+    ) -> Result<RequestPermits, Problem> {
         let places = self.in_flight_of.as_ref().filter(|_| !waits);
         let place = places.map(|places| places.take(tenant, 1)).transpose();
-        let bytes = self.octets(body);
         let room = (bytes > SMALL_BODY)
             .then(|| self.bodies.take(tenant, bytes))
             .transpose();
@@ -205,6 +237,7 @@ impl Limits {
             (Ok(place), Ok(room)) => Ok(RequestPermits {
                 _place: place,
                 _room: room,
+                _lines: None,
             }),
             (Err(full), _) | (_, Err(full)) => Err(crowded(full)),
         }
@@ -240,6 +273,11 @@ impl Limits {
     /// `payload_too_large` if the body alone exceeds the limit, `rate_limited` if there is no room
     /// at the moment.
     pub fn weigh(&self, weight: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        self.try_weigh(weight)?.ok_or_else(no_memory)
+    }
+
+    /// As [`weigh`](Self::weigh); `None` if there is no room at the moment.
+    fn try_weigh(&self, weight: usize) -> Result<Option<OwnedSemaphorePermit>, Problem> {
         if weight > self.max_memory {
             return Err(Problem::new(
                 ErrorCode::PayloadTooLarge,
@@ -248,19 +286,7 @@ impl Limits {
         }
         let counted = if weight > SMALL_WEIGHT { weight } else { 0 };
         let steps = u32::try_from(counted.div_ceil(MEMORY_STEP)).unwrap_or(u32::MAX);
-        self.memory
-            .clone()
-            .try_acquire_many_owned(steps)
-            .map_err(|_| {
-                metrics::counter!(names::SHED).increment(1);
-                Problem::new(
-                    ErrorCode::RateLimited,
-                    "not enough memory for another large document; retry after the \
-                     time in `Retry-After`",
-                )
-                .with("scope", "route")
-                .with("retryAfterMs", 1000)
-            })
+        Ok(self.memory.clone().try_acquire_many_owned(steps).ok())
     }
 
     /// Counts a sign-in at an OpenID provider that an address begins. Refused credentials of the same
@@ -292,6 +318,17 @@ fn per_second<K: Clone + Eq + Hash>(scope: &'static str, rate: u32) -> Option<Al
     let burst = per_second.saturating_mul(NonZeroU32::new(BURST_S)?);
     let quota = Quota::per_second(per_second).allow_burst(burst);
     Some(Allowance::new(scope, rate, quota))
+}
+
+fn no_memory() -> Problem {
+    metrics::counter!(names::SHED).increment(1);
+    Problem::new(
+        ErrorCode::RateLimited,
+        "not enough memory for another large document; retry after the \
+         time in `Retry-After`",
+    )
+    .with("scope", "route")
+    .with("retryAfterMs", 1000)
 }
 
 fn crowded(full: Full) -> Problem {

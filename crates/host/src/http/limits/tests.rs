@@ -221,3 +221,69 @@ fn a_tenant_may_use_half_of_the_concurrency_limit() {
     drop(held);
     assert!(hold("a", false).is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn bodies_of_lines_take_room_for_a_large_line_only() {
+    let limits = Limits::new(Rates::default(), 1_000_000, 100_000);
+    let held: Vec<_> = (0..2)
+        .map(|_| limits.hold_lines(&"a".into()).unwrap())
+        .collect();
+    let document = Body::from(vec![0; 900_000]);
+    let small = limits.bodies.taken();
+    assert!(limits.hold(&"a".into(), &document, false).is_ok());
+    let line = limits.wait_for_line(&"a".into()).await.ok().unwrap();
+    assert_eq!(limits.bodies.taken(), small + 1_000_000);
+    // The tenant's half has no room for another one, which gets it when the first one ends.
+    let tenant = "a".into();
+    let mut waiting = Box::pin(limits.wait_for_line(&tenant));
+    let second = Duration::from_secs(1);
+    let early = tokio::time::timeout(second, &mut waiting).await;
+    assert!(early.is_err());
+    drop(line);
+    let next = waiting.await.ok().unwrap();
+    let refused = limits.wait_for_line(&"a".into()).await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::RateLimited);
+    drop((held, next));
+    assert_eq!(limits.bodies.taken(), 0);
+
+    let small = Limits::new(Rates::default(), 100_000, 100_000);
+    let _held = small.hold_lines(&"a".into()).unwrap();
+    assert!(small.wait_for_line(&"a".into()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_wait_for_memory() {
+    let limits = Limits::new(Rates::default(), 1_000_000, 100_000);
+    let large = limits.wait_to_weigh(100_001).await.unwrap_err();
+    assert_eq!(large.code, ErrorCode::PayloadTooLarge);
+    let held = limits.weigh(60_000).unwrap();
+    let mut waiting = Box::pin(limits.wait_to_weigh(60_000));
+    let second = Duration::from_secs(1);
+    let early = tokio::time::timeout(second, &mut waiting).await;
+    assert!(early.is_err());
+    assert!(limits.weigh(30_000).is_ok(), "a waiting line takes nothing");
+    drop(held);
+    let _next = waiting.await.unwrap();
+    let refused = limits.wait_to_weigh(60_000).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::RateLimited);
+}
+
+#[test]
+fn few_bodies_of_lines_are_read_at_a_time() {
+    let limits = Limits::new(Rates::default(), 16 << 20, 1000);
+    let tenants = ["a", "b", "c", "d"];
+    let of = |tenant: &'static str| -> Vec<_> {
+        let held = (0..LINES_OF_TENANT).map(|_| limits.hold_lines(&tenant.into()));
+        held.map(|it| it.ok().unwrap()).collect()
+    };
+    let held: Vec<_> = tenants.into_iter().map(of).collect();
+    let code = |tenant: &str| {
+        let refused = limits.hold_lines(&tenant.into()).err();
+        refused.map(|problem| problem.code)
+    };
+    assert_eq!(code("e"), Some(ErrorCode::Unavailable));
+    drop(held);
+    let _held = of("a");
+    assert_eq!(code("a"), Some(ErrorCode::RateLimited));
+    assert_eq!(code("e"), None);
+}

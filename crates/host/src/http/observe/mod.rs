@@ -18,6 +18,7 @@ use tracing::{Instrument as _, info, info_span};
 
 use crate::http::HttpHost;
 use crate::http::answer::{Failure, envelope, own_header};
+use crate::http::lines;
 use crate::http::observe::trace::TRACEPARENT;
 use crate::http::routes::paths::documented;
 use crate::otlp::span::{forwarding, within};
@@ -27,6 +28,8 @@ use touchstone_kit::hex::hex;
 
 /// Longer than the longest poll.
 const DEADLINE: Duration = Duration::from_secs(90);
+/// For bodies of lines, which may take long to arrive. A client that stops sending is cut off sooner.
+const LINES_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const UNMATCHED: &str = "(none)";
 
@@ -53,8 +56,12 @@ pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: 
     let caller = trace::caller_of(request.headers());
     let trace = trace::request_of(caller.as_ref(), host.ids.as_ref());
     let span = info_span!("request", request_id = %id, trace_id = hex(&trace.trace_id));
+    let deadline = match lines::are_sent(&method, request.headers()) {
+        true => LINES_DEADLINE,
+        false => DEADLINE,
+    };
     let answered = async {
-        let response = match tokio::time::timeout(DEADLINE, next.run(request)).await {
+        let response = match tokio::time::timeout(deadline, next.run(request)).await {
             Ok(response) => response,
             Err(_) => Failure(Problem::new(
                 ErrorCode::Unavailable,

@@ -27,9 +27,10 @@ use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_packs::store as pack_store;
 use touchstone_runs::rules::eval::judged::parts::JudgedParts;
 use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, shortfall};
+use touchstone_runs::rules::eval::scoring_document::ScoringDocument;
 use touchstone_runs::rules::eval::scoring_document::read::read as read_scoring;
-use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::run::record::EvalSpec;
+use touchstone_runs::service::library;
 use touchstone_runs::store as run_store;
 
 /// Maximum number of runs processed per request, so that one caller cannot occupy a host.
@@ -332,8 +333,6 @@ impl Ratings {
         if shortfall(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }
-        let bytes = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
-        let document = bytes.and_then(|bytes| read_suite(self.runs.library.kinds, &bytes).ok());
         let scoring = match &eval.scoring_digest {
             Some(digest) => {
                 let bytes = pack_store::blobs::get(&self.store, digest).await?;
@@ -344,11 +343,32 @@ impl Ratings {
             }
             None => None,
         };
-        Ok(document.map(|it| {
-            let tasks = it.suite.tasks.into_iter();
-            let judged = tasks.filter(|task| !JudgedParts::of(task, scoring.as_ref()).is_empty());
-            judged.map(|task| task.task_id).collect()
-        }))
+        match self.judged_tasks(eval, scoring.as_ref()).await {
+            Ok(judged) => Ok(judged),
+            Err(library::Error::Store(cause)) => Err(cause),
+            Err(library::Error::Damaged { .. } | library::Error::TooLarge) => Ok(None),
+        }
+    }
+
+    /// The tasks of a run's suite that a judge decides; `None` without the suite.
+    async fn judged_tasks(
+        &self,
+        eval: &EvalSpec,
+        scoring: Option<&ScoringDocument>,
+    ) -> Result<Option<HashSet<TaskId>>, library::Error> {
+        let library = &self.runs.library;
+        let Some(suite) = library.suite_index(&eval.suite_digest).await? else {
+            return Ok(None);
+        };
+        let mut judged = HashSet::new();
+        for number in 0..suite.chunk_count() {
+            let tasks = library.chunk(&suite, number).await?;
+            let of_chunk = tasks
+                .iter()
+                .filter(|task| !JudgedParts::of(task, scoring).is_empty());
+            judged.extend(of_chunk.map(|task| task.task_id.clone()));
+        }
+        Ok(Some(judged))
     }
 }
 

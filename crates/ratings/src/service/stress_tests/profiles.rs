@@ -1,8 +1,6 @@
 //! Assessment profiles, which describe the tasks of a suite for assessments; set by people, never
 //! by an agent.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
 use crate::ports::Position;
@@ -12,8 +10,9 @@ use crate::service::{Member, Ratings, not_found};
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
+use touchstone_kit::ids::TaskId;
 use touchstone_packs::store as pack_store;
-use touchstone_runs::rules::eval::suite_rules::{SuiteRef, read_suite};
+use touchstone_runs::rules::eval::suite_rules::SuiteRef;
 
 /// Maximum size of a profile, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -91,27 +90,20 @@ impl Ratings {
             return Err(Problem::validation("suiteDigest", message));
         }
         profile.suite_digest = Some(known.digest.clone());
-        let bytes = pack_store::blobs::get(&self.store, &known.digest).await;
-        let Some(bytes) = bytes.map_err(|cause| internal(&cause))? else {
+        let library = &self.runs.library;
+        let index = library.suite_index(&known.digest).await;
+        let Some(index) = index.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
-        let Ok(document) = read_suite(self.runs.library.kinds, &bytes) else {
-            return Ok(());
-        };
-        let tasks = document.suite.tasks.iter();
-        let tasks: HashSet<&str> = tasks.map(|task| task.task_id.as_str()).collect();
-        match profile
-            .tasks
-            .keys()
-            .find(|name| !tasks.contains(name.as_str()))
-        {
-            None => Ok(()),
-            Some(unknown) => {
-                let field = format!("tasks.{unknown}");
+        for name in profile.tasks.keys() {
+            let task = library.task(&index, &TaskId::from(name.as_str())).await;
+            if task.map_err(|cause| internal(&cause))?.is_none() {
+                let field = format!("tasks.{name}");
                 let message = format!("`{field}`: {suite} has no such task");
-                Err(Problem::validation(&field, message))
+                return Err(Problem::validation(&field, message));
             }
         }
+        Ok(())
     }
 
     /// The profile of a suite version.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::deciders::Deciders;
 use super::fork::{Fork, ForkMode};
-use crate::rules::eval::rubric::{identity, panel_identity, safety_identity};
+use crate::rules::eval::rubric::{Rubrics, identity, panel_identity, safety_identity};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
@@ -23,7 +23,7 @@ use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::channel::Channel;
-use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
+use touchstone_openwop::suite::{EvalMode, ModelClass};
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -491,16 +491,16 @@ impl PinnedJudge {
 }
 
 impl JudgePin {
-    /// The judge of this suite's rubrics and judged assertions on this model; `None` if nothing is
+    /// The judge of these rubrics and of judged assertions on this model; `None` if nothing is
     /// judged.
     pub fn of(
         model: &ModelPin,
-        suite: &AgentEvalSuite,
+        rubrics: &Rubrics,
         scoring: Option<&ScoringDocument>,
     ) -> Option<Self> {
         Some(Self {
             model: model.clone(),
-            identity: identity(model, suite, scoring)?,
+            identity: identity(model, rubrics, scoring)?,
         })
     }
 
@@ -508,10 +508,10 @@ impl JudgePin {
     /// of all. One judge is itself.
     pub fn of_all(
         models: &[ModelPin],
-        suite: &AgentEvalSuite,
+        rubrics: &Rubrics,
         scoring: Option<&ScoringDocument>,
     ) -> Option<Self> {
-        let members = Self::members(models, suite, scoring)?;
+        let members = Self::members(models, rubrics, scoring)?;
         let identities: Vec<String> = members.into_iter().map(|it| it.identity).collect();
         Some(Self {
             model: models.first()?.clone(),
@@ -522,10 +522,10 @@ impl JudgePin {
     /// Each of several judges.
     pub fn members(
         models: &[ModelPin],
-        suite: &AgentEvalSuite,
+        rubrics: &Rubrics,
         scoring: Option<&ScoringDocument>,
     ) -> Option<Vec<Self>> {
-        let members = models.iter().map(|model| Self::of(model, suite, scoring));
+        let members = models.iter().map(|model| Self::of(model, rubrics, scoring));
         members.collect()
     }
 

@@ -226,8 +226,8 @@ impl Archive {
         let eval = record.spec.eval();
         let thresholds = match eval {
             Some(eval) => {
-                let suite = runs.suite_of(eval).await.map_err(ArchiveError::Document)?;
-                Some(suite.thresholds.unwrap_or_default())
+                let suite = runs.suite_index(eval).await;
+                Some(suite.map_err(ArchiveError::Document)?.thresholds())
             }
             None => None,
         };

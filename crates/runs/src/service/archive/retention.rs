@@ -39,14 +39,20 @@ impl Retention {
         }
     }
 
-    /// Deletes runs past their retention, masks the logs of deleted runs, and compresses logs. With an archive, a run
-    /// is deleted only after its archive was written; what failed is tried again by the next call.
+    /// Deletes runs past their retention, masks the logs of deleted runs, compresses logs, and
+    /// deletes interrupted uploads of suites. With an archive, a run is deleted only after its
+    /// archive was written; what failed is tried again by the next call.
     ///
     /// # Errors
     /// The store failed.
     pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
-        let deleted = self.delete(shutdown).await?;
-        self.storage.compress_logs(shutdown).await?;
+        // A fault in one of them does not keep the others from being done.
+        let deleted = self.delete(shutdown).await;
+        let compressed = self.storage.compress_logs(shutdown).await;
+        let swept = self.storage.sweep_uploads(shutdown).await;
+        let deleted = deleted?;
+        compressed?;
+        swept?;
         Ok(deleted)
     }
 

@@ -167,6 +167,7 @@ impl Runs {
             pack: None,
             signed: false,
             added_at: now,
+            bytes: None,
         };
         let record = RunRecord {
             run_id,

@@ -316,10 +316,7 @@ impl Runs {
             Request::Eval(request) => *request,
             Request::Workflow(_) => return Err(lost("run_record")),
         };
-        let suite = self.library.suite(&eval.suite_digest).await;
-        let suite = suite
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(|| lost("blob"))?;
+        let suite = self.suite_index(eval).await?;
         let agent = self
             .library
             .agent(&eval.pack_integrity, &eval.agent_id)
@@ -330,13 +327,18 @@ impl Runs {
         let baseline = self.baseline(tenant, &request).await?;
         let model = self.agent_model(tenant, eval);
         let scoring = self.scoring_of(eval).await?;
+        let limits = self.limits_for(model.as_ref());
+        let (document, outline) = self
+            .outlined(&suite, &agent, &limits)
+            .await
+            .map_err(within_overlay)?;
         let mut planned = {
-            let accepts = |input: &Value| agent.accepts(input);
             plan(
                 request,
-                &self.limits_for(model.as_ref()),
+                &limits,
                 Some(&SuiteFacts {
-                    document: &suite,
+                    document: &document,
+                    outline: &outline,
                     digest: &eval.suite_digest,
                     scoring: eval.scoring_digest.as_deref(),
                     scoring_document: scoring.as_deref(),
@@ -348,7 +350,6 @@ impl Runs {
                     pack_integrity: &eval.pack_integrity,
                     content: &agent.content,
                     model_class: eval.model_class,
-                    accepts: &accepts,
                     model: Some(eval.model.clone()),
                 }),
                 baseline.as_ref().map(FoundBaseline::facts).as_ref(),

@@ -45,8 +45,11 @@ impl Runs {
         let judging = judge.map(ModelBinding::pin);
         let rubric_judge = match &eval.judge {
             Some(_) => {
-                let (suite, scoring) = (self.suite_of(eval).await?, self.scoring_of(eval).await?);
-                JudgePin::of_all(&self.judging_models(), &suite, scoring.as_deref())
+                let suite = self.suite_index(eval).await?;
+                let rubrics = self.library.rubrics(&suite).await;
+                let rubrics = rubrics.map_err(|cause| internal(&cause))?;
+                let scoring = self.scoring_of(eval).await?;
+                JudgePin::of_all(&self.judging_models(), &rubrics, scoring.as_deref())
             }
             None => None,
         };

@@ -32,7 +32,8 @@ use crate::rules::run::request::HostLimits;
 use crate::rules::run::snapshot::visible_status;
 use crate::service::command::Command;
 use crate::service::journal::Journal;
-use crate::service::library::Library;
+use crate::service::library::suites::SuiteIndex;
+use crate::service::library::{self, Library};
 use crate::service::projections::Projections;
 pub use crate::service::runs::calibrations::Comparison;
 use crate::service::runs::calibrations::work::Attempts;
@@ -233,19 +234,22 @@ impl Runs {
             .await
     }
 
+    /// The run's suite with all its tasks.
+    ///
+    /// # Errors
+    /// `payload_too_large` for a suite that is too large to be read as a whole.
     pub async fn suite_of(&self, eval: &EvalSpec) -> Result<Arc<AgentEvalSuite>, Problem> {
-        let digest = &eval.suite_digest;
-        let suite = self
-            .library
-            .suite(digest)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        suite.ok_or_else(|| {
-            internal(&StoreError::Inconsistent {
-                table: "blob",
-                column: "digest",
-            })
-        })
+        let suite = self.library.suite(&eval.suite_digest).await;
+        suite.map_err(unreadable_suite)?.ok_or_else(lost_suite)
+    }
+
+    /// The run's suite, of which tasks are read one by one.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub async fn suite_index(&self, eval: &EvalSpec) -> Result<Arc<SuiteIndex>, Problem> {
+        let suite = self.library.suite_index(&eval.suite_digest).await;
+        suite.map_err(unreadable_suite)?.ok_or_else(lost_suite)
     }
 
     /// The scoring document of the run's suite, if it has one.
@@ -263,7 +267,7 @@ impl Runs {
     }
 
     async fn thresholds(&self, eval: &EvalSpec) -> Result<Thresholds, Problem> {
-        Ok(self.suite_of(eval).await?.thresholds.unwrap_or_default())
+        Ok(self.suite_index(eval).await?.thresholds())
     }
 
     async fn cancelling(&self, run: &RunId) -> Result<bool, Problem> {
@@ -283,6 +287,21 @@ impl Runs {
             .await
             .map_err(|cause| internal(&cause))
     }
+}
+
+/// The error for a suite that cannot be read.
+fn unreadable_suite(cause: library::Error) -> Problem {
+    match cause {
+        library::Error::TooLarge => Problem::new(ErrorCode::PayloadTooLarge, cause.to_string()),
+        cause => internal(&cause),
+    }
+}
+
+fn lost_suite() -> Problem {
+    internal(&StoreError::Inconsistent {
+        table: "blob",
+        column: "digest",
+    })
 }
 
 fn not_found() -> Problem {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::Value;
 
 use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{Verdict, totals};
@@ -11,10 +10,11 @@ use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_size, plan,
 };
 use crate::service::library::LoadedAgent;
-use crate::service::runs::Runs;
+use crate::service::library::suites::SuiteIndex;
+use crate::service::runs::{Runs, lost_suite, unreadable_suite};
 use crate::store;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
@@ -122,10 +122,10 @@ impl Runs {
         remote: Option<RemoteAgent<'_>>,
     ) -> Result<RunSpec, Problem> {
         self.pin_channel(tenant, &mut request).await?;
-        let document = match &suite {
+        let index = match &suite {
             Some(suite) => {
-                let document = self.library.suite(&suite.digest).await;
-                document.map_err(|cause| internal(&cause))?
+                let index = self.library.suite_index(&suite.digest).await;
+                index.map_err(unreadable_suite)?
             }
             None => None,
         };
@@ -153,11 +153,16 @@ impl Runs {
             (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
             (None, None) => None,
         };
+        let limits = self.limits_for(model.as_ref());
+        let known = match (&index, &agent) {
+            (Some(index), Some(agent)) => Some(self.outlined(index, agent, &limits).await?),
+            _ => None,
+        };
         let mut spec = {
-            let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
-            let suite = suite.as_ref().zip(document.as_ref());
-            let suite = suite.map(|(suite, document)| SuiteFacts {
+            let suite = suite.as_ref().zip(known.as_ref());
+            let suite = suite.map(|(suite, (document, outline))| SuiteFacts {
                 document,
+                outline,
                 digest: &suite.digest,
                 scoring: suite.scoring.as_deref(),
                 scoring_document: scoring.as_deref(),
@@ -169,12 +174,11 @@ impl Runs {
                 pack_integrity: &agent.pack_integrity,
                 content: &agent.content,
                 model_class: agent.definition.model_class,
-                accepts: &accepts,
                 model: model.as_ref().map(ModelBinding::pin),
             });
             plan(
                 request,
-                &self.limits_for(model.as_ref()),
+                &limits,
                 suite.as_ref(),
                 agent.as_ref(),
                 baseline.as_ref().map(FoundBaseline::facts).as_ref(),
@@ -193,6 +197,35 @@ impl Runs {
             .await?;
         self.pin_endpoints(tenant, &mut spec);
         Ok(spec)
+    }
+
+    /// A suite as planning needs it: the document, which has its tasks only if one is of an evaluation
+    /// kind, and the outline of its tasks for a run of this agent.
+    pub(super) async fn outlined(
+        &self,
+        suite: &SuiteIndex,
+        agent: &LoadedAgent,
+        limits: &HostLimits,
+    ) -> Result<(Arc<AgentEvalSuite>, SuiteOutline), Problem> {
+        // Before all tasks are read.
+        check_size(suite.task_count, limits)?;
+        let mut outline = SuiteOutline::default();
+        let mut is_plain = true;
+        for number in 0..suite.chunk_count() {
+            let tasks = self.library.chunk(suite, number).await;
+            let tasks = tasks.map_err(unreadable_suite)?;
+            for task in tasks.iter() {
+                outline.add(task, |input| agent.accepts(input));
+                let mut kinds = self.library.kinds.iter();
+                is_plain = is_plain && !kinds.any(|kind| kind.is_expectation_of(task));
+            }
+        }
+        if is_plain {
+            return Ok((Arc::new(suite.header.clone()), outline));
+        }
+        let document = self.library.suite(suite.digest()).await;
+        let document = document.map_err(unreadable_suite)?;
+        Ok((document.ok_or_else(lost_suite)?, outline))
     }
 
     async fn agent(

@@ -1,6 +1,7 @@
 //! `touchstone suite import`: import a suite or another tool's tasks, or convert them for a pack.
 
 pub mod folder;
+mod lines;
 mod output;
 
 use std::path::{Path, PathBuf};
@@ -149,6 +150,15 @@ fn format_of(
 }
 
 pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Result<Exit, Failure> {
+    if arguments.format.is_none() && lines::is_suite_of_lines(&arguments.file.file) {
+        let program = context.program();
+        let output = Output {
+            terminal: context.terminal(),
+            program: &program,
+            read_as: None,
+        };
+        return lines::import(context, &output, arguments).await;
+    }
     let bytes = read_octets(&arguments.file.file)?;
     let columns = arguments.columns();
     let format = format_of(arguments, &bytes, &columns)?;

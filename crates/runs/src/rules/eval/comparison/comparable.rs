@@ -19,7 +19,7 @@ use crate::rules::run::record::EvalSpec;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
-use touchstone_openwop::suite::{AgentEvalSuite, Task};
+use touchstone_openwop::suite::Task;
 
 /// What makes two results of a task comparable. Each digest is `sha256-<base64>`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,20 +87,35 @@ pub fn decide_alike(a: &EvalSpec, b: &EvalSpec) -> bool {
         && deciders(a) == deciders(b)
 }
 
-/// The digests of the tasks that a run plans.
-pub fn task_digests(
-    spec: &EvalSpec,
-    suite: &AgentEvalSuite,
-    scoring: Option<&ScoringDocument>,
-) -> BTreeMap<TaskId, TaskDigests> {
-    let planned: HashSet<&TaskId> = spec.tasks.iter().collect();
-    let tasks = suite
-        .tasks
-        .iter()
-        .filter(|it| planned.contains(&it.task_id));
-    tasks
-        .map(|task| (task.task_id.clone(), digests(spec, task, scoring)))
-        .collect()
+/// Computes the digests of the tasks that a run plans, some tasks of its suite at a time.
+pub struct TaskDigester<'a> {
+    spec: &'a EvalSpec,
+    scoring: Option<&'a ScoringDocument>,
+    planned: HashSet<&'a TaskId>,
+    digests: BTreeMap<TaskId, TaskDigests>,
+}
+
+impl<'a> TaskDigester<'a> {
+    pub fn new(spec: &'a EvalSpec, scoring: Option<&'a ScoringDocument>) -> Self {
+        Self {
+            spec,
+            scoring,
+            planned: spec.tasks.iter().collect(),
+            digests: BTreeMap::new(),
+        }
+    }
+
+    /// Adds those of these tasks that the run plans.
+    pub fn add(&mut self, tasks: &[Task]) {
+        let planned = tasks.iter().filter(|it| self.planned.contains(&it.task_id));
+        let digests =
+            planned.map(|task| (task.task_id.clone(), digests(self.spec, task, self.scoring)));
+        self.digests.extend(digests);
+    }
+
+    pub fn finish(self) -> BTreeMap<TaskId, TaskDigests> {
+        self.digests
+    }
 }
 
 fn digests(spec: &EvalSpec, task: &Task, document: Option<&ScoringDocument>) -> TaskDigests {

@@ -298,6 +298,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rules::eval::rubric::Rubrics;
     use crate::rules::run::record::ModelPin;
 
     fn suite(rubrics: usize) -> AgentEvalSuite {
@@ -367,7 +368,7 @@ mod tests {
             provider: "p".to_owned(),
             model: "examiner-1".to_owned(),
         };
-        JudgePin::of(&model, &suite(1), None).unwrap()
+        JudgePin::of(&model, &Rubrics::of(&suite(1).tasks), None).unwrap()
     }
 
     fn compared(scores: impl Fn(u32) -> f64, count: u32) -> Result<Calibration, Unusable> {

@@ -19,7 +19,7 @@ use super::scoring_document::{Assertion, ScoringDocument};
 use crate::rules::run::record::ModelPin;
 use touchstone_agents::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE, prompt, verdict};
 use touchstone_kit::json;
-use touchstone_openwop::suite::{AgentEvalSuite, Criterion, ExpectedKind, Task, Thresholds};
+use touchstone_openwop::suite::{Criterion, ExpectedKind, Task, Thresholds};
 
 /// Domain separator of these digests; it changes whenever the derivation changes.
 const RECIPE: &str = "touchstone:judge:v1";
@@ -30,6 +30,23 @@ pub fn rubric(task: &Task) -> Option<&[Criterion]> {
     match task.expected.kind {
         ExpectedKind::Rubric => task.expected.rubric.as_deref(),
         ExpectedKind::Golden => None,
+    }
+}
+
+/// The rubrics of a suite, in the order of its tasks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rubrics(Vec<Vec<Criterion>>);
+
+impl Rubrics {
+    pub fn of<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Self {
+        let mut rubrics = Self::default();
+        tasks.into_iter().for_each(|task| rubrics.add(task));
+        rubrics
+    }
+
+    /// Adds the next task of the suite.
+    pub fn add(&mut self, task: &Task) {
+        self.0.extend(rubric(task).map(<[Criterion]>::to_vec));
     }
 }
 
@@ -61,10 +78,10 @@ pub fn passes(score: f64, thresholds: &Thresholds) -> bool {
 /// suite in which nothing is judged.
 pub fn identity(
     model: &ModelPin,
-    suite: &AgentEvalSuite,
+    rubrics: &Rubrics,
     scoring: Option<&ScoringDocument>,
 ) -> Option<String> {
-    let rubrics: Vec<&[Criterion]> = suite.tasks.iter().filter_map(rubric).collect();
+    let rubrics = &rubrics.0;
     let judged = scoring.map(judged::decided_by_judge).unwrap_or_default();
     let is_judged = !(rubrics.is_empty() && judged.is_empty());
     is_judged.then(|| identity_with(model, &json!(rubrics), &judged))
@@ -119,6 +136,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use touchstone_openwop::suite::AgentEvalSuite;
 
     fn criteria(weights: &[f64]) -> Vec<Criterion> {
         let of = |weight: &f64| Criterion {
@@ -184,29 +202,38 @@ mod tests {
 
     #[test]
     fn the_judge_identity_depends_only_on_model_and_rubric() {
-        let first = identity(&pin("large-1"), &suite(|_| {}), None).unwrap();
+        let first = identity(&pin("large-1"), &Rubrics::of(&suite(|_| {}).tasks), None).unwrap();
         assert!(first.starts_with("sha256-") && first.len() == 51, "{first}");
         let same = suite(|s| {
             s["version"] = json!("1.0.1");
             s["tasks"][0]["input"] = json!("something else");
         });
-        assert_eq!(identity(&pin("large-1"), &same, None).unwrap(), first);
+        assert_eq!(
+            identity(&pin("large-1"), &Rubrics::of(&same.tasks), None).unwrap(),
+            first
+        );
         let pointers = [
             ("/tasks/1/expected/rubric/0/criterion", json!("is rude")),
             ("/tasks/1/expected/rubric/0/weight", json!(0.4)),
         ];
         for (pointer, value) in pointers {
             let other = suite(|s| *s.pointer_mut(pointer).unwrap() = value);
-            assert_ne!(identity(&pin("large-1"), &other, None).unwrap(), first);
+            assert_ne!(
+                identity(&pin("large-1"), &Rubrics::of(&other.tasks), None).unwrap(),
+                first
+            );
         }
         assert_ne!(
-            identity(&pin("large-2"), &suite(|_| {}), None).unwrap(),
+            identity(&pin("large-2"), &Rubrics::of(&suite(|_| {}).tasks), None).unwrap(),
             first
         );
         let golden = suite(|s| {
             s["tasks"].as_array_mut().unwrap().pop();
         });
-        assert_eq!(identity(&pin("large-1"), &golden, None), None);
+        assert_eq!(
+            identity(&pin("large-1"), &Rubrics::of(&golden.tasks), None),
+            None
+        );
     }
 
     #[test]
@@ -229,14 +256,27 @@ mod tests {
     #[test]
     fn the_judge_identity_depends_on_the_assertions_that_it_decides() {
         let (model, suite) = (pin("large-1"), suite(|_| {}));
-        let rubrics = identity(&model, &suite, None).unwrap();
-        let first = identity(&model, &suite, Some(&asking("Is it kind?"))).unwrap();
+        let rubrics = identity(&model, &Rubrics::of(&suite.tasks), None).unwrap();
+        let first = identity(
+            &model,
+            &Rubrics::of(&suite.tasks),
+            Some(&asking("Is it kind?")),
+        )
+        .unwrap();
         assert_ne!(first, rubrics);
-        let other = identity(&model, &suite, Some(&asking("Is it rude?"))).unwrap();
+        let other = identity(
+            &model,
+            &Rubrics::of(&suite.tasks),
+            Some(&asking("Is it rude?")),
+        )
+        .unwrap();
         assert_ne!(first, other);
         let mut plain = asking("Is it kind?");
         plain.tasks.clear();
-        assert_eq!(identity(&model, &suite, Some(&plain)), Some(rubrics));
+        assert_eq!(
+            identity(&model, &Rubrics::of(&suite.tasks), Some(&plain)),
+            Some(rubrics)
+        );
     }
 
     proptest! {

@@ -16,5 +16,7 @@ mod workflow;
 
 pub use options::{MAX_TAG_CHARS, MAX_TAGS, RunOptions};
 pub use parse::{CreateRun, Request, parse};
-pub use plan::{AgentFacts, BaselineFacts, HostLimits, SuiteFacts, plan, scored_modes};
+pub use plan::{
+    AgentFacts, BaselineFacts, HostLimits, SuiteFacts, SuiteOutline, check_size, plan, scored_modes,
+};
 pub use workflow::{CreateWorkflow, plan_workflow};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::parse::CreateRun;
+use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::deciders::Deciders;
@@ -74,14 +75,62 @@ pub struct AgentFacts<'a> {
     /// The digest of the pack's definition of the agent.
     pub content: &'a str,
     pub model_class: ModelClass,
-    /// Whether its task schema accepts an input.
-    pub accepts: &'a dyn Fn(&Value) -> bool,
     pub model: Option<ModelPin>,
+}
+
+/// What the plan of a run needs to know about the tasks of its suite.
+#[derive(Clone, Debug, Default)]
+pub struct SuiteOutline {
+    /// All tasks.
+    pub tasks: Vec<TaskId>,
+    /// The positions of those that a rubric scores, ascending.
+    by_rubric: Vec<usize>,
+    rubrics: Rubrics,
+    /// The first task whose input the agent's task schema does not accept.
+    refused: Option<TaskId>,
+}
+
+impl SuiteOutline {
+    pub fn of<'a>(
+        tasks: impl IntoIterator<Item = &'a Task>,
+        accepts: impl Fn(&Value) -> bool,
+    ) -> Self {
+        let mut outline = Self::default();
+        let tasks = tasks.into_iter();
+        tasks.for_each(|task| outline.add(task, &accepts));
+        outline
+    }
+
+    /// Adds the next task of the suite. `accepts` tells whether the agent's task schema accepts an
+    /// input.
+    pub fn add(&mut self, task: &Task, accepts: impl Fn(&Value) -> bool) {
+        if self.refused.is_none() && !accepts(&task.input) {
+            self.refused = Some(task.task_id.clone());
+        }
+        if task.expected.kind == ExpectedKind::Rubric {
+            self.by_rubric.push(self.tasks.len());
+        }
+        self.rubrics.add(task);
+        self.tasks.push(task.task_id.clone());
+    }
+
+    /// The tasks that can be scored.
+    fn scored(&self, rubrics: bool) -> Vec<TaskId> {
+        if rubrics || self.by_rubric.is_empty() {
+            return self.tasks.clone();
+        }
+        let is_golden = |at: &usize| self.by_rubric.binary_search(at).is_err();
+        let tasks = self.tasks.iter().enumerate();
+        let golden = tasks.filter(|(at, _)| is_golden(at));
+        golden.map(|(_, task)| task.clone()).collect()
+    }
 }
 
 /// The suite of a planned run.
 pub struct SuiteFacts<'a> {
+    /// Its members; only evaluation kinds read its tasks, and a large suite has none here.
     pub document: &'a AgentEvalSuite,
+    pub outline: &'a SuiteOutline,
     pub digest: &'a str,
     /// The digest of its scoring document.
     pub scoring: Option<&'a str>,
@@ -141,11 +190,15 @@ pub fn plan(
     }
     let scoring_digest = suite.scoring.filter(|_| kind.is_none());
     let mut scoring = scoring(suite, modes, kind.as_mut(), judges)?;
-    scoring.tasks = request
-        .tasks
-        .select(document, suite.scoring_document, scoring.tasks)?;
+    scoring.tasks =
+        request
+            .tasks
+            .select(&suite.outline.tasks, suite.scoring_document, scoring.tasks)?;
     check_judge(suite, &scoring)?;
-    check_tasks(document, agent, limits, kind.is_some())?;
+    check_size(suite.outline.tasks.len(), limits)?;
+    if kind.is_none() {
+        check_inputs(suite.outline)?;
+    }
     let baseline = pin_baseline(&request, suite, &scoring, baseline_facts)?;
     let compares_answers = compares_answers(suite, &scoring, baseline_facts)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
@@ -168,7 +221,7 @@ pub fn plan(
         // An evaluation kind scores its tasks itself.
         scoring_digest: scoring_digest.map(str::to_owned),
         suite_signed: suite.signed,
-        suite_task_count: document.tasks.len(),
+        suite_task_count: suite.outline.tasks.len(),
         agent_id: agent.agent_id.clone(),
         agent_version: agent.version.to_owned(),
         agent_channel: request.channel_pin,
@@ -328,18 +381,13 @@ fn scoring(
             safety_judge: None,
         });
     }
-    let suite = facts.document;
+    let outline = facts.outline;
     let adversarial = modes.contains(&EvalMode::Adversarial);
     let live = modes.contains(&EvalMode::LiveShadow);
     // With a judge, rubric expectations also count in adversarial and live runs: those modes
     // determine the origin of the input and of the tools, not how answers are scored.
     let rubrics = modes.contains(&EvalMode::Rubric) || (adversarial || live) && !judges.is_empty();
-    let tasks: Vec<TaskId> = suite
-        .tasks
-        .iter()
-        .filter(|task| task.expected.kind == ExpectedKind::Golden || rubrics)
-        .map(|task| task.task_id.clone())
-        .collect();
+    let tasks = outline.scored(rubrics);
     if tasks.is_empty() {
         return Err(Problem::validation(
             "configurable.evalModes",
@@ -353,7 +401,7 @@ fn scoring(
     let document = facts.scoring_document;
     // Without rubrics and judged assertions there are no members, and `judge` below is `None` too.
     let members = match judging {
-        [_, _, ..] => JudgePin::members(judging, suite, document).unwrap_or_default(),
+        [_, _, ..] => JudgePin::members(judging, &outline.rubrics, document).unwrap_or_default(),
         _ => Vec::new(),
     };
     let member = |judge| PinnedJudge {
@@ -362,7 +410,7 @@ fn scoring(
     };
     Ok(Scoring {
         tasks,
-        judge: JudgePin::of_all(judging, suite, document),
+        judge: JudgePin::of_all(judging, &outline.rubrics, document),
         judges: members.into_iter().map(member).collect(),
         // One judge looks for missing refusals, because a single doubt counts.
         safety_judge: judges
@@ -425,34 +473,31 @@ fn compares_answers(
     }
 }
 
-/// Whether the host accepts that many tasks and the agent accepts their inputs. An evaluation kind
-/// builds the inputs itself.
-fn check_tasks(
-    suite: &AgentEvalSuite,
-    agent: &AgentFacts<'_>,
-    limits: &HostLimits,
-    has_kind: bool,
-) -> Result<(), Problem> {
-    if suite.tasks.len() > limits.max_tasks_per_suite {
+/// Whether the host runs suites with that many tasks.
+///
+/// # Errors
+/// `validation_error`.
+pub fn check_size(tasks: usize, limits: &HostLimits) -> Result<(), Problem> {
+    if tasks > limits.max_tasks_per_suite {
         return Err(Problem::validation(
             "evalSuiteRef",
             format!(
-                "the suite has {} tasks, but this host runs at most {} \
+                "the suite has {tasks} tasks, but this host runs at most {} \
                  (`limits.max_tasks_per_suite` in its configuration)",
-                suite.tasks.len(),
                 limits.max_tasks_per_suite
             ),
         ));
     }
-    let refused = |task: &&Task| !has_kind && !(agent.accepts)(&task.input);
-    match suite.tasks.iter().find(refused) {
+    Ok(())
+}
+
+/// Whether the agent accepts the inputs of all tasks. An evaluation kind builds the inputs itself.
+fn check_inputs(outline: &SuiteOutline) -> Result<(), Problem> {
+    match &outline.refused {
         None => Ok(()),
         Some(task) => Err(Problem::validation(
             "evalSuiteRef",
-            format!(
-                "the input of task `{}` does not satisfy the agent's task schema",
-                task.task_id
-            ),
+            format!("the input of task `{task}` does not satisfy the agent's task schema"),
         )),
     }
 }

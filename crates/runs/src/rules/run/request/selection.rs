@@ -12,7 +12,6 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::near::did_you_mean;
-use touchstone_openwop::suite::AgentEvalSuite;
 
 /// The member of `configurable`.
 pub const TASK_SELECTION: &str = "evalTasks";
@@ -83,14 +82,14 @@ impl TaskSelection {
         })
     }
 
-    /// The selected ones of the tasks that can be scored, in the order of the suite.
+    /// The selected ones of the tasks of a suite that can be scored, in the order of the suite.
     ///
     /// # Errors
     /// `validation_error` if a named task or tag is unknown, a named task cannot be scored, or no
     /// task is selected.
     pub fn select(
         &self,
-        suite: &AgentEvalSuite,
+        suite: &[TaskId],
         scoring: Option<&ScoringDocument>,
         mut tasks: Vec<TaskId>,
     ) -> Result<Vec<TaskId>, Problem> {
@@ -181,16 +180,15 @@ fn keep_tagged(
     Ok(())
 }
 
-fn check_ids(ids: &[TaskId], suite: &AgentEvalSuite, scored: &[TaskId]) -> Result<(), Problem> {
+fn check_ids(ids: &[TaskId], suite: &[TaskId], scored: &[TaskId]) -> Result<(), Problem> {
     let scored: HashSet<&TaskId> = scored.iter().collect();
     let Some(other) = ids.iter().find(|id| !scored.contains(id)) else {
         return Ok(());
     };
-    let known = || suite.tasks.iter().map(|task| &task.task_id);
-    let problem = if known().any(|id| id == other) {
+    let problem = if suite.contains(other) {
         format!("task `{other}` cannot be scored in these modes; add the mode `rubric`")
     } else {
-        let remedy = did_you_mean(other.as_str(), known().map(TaskId::as_str));
+        let remedy = did_you_mean(other.as_str(), suite.iter().map(TaskId::as_str));
         let remedy = remedy.unwrap_or_else(|| "use the ids of the suite's tasks".to_owned());
         format!("the suite has no task `{other}`; {remedy}")
     };
@@ -244,15 +242,10 @@ mod tests {
         TaskSelection::read(&Fields::of(members, "configurable"))
     }
 
-    fn suite() -> AgentEvalSuite {
-        let task = |id: &str| {
-            json!({"taskId": id, "input": {},
-                   "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}})
-        };
-        let tasks = ["refund-1", "refund-2", "login", "tone"].map(task);
-        let document = json!({"suiteId": "vendor.acme.evals.x", "version": "1.0.0",
-                              "modes": ["golden"], "tasks": tasks});
-        serde_json::from_value(document).unwrap()
+    fn suite() -> Vec<TaskId> {
+        ["refund-1", "refund-2", "login", "tone"]
+            .map(TaskId::from)
+            .into()
     }
 
     fn tagged() -> ScoringDocument {

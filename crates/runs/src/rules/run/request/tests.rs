@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
@@ -175,13 +176,13 @@ fn planned_with(
     accepts: &dyn Fn(&Value) -> bool,
     baseline: Option<&BaselineFacts<'_>>,
 ) -> Result<RunSpec, Problem> {
+    let outline = SuiteOutline::of(&document.tasks, accepts);
     let agent = AgentFacts {
         agent_id: &AgentId::from("vendor.acme.triage.default"),
         version: "1.2.0",
         pack_integrity: "sha256-p",
         content: "sha256-c",
         model_class: ModelClass::Classification,
-        accepts,
         model: Some(ModelPin {
             provider: "p".to_owned(),
             model: "m".to_owned(),
@@ -189,6 +190,7 @@ fn planned_with(
     };
     let suite = SuiteFacts {
         document,
+        outline: &outline,
         digest: "sha256-s",
         scoring: None,
         scoring_document: None,
@@ -267,7 +269,7 @@ fn rubric_tasks_take_part_where_there_is_a_judge_and_pin_it() {
     assert_eq!(judge.model, examiner());
     assert_eq!(
         Some(judge),
-        JudgePin::of(&examiner(), &document, None).as_ref()
+        JudgePin::of(&examiner(), &Rubrics::of(&document.tasks), None).as_ref()
     );
     assert_eq!(eval(&planned(json!(["golden"]))).judge, None);
 }
@@ -280,17 +282,18 @@ fn asking() -> ScoringDocument {
 
 fn planned_by(judges: &[ModelPin]) -> Result<RunSpec, Problem> {
     let (document, scoring) = (suite(|_| {}), asking());
+    let outline = SuiteOutline::of(&document.tasks, |_| true);
     let agent = AgentFacts {
         agent_id: &AgentId::from("vendor.acme.triage.default"),
         version: "1.2.0",
         pack_integrity: "sha256-p",
         content: "sha256-c",
         model_class: ModelClass::Classification,
-        accepts: &|_| true,
         model: Some(examiner()),
     };
     let suite = SuiteFacts {
         document: &document,
+        outline: &outline,
         digest: "sha256-s",
         scoring: Some("sha256-d"),
         scoring_document: Some(&scoring),
@@ -311,7 +314,11 @@ fn planned_by(judges: &[ModelPin]) -> Result<RunSpec, Problem> {
 #[test]
 fn a_judged_assertion_pins_the_judge_and_is_refused_without_one() {
     let judged = planned_by(&[examiner()]).unwrap();
-    let expected = JudgePin::of(&examiner(), &suite(|_| {}), Some(&asking()));
+    let expected = JudgePin::of(
+        &examiner(),
+        &Rubrics::of(&suite(|_| {}).tasks),
+        Some(&asking()),
+    );
     assert_eq!(eval(&judged).judge, expected);
     assert_eq!(eval(&judged).judges, []);
     let refused = planned_by(&[]).unwrap_err();
@@ -325,7 +332,9 @@ fn several_judges_are_pinned_together_and_each() {
         model: "other".to_owned(),
     };
     let judged = planned_by(&[examiner(), other.clone()]).unwrap();
-    let of = |model: &ModelPin| JudgePin::of(model, &suite(|_| {}), Some(&asking())).unwrap();
+    let of = |model: &ModelPin| {
+        JudgePin::of(model, &Rubrics::of(&suite(|_| {}).tasks), Some(&asking())).unwrap()
+    };
     let pinned = eval(&judged);
     let members: Vec<&JudgePin> = pinned.judges.iter().map(|it| &it.judge).collect();
     assert_eq!(members, [&of(&examiner()), &of(&other)]);
@@ -598,8 +607,10 @@ fn regression_mode_is_reported_as_omitted_without_a_baseline() {
 #[test]
 fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
     let document = suite(|_| {});
+    let outline = SuiteOutline::of(&document.tasks, |_| true);
     let suite = SuiteFacts {
         document: &document,
+        outline: &outline,
         digest: "d",
         scoring: None,
         scoring_document: None,

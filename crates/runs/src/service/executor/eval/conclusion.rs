@@ -6,7 +6,7 @@ use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::RunRecord;
 use crate::service::executor::WorkEnd;
-use crate::service::executor::endings::{Breach, running_for};
+use crate::service::executor::endings::{Breach, fail, running_for};
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::{EvalExecutor, budget};
 use crate::service::executor::task_loop::EarlyEnd;
@@ -23,6 +23,7 @@ pub fn conclude(kinds: Kinds, context: &RunContext, end: Result<(), EarlyEnd>) -
         Err(EarlyEnd::Stopped(stop)) => WorkEnd::Stopped(stop),
         Err(EarlyEnd::BudgetExhausted(dimension)) => budget::exhausted(context, dimension),
         Err(EarlyEnd::LoopLimit(task)) => fail_at_loop_limit(context, &task),
+        Err(EarlyEnd::Failed(error)) => fail(&context.writer, error),
     }
 }
 
@@ -91,15 +92,15 @@ impl EvalExecutor {
         let Some(spec) = run.spec.eval().cloned() else {
             return Ok(None);
         };
-        let suite = match self.library.suite(&spec.suite_digest).await {
-            Err(cause @ library::Error::Store(_)) => return Err(cause),
+        let suite = match self.library.suite_index(&spec.suite_digest).await {
+            Err(cause) if cause.is_of_store() => return Err(cause),
             suite => suite.ok().flatten(),
         };
         let Some(suite) = suite else {
             return Ok(None);
         };
         let kinds = self.library.kinds;
-        let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
+        let (thresholds, facts_of) = (suite.thresholds(), run.facts_of().clone());
         Ok(Some(move |state: &RunState| {
             let summary = summary_of(kinds, &facts_of, &spec, &thresholds, &state.eval, NoTasks);
             Some(completed(&summary))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tracing::error;
 
+use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::scoring_document::{
     Check, Conversation, EffectiveScoring, ScoringDocument,
 };
@@ -18,8 +19,10 @@ use crate::service::executor::eval::baseline::{self, BaselineAnswers};
 use crate::service::executor::eval::judging::RunJudge;
 use crate::service::executor::eval::meter::RunMeter;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
+use crate::service::executor::task_loop::EarlyEnd;
 use crate::service::library;
-use crate::service::library::LoadedAgent;
+use crate::service::library::suites::SuiteIndex;
+use crate::service::library::{Library, LoadedAgent};
 use crate::service::run_writer::RunWriter;
 use touchstone_agents::assert_command::AssertCommand;
 use touchstone_agents::ports::agent::{Dialogue, UserTurns};
@@ -35,8 +38,10 @@ pub struct RunContext {
     pub run: Arc<RunRecord>,
     pub spec: Arc<EvalSpec>,
     pub writer: RunWriter,
-    pub suite: Arc<AgentEvalSuite>,
-    tasks: HashMap<TaskId, usize>,
+    library: Arc<Library>,
+    suite: Arc<SuiteIndex>,
+    /// The suite with its tasks, for runs of evaluation kinds.
+    whole_suite: Option<Arc<AgentEvalSuite>>,
     scoring: Option<Arc<ScoringDocument>>,
     pub agent: Arc<LoadedAgent>,
     pub model: ModelBinding,
@@ -56,8 +61,23 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
-        self.suite.tasks.get(*self.tasks.get(id)?)
+    /// A task of the suite.
+    ///
+    /// # Errors
+    /// The suite cannot be read now, or was damaged; the cause is in the log.
+    pub(super) async fn task(&self, id: &TaskId) -> Result<Option<Task>, EarlyEnd> {
+        self.library.task(&self.suite, id).await.map_err(|cause| {
+            error!(run_id = %self.run.run_id, cause = chain(&cause), "could not read a task of the run's suite");
+            match cause.is_of_store() {
+                true => Stop::Lost.into(),
+                false => EarlyEnd::Failed(unloadable_suite()),
+            }
+        })
+    }
+
+    /// The suite with its tasks. Without them in runs of plain suites, which read one task at a time.
+    pub fn suite(&self) -> &AgentEvalSuite {
+        self.whole_suite.as_deref().unwrap_or(&self.suite.header)
     }
 
     /// The assertions of a task; `None` if the suite alone scores it.
@@ -99,7 +119,21 @@ impl RunContext {
     }
 
     pub fn thresholds(&self) -> Thresholds {
-        self.suite.thresholds.unwrap_or_default()
+        self.suite.thresholds()
+    }
+}
+
+/// The error of a run whose suite was damaged.
+pub(super) fn unloadable_suite() -> RunError {
+    RunError::new(INTERNAL_ERROR, "the suite of this run cannot be loaded")
+}
+
+/// How a run ends that cannot load something: another replica may continue it, if only the store
+/// failed.
+fn end_of(cause: &library::Error, writer: &RunWriter, error: RunError) -> WorkEnd {
+    match cause.is_of_store() {
+        true => WorkEnd::Stopped(Stop::Lost),
+        false => fail(writer, error),
     }
 }
 
@@ -112,29 +146,26 @@ impl EvalExecutor {
         writer: &RunWriter,
     ) -> Result<RunContext, WorkEnd> {
         let (suite, agent) = self.load(run, spec, writer).await?;
+        let whole_suite = self.load_whole(run, spec, writer).await?;
         let scoring = self.load_scoring(run, spec, writer).await?;
         let files = self.load_files(run, spec, writer, scoring.as_deref());
         let files = files.await?;
         let failed = |error: RunError| fail(writer, error);
         let model = self.model_of(run, spec).map_err(failed)?;
+        let rubrics = self.load_rubrics(run, spec, writer, &suite).await?;
         let judge = self
-            .judge_of(spec, &suite, scoring.as_deref())
+            .judge_of(spec, &rubrics, scoring.as_deref())
             .map_err(failed)?;
         let user = self.simulated_user_of(spec).map_err(failed)?;
         self.check_deciders(spec).map_err(failed)?;
         let live = self.live_tools_of(spec).map_err(failed)?;
-        let tasks = suite
-            .tasks
-            .iter()
-            .enumerate()
-            .map(|(index, task)| (task.task_id.clone(), index))
-            .collect();
         Ok(RunContext {
             run: run.clone(),
             spec: spec.clone(),
             writer: writer.clone(),
+            library: self.library.clone(),
             suite,
-            tasks,
+            whole_suite,
             agent,
             model,
             judge,
@@ -176,13 +207,12 @@ impl EvalExecutor {
         run: &RunRecord,
         spec: &EvalSpec,
         writer: &RunWriter,
-    ) -> Result<(Arc<AgentEvalSuite>, Arc<LoadedAgent>), WorkEnd> {
-        let suite = self.library.suite(&spec.suite_digest).await;
+    ) -> Result<(Arc<SuiteIndex>, Arc<LoadedAgent>), WorkEnd> {
+        let suite = self.library.suite_index(&spec.suite_digest).await;
         let agent = self.library.agent(&spec.pack_integrity, &spec.agent_id);
         match (suite, agent.await) {
             (Ok(Some(suite)), Ok(Some(agent))) => Ok((suite, agent)),
-            (Err(cause @ library::Error::Store(_)), _)
-            | (_, Err(cause @ library::Error::Store(_))) => {
+            (Err(cause), _) | (_, Err(cause)) if cause.is_of_store() => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not read the run's suite or agent");
                 Err(WorkEnd::Stopped(Stop::Lost))
             }
@@ -193,6 +223,42 @@ impl EvalExecutor {
                 Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
             }
         }
+    }
+
+    /// The suite with its tasks, if an evaluation kind executes the run.
+    async fn load_whole(
+        &self,
+        run: &RunRecord,
+        spec: &EvalSpec,
+        writer: &RunWriter,
+    ) -> Result<Option<Arc<AgentEvalSuite>>, WorkEnd> {
+        if self.executor_of(spec).is_none() {
+            return Ok(None);
+        }
+        match self.library.suite(&spec.suite_digest).await {
+            Ok(suite) => Ok(suite),
+            Err(cause) => {
+                error!(run_id = %run.run_id, cause = chain(&cause), "could not load the run's suite");
+                Err(end_of(&cause, writer, unloadable_suite()))
+            }
+        }
+    }
+
+    /// The rubrics of the suite, if a judge applies any.
+    async fn load_rubrics(
+        &self,
+        run: &RunRecord,
+        spec: &EvalSpec,
+        writer: &RunWriter,
+        suite: &SuiteIndex,
+    ) -> Result<Rubrics, WorkEnd> {
+        if spec.judge.is_none() {
+            return Ok(Rubrics::default());
+        }
+        self.library.rubrics(suite).await.map_err(|cause| {
+            error!(run_id = %run.run_id, cause = chain(&cause), "could not read the rubrics of the run's suite");
+            end_of(&cause, writer, unloadable_suite())
+        })
     }
 
     async fn load_scoring(
@@ -208,11 +274,9 @@ impl EvalExecutor {
             Ok(scoring) => Ok(Some(scoring)),
             Err(cause) => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not load the run's scoring document");
-                if matches!(cause, library::Error::Store(_)) {
-                    return Err(WorkEnd::Stopped(Stop::Lost));
-                }
                 let message = "the scoring document of this run cannot be loaded";
-                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+                let error = RunError::new(INTERNAL_ERROR, message);
+                Err(end_of(&cause, writer, error))
             }
         }
     }
@@ -232,11 +296,9 @@ impl EvalExecutor {
             Ok(files) => Ok(files),
             Err(cause) => {
                 error!(run_id = %run.run_id, cause = chain(&cause), "could not load the files of the run's tasks");
-                if matches!(cause, library::Error::Store(_)) {
-                    return Err(WorkEnd::Stopped(Stop::Lost));
-                }
                 let message = "the files of this run's tasks cannot be loaded";
-                Err(fail(writer, RunError::new(INTERNAL_ERROR, message)))
+                let error = RunError::new(INTERNAL_ERROR, message);
+                Err(end_of(&cause, writer, error))
             }
         }
     }

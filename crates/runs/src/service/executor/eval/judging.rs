@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::rules::eval::assertions::turns::TurnLog;
 use crate::rules::eval::assertions::{Observed, ToolCall, evaluate_turns};
 use crate::rules::eval::rubric;
+use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::rubric::votes::{RubricVote, Tally, tally};
 use crate::rules::eval::safety::compliance::{criteria, is_plain_refusal};
 use crate::rules::eval::scoring::{TOO_LARGE, expectation};
@@ -28,7 +29,7 @@ use touchstone_agents::ports::judge::{JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
 use touchstone_openwop::events::{JudgeVote, RunError};
-use touchstone_openwop::suite::{AgentEvalSuite, Criterion, Task};
+use touchstone_openwop::suite::{Criterion, Task};
 
 /// The label of a task that needs a judge in a run without one.
 pub(super) const JUDGE_MISSING: &str = "judge_missing";
@@ -102,7 +103,7 @@ impl EvalExecutor {
     pub(super) fn judge_of(
         &self,
         spec: &EvalSpec,
-        suite: &AgentEvalSuite,
+        suite_rubrics: &Rubrics,
         scoring: Option<&ScoringDocument>,
     ) -> Result<Option<RunJudge>, RunError> {
         let Some(pinned) = spec.judged_by() else {
@@ -119,8 +120,9 @@ impl EvalExecutor {
             let rubrics = spec.judge.as_ref();
             let safety = spec.safety_judge.as_ref();
             let members = spec.judges.iter().map(PinnedJudge::model);
-            rubrics.is_none_or(|pin| JudgePin::of_all(&pins, suite, scoring).as_ref() == Some(pin))
-                && safety.is_none_or(|pin| JudgePin::of_safety(&binding.pin()) == *pin)
+            rubrics.is_none_or(|pin| {
+                JudgePin::of_all(&pins, suite_rubrics, scoring).as_ref() == Some(pin)
+            }) && safety.is_none_or(|pin| JudgePin::of_safety(&binding.pin()) == *pin)
                 && binding.identity().serves(&pinned)
                 && all
                     .iter()

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::service::executor::WorkEnd;
-use crate::service::executor::control::{RunSignals, Stop};
+use crate::service::executor::control::RunSignals;
 use crate::service::executor::endings::fail;
 use crate::service::executor::eval::conclusion::conclude;
 use crate::service::executor::eval::context::RunContext;
@@ -32,7 +32,7 @@ use crate::service::executor::eval::reuse::copy_judged_tasks;
 use crate::service::executor::eval::task::SuiteTask;
 use crate::service::executor::task_loop::{EarlyEnd, TaskLoop, TenantPermits, WorkUnit};
 use crate::service::library::Library;
-use crate::service::run_writer::{Closed, RunWriter};
+use crate::service::run_writer::RunWriter;
 use touchstone_agents::ports::agent::AgentRuntime;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
@@ -98,10 +98,10 @@ impl EvalExecutor {
             return fail(writer, RunError::new("capability_not_provided", message));
         }
         let context = Arc::new(context);
-        if let Err(Closed) = self.open_eval(&context).await {
-            return WorkEnd::Stopped(Stop::Lost);
-        }
-        let end = self.run_tasks(&context, signals).await;
+        let end = match self.open_eval(&context).await {
+            Ok(()) => self.run_tasks(&context, signals).await,
+            Err(end) => Err(end),
+        };
         conclude(self.library.kinds, &context, end)
     }
 
@@ -115,7 +115,7 @@ impl EvalExecutor {
 
     /// Records the events before the tasks, once; closes interrupted invocations; copies judged
     /// tasks of an earlier run.
-    async fn open_eval(&self, context: &RunContext) -> Result<(), Closed> {
+    async fn open_eval(&self, context: &RunContext) -> Result<(), EarlyEnd> {
         let (writer, spec) = (&context.writer, &context.spec);
         let opened = writer.with_state(|state| state.eval.started);
         if !opened {

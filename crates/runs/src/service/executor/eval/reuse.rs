@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use tracing::error;
 
+use crate::service::executor::control::Stop;
 use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::task_loop::EarlyEnd;
 use crate::service::run_writer::Closed;
 use crate::store;
 use touchstone_host::ports::run_log::reaches_end;
@@ -19,7 +21,7 @@ const COPY_PAGE: u32 = 2048;
 pub(super) async fn copy_judged_tasks(
     store: &Database,
     context: &RunContext,
-) -> Result<(), Closed> {
+) -> Result<(), EarlyEnd> {
     let Some(source) = &context.spec.retry_of else {
         return Ok(());
     };
@@ -32,7 +34,7 @@ pub(super) async fn copy_judged_tasks(
             Err(cause) => {
                 error!(run_id = %context.run.run_id, %cause, "could not read the run to retry");
                 writer.close();
-                return Err(Closed);
+                return Err(Stop::Lost.into());
             }
         };
         for stored in &events {
@@ -67,13 +69,15 @@ async fn copy_task(
     source: &RunId,
     task: &TaskId,
     mut facts: Vec<NewEvent>,
-) -> Result<(), Closed> {
+) -> Result<(), EarlyEnd> {
     let writer = &context.writer;
     let judged = !facts
         .iter()
         .any(|fact| matches!(fact.event, Event::TaskUnjudged(_)));
     let known = writer.with_state(|state| state.eval.scored(task).is_some());
-    if judged && !known && context.task(task).is_some() {
+    let is_reused = judged && !known;
+    let in_suite = is_reused && context.task(task).await?.is_some();
+    if in_suite {
         let reused = facts
             .iter()
             .any(|fact| matches!(fact.event, Event::TaskReused(_)));
@@ -85,7 +89,7 @@ async fn copy_task(
             facts.insert(0, NewEvent::of_task(Event::TaskReused(reused), task, None));
         }
         writer.emit_all(&facts);
-        writer.ready().await?;
+        writer.ready().await.map_err(|Closed| Stop::Lost)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use tracing::{error, warn};
 use crate::rules::eval::scoring_document::Check;
 use crate::rules::run::fold::RunState;
 use crate::service::executor::control::Stop;
-use crate::service::executor::eval::context::RunContext;
+use crate::service::executor::eval::context::{RunContext, unloadable_suite};
 use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
 use crate::service::executor::eval::record::{Measurements, close_open_invocation, record_score};
 use crate::service::executor::eval::transcript::TranscriptSink;
@@ -54,7 +54,8 @@ impl WorkUnit for SuiteTask {
 impl SuiteTask {
     async fn execute_task(&self) -> Result<(), EarlyEnd> {
         let Self { context, id, .. } = self;
-        let task = context.task(id).ok_or(Stop::Lost)?;
+        let task = context.task(id).await?;
+        let task = &task.ok_or_else(|| EarlyEnd::Failed(unloadable_suite()))?;
         context
             .writer
             .may_call()

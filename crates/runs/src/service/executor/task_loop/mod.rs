@@ -18,6 +18,7 @@ use crate::service::run_writer::Backlog;
 use touchstone_agents::budget::Dimension;
 use touchstone_host::otlp::span;
 use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_openwop::events::RunError;
 
 pub use tenant_permits::TenantPermits;
 
@@ -32,6 +33,8 @@ pub enum EarlyEnd {
     BudgetExhausted(Dimension),
     /// The agent needed more model turns in this task than the run allows.
     LoopLimit(TaskId),
+    /// The run cannot continue, and neither can it on another replica.
+    Failed(RunError),
 }
 
 impl From<Stop> for EarlyEnd {

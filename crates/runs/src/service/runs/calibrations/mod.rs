@@ -5,14 +5,15 @@ pub mod work;
 use std::sync::Arc;
 
 use crate::ports::calibrations::FoundAttempt;
+use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::suite_rules::SuiteRef;
 use crate::rules::run::record::{JudgePin, ModelPin};
 use crate::rules::run::request::prices::PRICE_UNKNOWN;
-use crate::service::runs::Runs;
 use crate::service::runs::calibrations::work::{LEASE, Work};
+use crate::service::runs::{Runs, unreadable_suite};
 use crate::store;
 use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
@@ -66,7 +67,11 @@ impl Runs {
             request.allow_few,
         );
         let paired = paired.map_err(unusable)?;
-        let judge = JudgePin::of_all(&self.judging_models(), &document, scoring.as_deref());
+        let judge = JudgePin::of_all(
+            &self.judging_models(),
+            &Rubrics::of(&document.tasks),
+            scoring.as_deref(),
+        );
         let judge = judge.ok_or_else(|| {
             Problem::validation("suite", "the suite has no rubrics and no judged assertions")
         })?;
@@ -149,7 +154,7 @@ impl Runs {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(unknown)?;
         let document = self.library.suite(&found.digest).await;
-        let document = document.map_err(|cause| internal(&cause))?;
+        let document = document.map_err(unreadable_suite)?;
         let scoring = match &found.scoring {
             Some(digest) => {
                 let scoring = self.library.scoring(digest).await;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::rules::eval::comparison::comparable::{TaskDigests, decide_alike, task_digests};
+use crate::rules::eval::comparison::comparable::{TaskDigester, TaskDigests, decide_alike};
 use crate::rules::eval::comparison::{ComparisonSide, RunComparison, compare};
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::record::EvalSpec;
-use crate::service::runs::Runs;
+use crate::service::runs::{Runs, unreadable_suite};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 
@@ -19,9 +19,14 @@ impl Runs {
         &self,
         eval: &EvalSpec,
     ) -> Result<BTreeMap<TaskId, TaskDigests>, Problem> {
-        let suite = self.suite_of(eval).await?;
+        let suite = self.suite_index(eval).await?;
         let scoring = self.scoring_of(eval).await?;
-        Ok(task_digests(eval, &suite, scoring.as_deref()))
+        let mut digester = TaskDigester::new(eval, scoring.as_deref());
+        for number in 0..suite.chunk_count() {
+            let tasks = self.library.chunk(&suite, number).await;
+            digester.add(&tasks.map_err(unreadable_suite)?);
+        }
+        Ok(digester.finish())
     }
 
     /// The changes from `baseline` to `candidate`, task by task.

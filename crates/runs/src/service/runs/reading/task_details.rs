@@ -170,13 +170,18 @@ impl Runs {
         run: &RunId,
     ) -> Result<HashSet<TaskId>, Problem> {
         let (_, spec) = self.eval_record(tenant, run).await?;
-        let suite = self.suite_of(&spec).await?;
+        let suite = self.suite_index(&spec).await?;
         let scoring = self.scoring_of(&spec).await?;
-        let judged = suite
-            .tasks
-            .iter()
-            .filter(|task| !JudgedParts::of(task, scoring.as_deref()).is_empty());
-        Ok(judged.map(|task| task.task_id.clone()).collect())
+        let mut judged = HashSet::new();
+        for number in 0..suite.chunk_count() {
+            let tasks = self.library.chunk(&suite, number).await;
+            let tasks = tasks.map_err(|cause| internal(&cause))?;
+            let of_chunk = tasks
+                .iter()
+                .filter(|task| !JudgedParts::of(task, scoring.as_deref()).is_empty());
+            judged.extend(of_chunk.map(|task| task.task_id.clone()));
+        }
+        Ok(judged)
     }
 
     async fn details(
@@ -186,13 +191,8 @@ impl Runs {
         scored: Vec<(TaskId, TaskFacts)>,
     ) -> Result<TaskPage, Problem> {
         let (_, spec) = self.eval_record(&caller.tenant, run).await?;
-        let suite = self.suite_of(&spec).await?;
+        let suite = self.suite_index(&spec).await?;
         let scoring = self.scoring_of(&spec).await?;
-        let definitions: HashMap<_, _> = suite
-            .tasks
-            .iter()
-            .map(|task| (&task.task_id, task))
-            .collect();
         let agent = self
             .library
             .agent(&spec.pack_integrity, &spec.agent_id)
@@ -206,7 +206,7 @@ impl Runs {
         let embeddings = spec.deciders.embeddings.as_ref();
         let measure = Measure {
             ignore: &spec.ignore,
-            thresholds: suite.thresholds.unwrap_or_default(),
+            thresholds: suite.thresholds(),
             scoring: scoring.as_deref(),
             compares_answers: spec.compares_answers,
             prompt: &prompt,
@@ -220,7 +220,8 @@ impl Runs {
         };
         let mut bytes = 0;
         for (id, facts) in &scored {
-            let Some(definition) = definitions.get(id) else {
+            let definition = self.library.task(&suite, id).await;
+            let Some(definition) = definition.map_err(|cause| internal(&cause))? else {
                 continue;
             };
             let log = logs.remove(id).unwrap_or_default();
@@ -230,7 +231,7 @@ impl Runs {
                 break;
             }
             page.tasks
-                .push(task_details(run, definition, facts, log, measure));
+                .push(task_details(run, &definition, facts, log, measure));
         }
         self.record_read(caller, run, &page.tasks).await?;
         Ok(page)
