@@ -14,4 +14,5 @@ pub mod run;
 pub mod schema;
 pub mod suite;
 pub mod summary;
+pub mod wire;
 pub mod workflow;
