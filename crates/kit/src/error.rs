@@ -52,6 +52,10 @@ codes! {
     NotFound = "not_found", 404;
     /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405;
+    /// `OpenWOP-Version` names a major that this host does not serve.
+    ProtocolVersionUnsupported = "protocol_version_unsupported", 406;
+    /// `OpenWOP-Version` names another major than the path.
+    ProtocolVersionMismatch = "protocol_version_mismatch", 400;
     /// No representation is acceptable to the client.
     NotAcceptable = "not_acceptable", 406;
     /// `fromSeq` is past the end of the run's log.

@@ -1,6 +1,6 @@
 //! The part of the HTTP API that all features share: authentication, limits, parsing, answers.
 //!
-//! A request passes, from outside in: the observer (id, deadline, envelope, headers, log line), the
+//! A request passes, from outside in: the observer (major, id, deadline, envelope, headers, log line), the
 //! panic guard, the path rewrite for action suffixes, the router, authentication (key, scope), and
 //! the handler, which parses its input strictly and calls a use case. Each feature lists its own
 //! routes in a [`routes::Table`]; a test compares them with `openapi.yaml`.
@@ -13,6 +13,7 @@ pub mod idempotency;
 pub mod keys;
 pub mod limits;
 pub mod lines;
+pub mod negotiation;
 pub mod observe;
 pub mod ops;
 mod peer;
@@ -49,6 +50,7 @@ use crate::service::keys::Keys;
 use crate::store::database::Database;
 use crate::telemetry::Metrics;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_openwop::wire::version::Offered;
 
 #[derive(Clone, Copy, Debug)]
 pub struct HttpSettings {
@@ -63,6 +65,8 @@ pub struct HttpSettings {
     pub rates: Rates,
     /// Whether this host is in conformance mode: fixtures exist, and test keys may use the seams.
     pub conformance: bool,
+    /// The majors of the protocol.
+    pub protocol: Offered,
     /// Whether `/metrics` is served without a key to direct connections from this machine.
     pub metrics_to_loopback: bool,
 }
@@ -77,6 +81,7 @@ impl Default for HttpSettings {
             keepalive: Duration::from_secs(15),
             rates: Rates::default(),
             conformance: false,
+            protocol: Offered::V1,
             metrics_to_loopback: false,
         }
     }

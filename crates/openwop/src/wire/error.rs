@@ -44,6 +44,8 @@ const fn of_v2(code: ErrorCode) -> (&'static str, u16) {
         | Code::SignatureNotAvailable
         | Code::PackKindInvalid
         | Code::PackValidationFailed
+        | Code::ProtocolVersionUnsupported
+        | Code::ProtocolVersionMismatch
         | Code::UnsupportedRuntime => (code.as_str(), code.status()),
 
         // Registered with another status.
@@ -132,6 +134,8 @@ mod tests {
         ("pack_validation_failed", 400),
         ("pack_version_not_found", 404),
         ("payload_too_large", 413),
+        ("protocol_version_mismatch", 400),
+        ("protocol_version_unsupported", 406),
         ("rate_limited", 429),
         ("run_already_active", 409),
         ("run_forbidden", 403),

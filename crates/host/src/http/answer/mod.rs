@@ -17,9 +17,11 @@ use serde_json::{Map, Value};
 
 use crate::http::Dialect;
 use crate::service::fault::internal;
-use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::error::{ErrorCode, ErrorEnvelope, Problem};
 use touchstone_kit::json::text_of;
 use touchstone_kit::redaction::mask;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::error::spelled;
 
 /// Where the host serves the documentation of each error code.
 pub const ERROR_PAGES: &str = "/v1/host/touchstone/errors";
@@ -41,7 +43,7 @@ impl From<Problem> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let status = status_of(self.0.code);
+        let status = status_of(self.0.code.status());
         let mut response = status.into_response();
         response.extensions_mut().insert(self.0);
         response
@@ -93,7 +95,12 @@ pub struct OwnPage;
 
 /// Renders the envelope of a failed response in the form of the API that was called; leaves any
 /// other response unchanged.
-pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialect>) -> Response {
+pub fn envelope(
+    response: Response,
+    correlation_id: &str,
+    dialect: Option<Dialect>,
+    major: Major,
+) -> Response {
     let (parts, body) = response.into_parts();
     let is_failed = parts.status.is_client_error() || parts.status.is_server_error();
     if !is_failed || parts.extensions.get::<OwnPage>().is_some() {
@@ -104,7 +111,8 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
         None => framework_problem(parts.status),
     };
     problem = without_secrets(problem);
-    let status = status_of(problem.code);
+    let (name, status) = spelled(major, problem.code);
+    let status = status_of(status);
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
     }
@@ -115,7 +123,7 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
         ),
         None => (
             problem.code.as_str(),
-            text_of(&problem.envelope()).into_bytes(),
+            text_of(&shown(major, name, &problem)).into_bytes(),
         ),
     };
     let mut response = json_text(status, text.into());
@@ -146,6 +154,22 @@ pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialec
         _ => {}
     }
     response
+}
+
+/// The envelope of a major. Under major 2, only `Retry-After` says when to try again.
+fn shown(major: Major, name: &str, problem: &Problem) -> ErrorEnvelope {
+    let mut envelope = problem.envelope();
+    envelope.error = name.to_owned();
+    if major == Major::V2 {
+        envelope.details = envelope.details.map(|mut it| {
+            for member in ["retryAfter", "retryAfterMs", "retryAfterSeconds"] {
+                it.remove(member);
+            }
+            it
+        });
+        envelope.details = envelope.details.filter(|it| !it.is_empty());
+    }
+    envelope
 }
 
 /// The `Link` header that names the page of a code (RFC 8288). The envelope is closed, so the link
@@ -210,8 +234,8 @@ pub fn own_header(text: &str) -> HeaderValue {
     clippy::expect_used,
     reason = "the statuses are constants between 400 and 599"
 )]
-fn status_of(code: ErrorCode) -> StatusCode {
-    StatusCode::from_u16(code.status()).expect("an error code has a valid status")
+fn status_of(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).expect("an error code has a valid status")
 }
 
 /// The problem for a status that the framework answered itself.

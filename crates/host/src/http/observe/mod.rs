@@ -17,14 +17,16 @@ use axum::response::{IntoResponse as _, Response};
 use tracing::{Instrument as _, info, info_span};
 
 use crate::http::HttpHost;
-use crate::http::answer::{Failure, envelope, own_header};
+use crate::http::answer::{Failure, envelope, no_such_route_problem, own_header};
 use crate::http::lines;
+use crate::http::negotiation::{Spoken, name_version, negotiate};
 use crate::http::observe::trace::TRACEPARENT;
 use crate::http::routes::paths::documented;
 use crate::otlp::span::{forwarding, within};
 use crate::telemetry::names;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex;
+use touchstone_openwop::wire::{Major, operation};
 
 /// Longer than the longest poll.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -40,19 +42,36 @@ struct Route(MatchedPath);
 /// Stores the matched route in the response's extensions. A layer of the router's routes.
 pub async fn note_route(request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = next.run(request).await;
+    let mut response = match is_of_another_major(&request, path.as_ref()) {
+        true => Failure(no_such_route_problem()).into_response(),
+        false => next.run(request).await,
+    };
     if let Some(path) = path {
         response.extensions_mut().insert(Route(path));
     }
     response
 }
 
-pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: Next) -> Response {
+fn is_of_another_major(request: &Request, path: Option<&MatchedPath>) -> bool {
+    let Some(Spoken(major)) = request.extensions().get::<Spoken>() else {
+        return false;
+    };
+    path.is_some_and(|it| {
+        !operation::has(*major, request.method().as_str(), &documented(it.as_str()))
+    })
+}
+
+pub async fn observe(
+    State(host): State<Arc<HttpHost>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
     let id = host.ids.mint("req");
     let method = request.method().clone();
     let path = request.uri().path();
     let dialect = host.dialects.iter().find(|it| (it.owns)(path)).copied();
+    let negotiated = negotiate(host.settings.protocol, &mut request);
     let caller = trace::caller_of(request.headers());
     let trace = trace::request_of(caller.as_ref(), host.ids.as_ref());
     let span = info_span!("request", request_id = %id, trace_id = hex(&trace.trace_id));
@@ -61,19 +80,18 @@ pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: 
         false => DEADLINE,
     };
     let answered = async {
-        let response = match tokio::time::timeout(deadline, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => Failure(Problem::new(
-                ErrorCode::Unavailable,
-                "the request took too long and was aborted; try again",
-            ))
-            .into_response(),
+        let (major, response) = match negotiated {
+            Ok(major) => (major, answered_within(deadline, next.run(request)).await),
+            Err((major, refusal)) => (Some(major), Failure(refusal).into_response()),
         };
         let route = response.extensions().get::<Route>().map_or_else(
             || UNMATCHED.to_owned(),
             |route| documented(route.0.as_str()),
         );
-        let mut response = envelope(response, &id, dialect);
+        let mut response = envelope(response, &id, dialect, major.unwrap_or(Major::V1));
+        if let Some(major) = major {
+            name_version(&mut response, major);
+        }
         common_headers(response.headers_mut(), &id);
         let trace = own_header(&trace.traceparent());
         response.headers_mut().insert(TRACEPARENT, trace);
@@ -89,6 +107,18 @@ pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: 
     };
     let caller = caller.map(forwarding);
     within(caller, answered.instrument(span)).await
+}
+
+async fn answered_within(deadline: Duration, answer: impl Future<Output = Response>) -> Response {
+    tokio::time::timeout(deadline, answer)
+        .await
+        .unwrap_or_else(|_| {
+            Failure(Problem::new(
+                ErrorCode::Unavailable,
+                "the request took too long and was aborted; try again",
+            ))
+            .into_response()
+        })
 }
 
 /// A client can invent methods; the number of labels must stay small.

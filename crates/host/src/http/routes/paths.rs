@@ -5,8 +5,8 @@
 //! own, with a marker that no public path has.
 
 use axum::extract::Request;
-use axum::http::Uri;
-use axum::http::uri::PathAndQuery;
+
+use crate::http::negotiation::route_by;
 
 const SIGN: char = '~';
 
@@ -36,17 +36,7 @@ pub fn documented(path: &str) -> String {
 /// Rewrites a request's path into the router's form.
 pub fn rewrite(mut request: Request) -> Request {
     if let Some(path) = rewritten(request.uri().path()) {
-        let target = match request.uri().query() {
-            Some(query) => format!("{path}?{query}"),
-            None => path,
-        };
-        if let Ok(target) = PathAndQuery::try_from(target) {
-            let mut parts = request.uri().clone().into_parts();
-            parts.path_and_query = Some(target);
-            if let Ok(uri) = Uri::from_parts(parts) {
-                *request.uri_mut() = uri;
-            }
-        }
+        route_by(&mut request, &path);
     }
     request
 }
