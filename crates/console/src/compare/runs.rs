@@ -24,7 +24,6 @@ use touchstone_runs::render::report_page::rows::{Change, ChangeRow, interval};
 use touchstone_runs::rules::eval::comparison::{
     ChangeKind, ComparedRun, ExclusionReason, RunComparison,
 };
-use touchstone_runs::rules::eval::report::RunTotals;
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
 use touchstone_runs::service::runs::shared::Assessed;
 
@@ -117,7 +116,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(run: &ComparedRun, assessed: &Assessed<RunTotals>) -> Self {
+    fn of(run: &ComparedRun, assessed: &Assessed) -> Self {
         let report = &assessed.report;
         Self {
             id: run.run_id.to_string(),

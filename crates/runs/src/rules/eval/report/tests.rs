@@ -7,6 +7,7 @@ use crate::rules::eval::scoring::{TASKS_IN_OUTPUTS, outputs, p95, summary};
 use crate::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::listing::RunResult;
+use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
 
 /// A run over tasks whose ids are not in the order of the suite.
