@@ -177,7 +177,7 @@ fn results_that_are_read_in_pages_take_little_for_each_task() {
     assert!(live <= 256 * ALL, "{live} bytes");
 }
 
-/// A comparison in which so many tasks broke, as its text is read.
+/// A comparison in which `tasks` tasks broke, as its text is read.
 struct Text {
     rest: Vec<u8>,
     changes: usize,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use futures_util::StreamExt as _;
-use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile};
@@ -55,9 +55,12 @@ impl SavedResponse {
     pub fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
         let rewound = self.0.rewind();
         rewound.map_err(|cause| draft_not_written(&cause))?;
-        serde_json::from_reader(BufReader::new(&mut self.0)).map_err(|fault| match fault.is_io() {
-            true => draft_not_written(&fault.into()),
-            false => Failure::unexpected(&fault),
+        serde_json::from_reader(BufReader::new(&mut self.0)).map_err(|fault| {
+            // The parser has its own errors, so that of a list's file arrives as a text.
+            match fault.is_io() || fault.to_string().starts_with(NOT_SAVED) {
+                true => draft_not_written(&fault.into()),
+                false => Failure::unexpected(&fault),
+            }
         })
     }
 }
@@ -134,6 +137,13 @@ impl<'de, T: Serialize + Deserialize<'de>> Deserialize<'de> for SavedList<T> {
     }
 }
 
+/// The beginning of the parser's error if the file of a list cannot be written.
+const NOT_SAVED: &str = "a list could not be saved";
+
+fn not_saved<E: de::Error>(cause: impl fmt::Display) -> E {
+    E::custom(format_args!("{NOT_SAVED}: {cause}"))
+}
+
 struct Save<T>(PhantomData<T>);
 
 impl<'de, T: Serialize + Deserialize<'de>> Visitor<'de> for Save<T> {
@@ -148,9 +158,9 @@ impl<'de, T: Serialize + Deserialize<'de>> Visitor<'de> for Save<T> {
         while let Some(item) = items.next_element::<T>()? {
             let written = serde_json::to_writer(&mut file, &item).map_err(io::Error::from);
             let ended = written.and_then(|()| file.write_all(b"\n"));
-            ended.map_err(A::Error::custom)?;
+            ended.map_err(not_saved)?;
         }
-        let file = file.into_inner().map_err(A::Error::custom)?;
+        let file = file.into_inner().map_err(not_saved)?;
         let lines = match file.into_inner() {
             SpooledData::InMemory(bytes) => Lines::InMemory(bytes.into_inner()),
             SpooledData::OnDisk(file) => Lines::OnDisk(file),

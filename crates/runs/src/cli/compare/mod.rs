@@ -22,7 +22,7 @@ use crate::cli::saved::{SavedList, SavedResponse};
 use crate::cli::watch::fetch_totals;
 use crate::render::comparison::{comparison, markdown};
 use crate::rules::eval::comparison::{
-    ChangeKind, ExcludedTask, RunComparison, ShortComparison, TaskChange,
+    CHANGES, ChangeKind, ExcludedTask, RunComparison, ShortComparison, TaskChange,
 };
 use crate::rules::eval::report::Verdict;
 use touchstone_host::cli::client::Client;
@@ -33,6 +33,10 @@ use touchstone_kit::statistics::RegressionVerdict;
 
 /// Tasks whose answers are shown on request.
 const MAX_ANSWERS: usize = 100;
+const _: () = assert!(
+    MAX_ANSWERS <= CHANGES,
+    "a short comparison has further tasks"
+);
 
 const EXAMPLES: &str = "\
 Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad

@@ -301,8 +301,7 @@ impl RunReport {
         };
         let before = match baseline {
             None => None,
-            Some(it) if matches!(it.tasks, Tasks::Held(_)) => Some(it.listed(client).await?.run),
-            Some(_) => return self.fetch_own_statistics(client).await,
+            Some(it) => Some(it.listed(client).await?.run),
         };
         Ok(statistics(&Evidence::of_run(run), before.as_ref(), None))
     }

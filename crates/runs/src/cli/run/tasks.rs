@@ -230,6 +230,9 @@ pub async fn show_answers_beside(
     Ok(())
 }
 
+/// Similar ids are searched in this many pages of a run. Each page is a request.
+const SEARCHED_PAGES: usize = 20;
+
 /// For a task that the run does not have, a failure with similar ids.
 pub async fn suggested(client: &Client, run: &str, task: &str, failure: Failure) -> Failure {
     if ![ErrorCode::NotFound.as_str(), NO_SUCH_TASK].contains(&&*failure.code) {
@@ -240,7 +243,7 @@ pub async fn suggested(client: &Client, run: &str, task: &str, failure: Failure)
     };
     let mut similar: Vec<String> = Vec::new();
     let mut pages = report.pages(client);
-    loop {
+    for _ in 0..SEARCHED_PAGES {
         let page = match pages.next().await {
             Ok(Some(page)) => page,
             Ok(None) => break,

@@ -7,11 +7,12 @@ use crate::render::comparison::{
     verdict, why,
 };
 use crate::render::markdown::escaped;
-use crate::rules::eval::comparison::ShortComparison;
+use crate::rules::eval::comparison::{CHANGES, ShortComparison};
 use crate::rules::eval::scoring::tasks;
 
 /// Maximum number of tasks listed; a job summary is limited in size.
 const LISTED: usize = 100;
+const _: () = assert!(LISTED <= CHANGES, "a short comparison has further tasks");
 
 pub fn markdown(found: &ShortComparison) -> String {
     let mut text = title(found);

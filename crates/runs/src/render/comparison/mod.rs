@@ -13,8 +13,8 @@ use serde_json::Value;
 pub use crate::render::comparison::markdown::markdown;
 use crate::render::words::{fitted, in_words};
 use crate::rules::eval::comparison::{
-    ChangeKind, Difference, ExclusionReason, LeftOut, MeanChange, ShortComparison, TaskChange,
-    TaskResult,
+    CHANGES, ChangeKind, Difference, ExclusionReason, LeftOut, MeanChange, ShortComparison,
+    TaskChange, TaskResult,
 };
 use crate::rules::eval::scoring::tasks;
 use touchstone_host::render::colors::Colors;
@@ -27,6 +27,7 @@ use touchstone_kit::statistics::RegressionVerdict;
 
 /// Maximum number of tasks listed; the document has all.
 const LISTED: usize = 40;
+const _: () = assert!(LISTED <= CHANGES, "a short comparison has further tasks");
 /// Number of characters shown of a digest, enough to distinguish digests.
 const DIGEST_SHOWN: usize = 15;
 

@@ -4,16 +4,13 @@ use jiff::Timestamp;
 
 use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
 use crate::render::words::{self, counts, estimated, known_cost};
-use crate::rules::eval::comparison::{ShortComparison, TaskChange, UnchangedTask};
+use crate::rules::eval::comparison::{CHANGES, ShortComparison, TaskChange, UnchangedTask};
 use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_host::render::words::{duration, plain, usd, usd_or_unknown};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::GateVerdict;
-
-/// Maximum number of changed tasks listed.
-const CHANGES: usize = 200;
 
 pub struct Field {
     pub name: &'static str,

@@ -27,7 +27,7 @@ pub use self::document::{
     NothingInCommon, Regression, RunComparison, TaskChange, TaskResult, UnchangedTask,
 };
 pub use self::page::ComparisonPage;
-pub use self::short::{FirstChanges, LeftOut, NAMED, ShortComparison};
+pub use self::short::{CHANGES, FirstChanges, LeftOut, NAMED, ShortComparison};
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
 use super::statistics::Evidence;
 use crate::rules::run::deciders::EmbeddingsPin;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use super::{ExcludedTask, ExclusionReason, RunComparison, TaskChange};
 use touchstone_kit::ids::TaskId;
 
-/// Changed tasks that texts name. Each of them shows at most so many.
-const CHANGES: usize = 200;
+/// Maximum number of changed tasks that a text names.
+pub const CHANGES: usize = 200;
 
 /// Tasks that are named for each reason to leave them out.
 pub const NAMED: usize = 5;
