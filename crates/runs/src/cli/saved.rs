@@ -19,7 +19,7 @@ use touchstone_host::cli::client::{Call, Client};
 use touchstone_host::cli::exit::Failure;
 
 /// Maximum size of a response in bytes.
-const MAX_RESPONSE: u64 = 16 << 30;
+const MAX_RESPONSE: u64 = 4 << 30;
 
 /// A response that can be parsed several times.
 pub struct SavedResponse(SpooledTempFile);
