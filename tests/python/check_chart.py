@@ -69,6 +69,7 @@ REFUSED = {
     "two kinds of NATS": {**EXTERNAL, "nats": {"enabled": True}},
     "two NATS servers": {**KEY, "nats": {"enabled": True, "replicas": 2}},
     "two users of a host": {**EXTERNAL, "cluster": {**EXTERNAL["cluster"], "key": {"existingSecret": "host-key"}}},
+    "workers without keys beside hosts with a key": {**KEYS, "workers": {"replicas": 1}},
     "keys of workers without a user of hosts": {**KEYS, "cluster": {"nats": "tls://nats.example:4222"}},
     "keys for servers without users": {**WORKERS, "workers": {"replicas": 1, "keys": {"existingSecret": "worker-keys"}}},
     "a password in an address": {**KEY, "cluster": {"nats": "tls://user:password@nats.example:4222"}},

@@ -63,7 +63,7 @@ securityContext:
 {{- if $values.nats.enabled -}}
 {{- else if and (eq (index . 1) "worker") $values.workers.keys.existingSecret -}}
 {{ $values.workers.keys.existingSecret }} NKEY $(POD_NAME).nk
-{{- else if $values.cluster.key.existingSecret -}}
+{{- else if and (eq (index . 1) "host") $values.cluster.key.existingSecret -}}
 {{ $values.cluster.key.existingSecret }} NKEY {{ $values.cluster.key.secretKey }}
 {{- else if $values.cluster.credentials.existingSecret -}}
 {{ $values.cluster.credentials.existingSecret }} CREDENTIALS {{ $values.cluster.credentials.secretKey }}
