@@ -44,7 +44,7 @@ pub async fn show(
         return Err(Problem::validation("cursor", message).into());
     }
     let Some(limit) = limit else {
-        // A gate decides by it, so it is not one of up to five minutes ago.
+        // A gate decides by it, so a result that is up to five minutes old is not used.
         let found = runs.comparison(tenant, run, &baseline).await?;
         return whole(Arc::new(found), PART);
     };

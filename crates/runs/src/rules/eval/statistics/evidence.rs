@@ -62,7 +62,7 @@ impl ListedRun {
         }
     }
 
-    /// The same from a report without its tasks and all of them.
+    /// Evidence from the totals of a report and all of its tasks.
     pub fn collected(report: RunTotals, tasks: CollectedResults) -> Self {
         let (results, order) = tasks.finish();
         Self {

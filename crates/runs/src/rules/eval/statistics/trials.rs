@@ -114,7 +114,7 @@ impl TrialsByTask {
         trials
     }
 
-    /// Lists that grow take up to twice the memory.
+    /// Has room for the tasks, because a list that grows takes up to twice the memory.
     fn with_room(tasks: usize) -> Self {
         Self {
             ids: Vec::with_capacity(tasks),
