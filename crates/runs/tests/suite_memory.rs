@@ -20,7 +20,7 @@ fn check(suite: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
     check_suite(Kinds::NONE, suite)
 }
 
-/// The most memory that a reader of so many tasks takes, in bytes.
+/// Maximum memory of a reader of this many tasks, in bytes.
 fn most_for(tasks: usize) -> Option<usize> {
     let header =
         json!({"suiteId": "vendor.acme.evals.items", "version": "1.0.0", "modes": ["golden"]});

@@ -138,7 +138,7 @@ async fn a_run_that_stops_within_a_chunk_resumes() {
         }
     };
     assert!(!has_ended, "the first worker did all");
-    // Another process opens the suite anew.
+    // Another process opens the suite itself.
     let other = TestHost::over(host.store.clone(), HttpSettings::default()).await;
     other.work();
     let events = host.ended(&run).await;

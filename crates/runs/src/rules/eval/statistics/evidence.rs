@@ -1,11 +1,12 @@
 //! The runs that are judged together.
 
-use super::results::{RunResults, TaskFigures};
+use super::results::{CollectedResults, RunResults, TaskFigures};
 use crate::rules::eval::attempts::Attempt;
 use crate::rules::eval::report::{EvalReport, RunTotals, totals};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
+use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::Thresholds;
 
 /// A run as evidence: its report without the tasks, and their results.
@@ -43,6 +44,31 @@ impl EvidenceRun {
 
     pub(super) fn unjudged(&self) -> usize {
         self.report.task_totals.unwrap_or_default().unjudged
+    }
+}
+
+/// A run as evidence, with its scored tasks in suite order.
+#[derive(Clone, Debug)]
+pub struct ListedRun {
+    pub run: EvidenceRun,
+    pub order: Vec<TaskId>,
+}
+
+impl ListedRun {
+    pub fn of(report: &EvalReport) -> Self {
+        Self {
+            run: EvidenceRun::of(report),
+            order: report.tasks.iter().map(|it| it.task_id.clone()).collect(),
+        }
+    }
+
+    /// Evidence from the totals of a report and all of its tasks.
+    pub fn collected(report: RunTotals, tasks: CollectedResults) -> Self {
+        let (results, order) = tasks.finish();
+        Self {
+            run: EvidenceRun { report, results },
+            order,
+        }
     }
 }
 

@@ -133,8 +133,46 @@ impl FigureSums {
     }
 }
 
+/// Collects the results of a run whose tasks are read page by page.
+#[derive(Debug, Default)]
+pub struct CollectedResults {
+    order: Vec<TaskId>,
+    rows: Vec<TaskResultRow>,
+    reasons: Reasons,
+    figures: TaskFigures,
+}
+
+impl CollectedResults {
+    /// Adds the next task in suite order.
+    pub fn add(&mut self, numbers: &TaskSummary, task: &TaskReport) {
+        let id = &task.task_id;
+        self.figures.add(
+            &numbers.safety_findings,
+            !task.fixture_missing.is_empty(),
+            task.reused_from.as_ref(),
+        );
+        self.order.push(id.clone());
+        self.rows.push(TaskResultRow {
+            task_id: id.clone(),
+            score: numbers.score,
+            cost_usd: numbers.cost_usd,
+            latency_ms: numbers.latency_ms,
+            reason: self.reasons.number(task.reason.as_ref()),
+            is_judged: task.outcome != TaskOutcome::Unjudged,
+            passed: numbers.passed,
+        });
+    }
+
+    /// The results, and the tasks in suite order.
+    pub fn finish(mut self) -> (RunResults, Vec<TaskId>) {
+        self.rows.sort_by(|a, b| a.task_id.cmp(&b.task_id));
+        let results = RunResults::new(self.rows, self.reasons, self.figures);
+        (results, self.order)
+    }
+}
+
 /// Numbers the reasons. Few tasks have different ones.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Reasons {
     numbers: HashMap<String, u32>,
     texts: Vec<String>,
@@ -236,10 +274,28 @@ impl RunResults {
         self.rows.iter().filter(|row| row.is_judged)
     }
 
+    /// Whether the run has scored the task, judged or not.
+    pub fn contains(&self, task: &TaskId) -> bool {
+        self.row(task).is_some()
+    }
+
     /// Why a task failed or was not judged, as a label.
     pub fn reason(&self, task: &TaskId) -> Option<&String> {
+        self.reason_of(self.row(task)?)
+    }
+
+    /// Why tasks are not judged, as labels, each once.
+    pub fn unjudged_reasons(&self) -> BTreeSet<&String> {
+        let unjudged = self.rows.iter().filter(|row| !row.is_judged);
+        unjudged.filter_map(|row| self.reason_of(row)).collect()
+    }
+
+    fn row(&self, task: &TaskId) -> Option<&TaskResultRow> {
         let place = self.rows.partition_point(|row| row.task_id < *task);
-        let row = self.rows.get(place).filter(|row| row.task_id == *task)?;
+        self.rows.get(place).filter(|row| row.task_id == *task)
+    }
+
+    fn reason_of(&self, row: &TaskResultRow) -> Option<&String> {
         self.reasons.get(row.reason.checked_sub(1)? as usize)
     }
 }

@@ -15,6 +15,13 @@ pub struct Clusters {
 }
 
 impl Clusters {
+    fn with_room(lists: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(lists),
+            ends: Vec::with_capacity(lists),
+        }
+    }
+
     pub fn push(&mut self, values: impl Iterator<Item = f64>) {
         self.values.extend(values);
         self.ends.push(self.values.len());
@@ -107,6 +114,17 @@ impl TrialsByTask {
         trials
     }
 
+    /// Has room for the tasks, because a list that grows takes up to twice the memory.
+    fn with_room(tasks: usize) -> Self {
+        Self {
+            ids: Vec::with_capacity(tasks),
+            passed: Vec::with_capacity(tasks),
+            scores: Clusters::with_room(tasks),
+            costs: Clusters::with_room(tasks),
+            latencies: Clusters::with_room(tasks),
+        }
+    }
+
     /// Adds the rows of a task.
     fn push(&mut self, id: &TaskId, rows: &[&TaskResultRow]) {
         self.ids.push(id.clone());
@@ -197,7 +215,8 @@ pub fn in_both<'a>(
 /// Collects the trials of every task, in the order of the runs. Unjudged trials are skipped, because
 /// they say nothing about the agent.
 pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
-    let mut tasks = TrialsByTask::default();
+    let most = runs.iter().map(|run| run.judged().count()).max();
+    let mut tasks = TrialsByTask::with_room(most.unwrap_or_default());
     let mut cursors: Vec<_> = runs.iter().map(|run| run.judged().peekable()).collect();
     let mut rows = Vec::with_capacity(runs.len());
     loop {

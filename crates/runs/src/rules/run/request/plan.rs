@@ -101,7 +101,7 @@ impl SuiteOutline {
         outline
     }
 
-    /// Adds the next task of the suite. `accepts` tells whether the agent's task schema accepts an
+    /// Adds the next task of the suite. `accepts` says whether the agent's task schema accepts an
     /// input.
     pub fn add(&mut self, task: &Task, accepts: impl Fn(&Value) -> bool) {
         if self.refused.is_none() && !accepts(&task.input) {

@@ -2,6 +2,7 @@
 
 use crate::rules::eval::attempts::Attempt;
 use crate::rules::eval::report::Verdict;
+use crate::rules::eval::report::additions::Additions;
 use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
@@ -29,22 +30,35 @@ impl Runs {
         record: &RunRecord,
         eval: &EvalSpec,
     ) -> Result<EvidenceRun, Problem> {
+        let (found, _, ()) = self.evidence_with(record, eval, |_| ()).await?;
+        Ok(found)
+    }
+
+    /// As [`evidence_run`](Self::evidence_run), with what people added, and what `read` returns of the
+    /// same state of the run.
+    pub(super) async fn evidence_with<T>(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        read: impl FnOnce(&RunState) -> T,
+    ) -> Result<(EvidenceRun, Additions, T), Problem> {
         let (tenant, run) = (&record.tenant, &record.run_id);
         let thresholds = self.thresholds(eval).await?;
         let additions = self.additions(tenant, run, Some(eval)).await?;
         let annotated = additions.annotated_tasks();
         let is_scored = |state: &RunState, id: &TaskId| state.eval.scored(id).is_some();
-        let (mut found, annotated) = self
+        let (mut found, annotated, of_state) = self
             .with_state(run, |state| {
                 let kinds = self.library.kinds;
                 (
                     EvidenceRun::of_run(kinds, record, eval, &thresholds, state),
                     annotated.iter().filter(|id| is_scored(state, id)).count(),
+                    read(state),
                 )
             })
             .await?;
         additions.add_to_totals(&mut found.report, annotated);
-        Ok(found)
+        Ok((found, additions, of_state))
     }
 
     /// A run with the other trials of its experiment, if it is a trial.

@@ -17,9 +17,10 @@ use super::document::{
     ChangeKind, ComparedRun, ExcludedTask, ExclusionReason, MeanChange, Regression, RunComparison,
     TaskChange, TaskResult, is_whole,
 };
-use crate::rules::eval::report::EvalReport;
+use super::short::ShortComparison;
+use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, REGRESSION_CONFIDENCE, RunResults, TrialsByTask, by_task, difference,
+    CONFIDENCE, ListedRun, REGRESSION_CONFIDENCE, TrialsByTask, by_task, difference,
 };
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::statistics::RegressionVerdict;
@@ -79,7 +80,7 @@ pub struct NoCommonTask {
 ///
 /// # Errors
 /// [`NoCommonTask`].
-pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparison, NoCommonTask> {
+pub fn compare_with_log(log: &ScoredLog, run: &ListedRun) -> Result<LogComparison, NoCommonTask> {
     let samples = log.samples.iter();
     let scored = samples.filter(|sample| !sample.scores.is_empty());
     let before = TrialsByTask::of_scores(
@@ -87,13 +88,13 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
             .map(|sample| (&sample.task_id, sample.scores.as_slice()))
             .collect(),
     );
-    let results = RunResults::of_report(run);
-    let now = by_task(&[&results]);
+    let results = &run.run.results;
+    let now = by_task(&[results]);
     let left_out = left_out(log, run, &before, &now);
     let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
-    let in_run = run.tasks.iter().map(|task| &task.task_id);
+    let in_run = run.order.iter();
     let only_run = |task: &&ExcludedTask| task.reason == ExclusionReason::OnlyCandidate;
-    if left_out.iter().filter(only_run).count() == in_run.clone().count() {
+    if left_out.iter().filter(only_run).count() == in_run.len() {
         let first =
             |id: Option<&TaskId>| id.map_or_else(|| "none".to_owned(), |id| format!("`{id}`"));
         return Err(NoCommonTask {
@@ -121,7 +122,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     notes.extend(flips_note(&tested));
     Ok(LogComparison {
         baseline: log.facts.clone(),
-        candidate: compared_run(run),
+        candidate: compared_run(&run.run.report),
         notes,
         n_tasks: now.count(),
         score: score_change(&before, &now),
@@ -145,7 +146,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     })
 }
 
-fn compared_run(run: &EvalReport) -> ComparedRun {
+fn compared_run(run: &RunTotals) -> ComparedRun {
     let evaluated = run.evaluated.as_ref();
     ComparedRun {
         run_id: run.run_id.clone(),
@@ -163,14 +164,12 @@ fn compared_run(run: &EvalReport) -> ComparedRun {
 
 fn left_out(
     log: &ScoredLog,
-    run: &EvalReport,
+    run: &ListedRun,
     before: &TrialsByTask,
     now: &TrialsByTask,
 ) -> Vec<ExcludedTask> {
     let had: HashSet<&TaskId> = log.samples.iter().map(|it| &it.task_id).collect();
-    let has: HashSet<&TaskId> = run.tasks.iter().map(|it| &it.task_id).collect();
-    let of_run = run.tasks.iter().filter_map(|task| {
-        let id = &task.task_id;
+    let of_run = run.order.iter().filter_map(|id| {
         let reason = if !had.contains(id) {
             ExclusionReason::OnlyCandidate
         } else if !before.contains(id) || !now.contains(id) {
@@ -184,7 +183,7 @@ fn left_out(
         .samples
         .iter()
         .map(|sample| &sample.task_id)
-        .filter(|id| !has.contains(id))
+        .filter(|id| !run.run.results.contains(id))
         .map(|id| (id, ExclusionReason::OnlyBaseline));
     of_run
         .chain(of_log)
@@ -235,8 +234,8 @@ impl LogComparison {
     }
 
     /// The results in the form of a comparison of runs, for views that show only results.
-    pub fn results(&self) -> RunComparison {
-        RunComparison {
+    pub fn results(&self) -> ShortComparison {
+        let whole = RunComparison {
             baseline: self.candidate.clone(),
             candidate: self.candidate.clone(),
             differences: Vec::new(),
@@ -254,6 +253,7 @@ impl LogComparison {
             changes: self.changes.clone(),
             unchanged: Vec::new(),
             diff_ref: String::new(),
-        }
+        };
+        whole.short()
     }
 }
