@@ -1,0 +1,9 @@
+//! Major 2. Inside, the host speaks the form of major 1; these modules translate at its edge.
+
+mod request;
+#[cfg(test)]
+mod sample;
+mod translation;
+
+pub use request::{refusal, request};
+pub use translation::{Context, Inner, Parts, Refusal, Unprojectable};
