@@ -15,6 +15,8 @@ use crate::wire::v2::translation::{Context, Inner, Refusal, opaque_id};
 use touchstone_kit::fields::{Fields, Nulls};
 
 pub use fields::refusal;
+pub(super) use options::nested;
+pub(super) use run::refused_entry;
 
 /// The id of no run. It stands for ids of other tenants where the refusal must be the one of an
 /// unknown run.
