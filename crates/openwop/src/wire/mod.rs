@@ -3,6 +3,7 @@
 pub mod error;
 pub mod id;
 pub mod operation;
+pub mod v2;
 pub mod version;
 
 /// A major version of the protocol.

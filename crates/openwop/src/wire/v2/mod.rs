@@ -1,0 +1,4 @@
+//! The wire of major 2.
+
+pub mod names;
+pub mod subject;
