@@ -2,7 +2,11 @@
 
 pub mod error;
 pub mod id;
+pub mod log;
 pub mod operation;
+#[cfg(test)]
+mod sample;
+pub mod v1;
 pub mod v2;
 pub mod version;
 

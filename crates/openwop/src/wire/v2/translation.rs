@@ -16,33 +16,13 @@ use crate::wire::id::{IdError, Seat, opaque};
 use touchstone_kit::error::Problem;
 
 /// What a translation depends on besides the request or answer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The tenant that ids in bodies name. Empty for operations that anyone may call.
     pub tenant: &'a str,
     /// Whether tool calls of earlier runs can be the fixtures of a run
     /// (`agents.evalSuite.recordedFixtures`).
     pub recorded_fixtures: bool,
-    pub parts: Parts,
-}
-
-/// Translations of what event logs have too.
-#[derive(Clone, Copy)]
-pub struct Parts {
-    /// The Subject of a principal of a tenant, and whether its log is from before major 2.
-    pub subject: fn(&str, &str, bool) -> Value,
-    /// The registered code of a stored one.
-    pub run_code: fn(&str) -> &str,
-    /// The key of an interrupt.
-    pub interrupt_key: fn(&str) -> String,
-    /// The name of an event type under major 2; `None` if it has none.
-    pub event_type: fn(&str) -> Option<&str>,
-    /// The stored name of an event type of major 2.
-    pub stored_event_type: fn(&str) -> Option<&str>,
-    /// The id of a workflow under major 2.
-    pub workflow: fn(&str) -> String,
-    /// The stored id of a workflow of major 2.
-    pub stored_workflow: fn(&str) -> Option<String>,
 }
 
 /// The parts of a request that are translated here.

@@ -1,8 +1,9 @@
 //! Annotations of runs.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Closed, each};
+use crate::wire::v2::subject::Subject;
 use crate::wire::v2::translation::{Context, Unprojectable};
 
 pub fn list(context: &Context<'_>, body: Value) -> Result<Value, Unprojectable> {
@@ -29,7 +30,6 @@ pub fn annotation(context: &Context<'_>, body: Value) -> Result<Value, Unproject
     made.put("signal", signal.done());
     let principal = Closed::of("AnnotationActor", made.needed("actor")?)?.text("principalRef")?;
     // An annotation has no era. It is not part of a log, so its actor is shown as of today.
-    let actor = (context.parts.subject)(context.tenant, &principal, false);
-    made.put("actor", actor);
+    made.put("actor", json!(Subject::of(context.tenant, &principal)));
     Ok(made.done())
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Closed, each, link};
+use super::{Closed, each};
+use crate::wire::v2::payload::diff_ref;
 use crate::wire::v2::translation::{Context, Unprojectable};
 
 /// The summary of an eval run. `run.completed.outputs` of such a run has the same members.
@@ -46,8 +47,10 @@ fn regression(context: &Context<'_>, body: Value) -> Result<Value, Unprojectable
     let mut compared = Closed::of("EvalRegression", body)?;
     compared.bind(context, "baselineRunId")?;
     compared.keep(&["scoreDelta"])?;
-    if let Some(Value::String(path)) = compared.take("diffRef") {
-        compared.put("diffRef", link(context.tenant, &path));
+    let diff = compared.take("diffRef");
+    let diff = diff.and_then(|it| diff_ref(context.tenant, it.as_str()?));
+    if let Some(diff) = diff {
+        compared.put("diffRef", diff);
     }
     Ok(compared.done())
 }

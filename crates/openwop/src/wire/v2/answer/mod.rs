@@ -49,7 +49,7 @@ pub fn answer(
         "createAnnotation" => annotation::annotation(context, body)?,
         "listAnnotations" => annotation::list(context, body)?,
         "resolveInterruptByRun" | "resolveInterruptByToken" => interrupt::resolved(context, body)?,
-        "inspectInterruptByToken" => interrupt::requested(context, body)?,
+        "inspectInterruptByToken" => interrupt::requested(body)?,
         "listAgents" => agent::inventory(body)?,
         "getAgent" => agent::entry(body)?,
         "listAgentDeployments" => deployment::list(context, body)?,
@@ -57,7 +57,7 @@ pub fn answer(
         "registerWebhook" => webhook::registered(context, body)?,
         "rotateWebhookSecret" => webhook::rotated(body)?,
         "listWebhookDeadLetters" => webhook::dead_letters(context, body)?,
-        "getWorkflow" => workflow::definition(context, body)?,
+        "getWorkflow" => workflow::definition(body)?,
         "verifyAuditLog" => audit::verified(body)?,
         _ => body,
     })
@@ -169,21 +169,4 @@ fn each(
 /// The path of a run under major 2.
 fn run_path(tenant: &str, run: &str) -> String {
     format!("/runs/{}", projected(tenant, run))
-}
-
-/// A path of major 1 under major 2: without its first segment, and the ids of runs with their
-/// tenant.
-fn link(tenant: &str, path: &str) -> String {
-    const RUNS: &str = "/v1/runs/";
-    const AGAINST: &str = "?against=";
-    let Some(rest) = path.strip_prefix(RUNS) else {
-        return path.strip_prefix("/v1").unwrap_or(path).to_owned();
-    };
-    let end = rest.find(['/', ':', '?']).unwrap_or(rest.len());
-    let (run, rest) = rest.split_at(end);
-    let rest = match rest.split_once(AGAINST) {
-        Some((action, other)) => format!("{action}{AGAINST}{}", projected(tenant, other)),
-        None => rest.to_owned(),
-    };
-    format!("{}{rest}", run_path(tenant, run))
 }

@@ -1,10 +1,13 @@
 //! Answers about runs.
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::{Closed, each, interrupt, run_path};
 use crate::wire::id::{IdError, Seat, bound, opaque};
+use crate::wire::v2::names;
+use crate::wire::v2::payload::run_code;
 use crate::wire::v2::request::{nested, refused_entry};
+use crate::wire::v2::subject::Subject;
 use crate::wire::v2::translation::{Context, Unprojectable};
 
 /// The first era whose owners are Subjects.
@@ -49,7 +52,7 @@ pub fn snapshot(context: &Context<'_>, body: Value) -> Result<Value, Unprojectab
     let mut run = Closed::of("RunSnapshot", body)?;
     run.bind(context, "runId")?;
     let workflow = run.text("workflowId")?;
-    run.put("workflowId", (context.parts.workflow)(&workflow));
+    run.put("workflowId", names::workflow(&workflow));
     run.keep(&["status", "eventLogSchemaVersion"])?;
     let era = run
         .made
@@ -57,7 +60,7 @@ pub fn snapshot(context: &Context<'_>, body: Value) -> Result<Value, Unprojectab
         .and_then(Value::as_u64);
     let era = era.ok_or_else(|| run.lacks("eventLogSchemaVersion"))?;
     let owner = run.needed("owner")?;
-    run.put("owner", owned(context, owner, era)?);
+    run.put("owner", owned(owner, era)?);
     run.bind_any(context, "parentRunId")?;
     run.keep_any(&[
         "currentNodeId",
@@ -70,10 +73,10 @@ pub fn snapshot(context: &Context<'_>, body: Value) -> Result<Value, Unprojectab
         "parentNodeId",
     ]);
     if let Some(error) = run.take("error") {
-        run.put("error", failure(context, error)?);
+        run.put("error", failure(error)?);
     }
     if let Some(states) = run.take("nodeStates") {
-        run.put("nodeStates", node_states(context, states));
+        run.put("nodeStates", node_states(states));
     }
     // Text under major 1.
     let engine = run.take("engineVersion");
@@ -94,22 +97,23 @@ pub fn snapshot(context: &Context<'_>, body: Value) -> Result<Value, Unprojectab
         run.put("metrics", cost);
     }
     if let Some(interrupt) = run.take("interrupt") {
-        run.put("interrupt", interrupt::requested(context, interrupt)?);
+        run.put("interrupt", interrupt::requested(interrupt)?);
     }
     Ok(run.done())
 }
 
 /// The owner of a run of an era.
-fn owned(context: &Context<'_>, owner: Value, era: u64) -> Result<Value, Unprojectable> {
+fn owned(owner: Value, era: u64) -> Result<Value, Unprojectable> {
     let mut owner = Closed::of("Owner", owner)?;
     let tenant = owner.text("tenant")?;
     // Runs of early versions may lack it, and major 2 the subject never.
     let principal = owner.take("principal").unwrap_or_default();
     let principal = principal.as_str().unwrap_or_default();
-    owner.put(
-        "subject",
-        (context.parts.subject)(&tenant, principal, era < SUBJECTS),
-    );
+    let subject = match era < SUBJECTS {
+        true => Subject::of_old_log(&tenant, principal),
+        false => Subject::of(&tenant, principal),
+    };
+    owner.put("subject", json!(subject));
     owner.put("tenant", tenant);
     owner.keep_any(&["workspace"]);
     Ok(owner.done())
@@ -117,10 +121,10 @@ fn owned(context: &Context<'_>, owner: Value, era: u64) -> Result<Value, Unproje
 
 /// The error of a run with a registered code. A code that is not registered is kept as
 /// `details.reason`.
-fn failure(context: &Context<'_>, error: Value) -> Result<Value, Unprojectable> {
+fn failure(error: Value) -> Result<Value, Unprojectable> {
     let mut error = Closed::of("RunError", error)?;
     let inner = error.text("code")?;
-    let code = (context.parts.run_code)(&inner);
+    let code = run_code(&inner);
     error.keep(&["message"])?;
     error.put("code", code);
     let details = match error.take("details") {
@@ -142,10 +146,10 @@ fn failure(context: &Context<'_>, error: Value) -> Result<Value, Unprojectable> 
 }
 
 /// The states of nodes are open; only the codes in them are translated.
-fn node_states(context: &Context<'_>, mut states: Value) -> Value {
+fn node_states(mut states: Value) -> Value {
     let nodes = states.as_object_mut().into_iter().flatten();
     for error in nodes.filter_map(|(_, state)| state.get_mut("error")) {
-        if let Ok(outer) = failure(context, error.clone()) {
+        if let Ok(outer) = failure(error.clone()) {
             *error = outer;
         }
     }
@@ -232,7 +236,7 @@ fn bulk_entry(context: &Context<'_>, entry: Value) -> Result<Value, Unprojectabl
         let mut error = Closed::of("Error", entry.needed("error")?)?;
         let code = error.text("error")?;
         let message = error.text("message")?;
-        let code = (context.parts.run_code)(&code);
+        let code = run_code(&code);
         entry.put("error", envelope(code, &message));
     }
     entry.put("ok", is_ok);
@@ -240,9 +244,7 @@ fn bulk_entry(context: &Context<'_>, entry: Value) -> Result<Value, Unprojectabl
 }
 
 fn envelope(code: &str, message: &str) -> Value {
-    let members = [("error", code), ("message", message)];
-    let members = members.map(|(name, text)| (name.to_owned(), text.into()));
-    Value::Object(Map::from_iter(members))
+    json!({"error": code, "message": message})
 }
 
 pub fn paused(context: &Context<'_>, body: Value) -> Result<Value, Unprojectable> {

@@ -3,7 +3,19 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::v2::sample::{TENANT, context};
+use crate::wire::log::LogMark;
+use crate::wire::sample;
+use crate::wire::v2::event::{LogContext, Projector};
+use crate::wire::v2::subject;
+
+const TENANT: &str = "acme";
+
+fn context() -> Context<'static> {
+    Context {
+        tenant: TENANT,
+        recorded_fixtures: true,
+    }
+}
 
 const BARE: &str = "run_018f3c0000000000";
 const OWN: &str = "acme/run_018f3c0000000000";
@@ -30,11 +42,11 @@ fn snapshot() -> Value {
 fn outer_snapshot() -> Value {
     json!({
         "runId": OWN, "workflowId": "eval:vendor.acme.evals.triage:1.0.0", "status": "failed",
-        "owner": {"tenant": "acme", "subject": {"issuer": "urn:touchstone:api-key", "subjectId": "subject-of-key_1", "tenant": "acme", "lane": "api-key", "kind": "user"}},
+        "owner": {"tenant": "acme", "subject": {"issuer": "urn:touchstone:api-key", "subjectId": subject::id("acme", "key_1"), "tenant": "acme", "lane": "api-key", "kind": "user"}},
         "agent": {"agentId": "vendor.acme.triage", "version": "1.0.0"}, "currentNodeId": "gate",
-        "nodeStates": {"a": {"status": "failed", "attempt": 1, "error": {"code": "internal_error", "message": "m", "details": {"reason": "node_failed"}}}},
+        "nodeStates": {"a": {"status": "failed", "attempt": 1, "error": {"code": "node_config_invalid", "message": "m", "details": {"reason": "node_failed"}}}},
         "variables": {"runId": "as the caller wrote it"}, "startedAt": "2026-11-01T00:00:00Z", "completedAt": "2026-11-01T00:00:01Z",
-        "error": {"code": "internal_error", "message": "m", "details": {"reason": "mock_provider_error"}}, "engineVersion": 1,
+        "error": {"code": "upstream_unavailable", "message": "m", "details": {"reason": "mock_provider_error"}}, "engineVersion": 1,
         "eventLogSchemaVersion": 3, "tags": ["a"], "metadata": {"runId": BARE},
         "configurable": {"version": 1, "ai": {"temperature": 0.5}, "extensions": {"touchstone": {"evalConcurrency": 2}}},
         "metrics": {"openwopCost": {"tokens": {"input": 1, "output": 2}, "model": "m", "provider": "p", "usd": 0.1, "duration_ms": 5}},
@@ -49,7 +61,7 @@ fn annotation() -> Value {
 
 fn outer_annotation() -> Value {
     json!({"annotationId": "ann_1", "target": {"runId": OWN, "nodeId": "t"}, "signal": {"kind": "rating", "rating": 4},
-        "actor": {"issuer": "urn:touchstone:api-key", "subjectId": "subject-of-key_1", "tenant": "acme", "lane": "api-key", "kind": "user"},
+        "actor": {"issuer": "urn:touchstone:api-key", "subjectId": subject::id("acme", "key_1"), "tenant": "acme", "lane": "api-key", "kind": "user"},
         "note": "n", "createdAt": "2026-11-01T00:00:00Z"})
 }
 
@@ -367,21 +379,38 @@ fn the_envelope_of_a_poll_is_written_around_its_events(
     assert_eq!(whole["runId"], OWN);
 }
 
-#[rstest]
-#[case("/v1/runs/run_1", "/runs/acme~2Frun_1")]
-#[case("/v1/runs/run_1/events", "/runs/acme~2Frun_1/events")]
-#[case(
-    "/v1/runs/run_1:diff?against=run_2",
-    "/runs/acme~2Frun_1:diff?against=acme~2Frun_2"
-)]
-#[case("/v1/runs/run_1/interrupts/a:b", "/runs/acme~2Frun_1/interrupts/a:b")]
-#[case("/v1/agents", "/agents")]
-#[case(
-    "https://other.example/v1/runs/run_1",
-    "https://other.example/v1/runs/run_1"
-)]
-fn links_lead_to_major_2(#[case] inner: &str, #[case] expected: &str) {
-    assert_eq!(link(TENANT, inner), expected);
+/// The payload of an event under major 2.
+fn projected_payload(kind: &str, payload: &Value) -> Value {
+    let log = LogContext {
+        tenant: TENANT,
+        mark: LogMark::NEW,
+    };
+    let document = sample::document(kind, 1, payload).to_string();
+    let mut out = Vec::new();
+    Projector::new(log)
+        .project(document.as_bytes(), &mut out)
+        .unwrap();
+    serde_json::from_slice::<Value>(&out).unwrap()["payload"].take()
+}
+
+#[test]
+fn answers_agree_with_the_log() {
+    let outer = |operation, body| answer(operation, &context(), 200, body).unwrap();
+    let completed = projected_payload("run.completed", &json!({"outputs": summary()}));
+    assert_eq!(completed["outputs"], outer("getEvalSummary", summary()));
+    let run = outer("getRun", snapshot());
+    let started = json!({"workflowId": snapshot()["workflowId"], "owner": snapshot()["owner"]});
+    let started = projected_payload("run.started", &started);
+    assert_eq!(started["owner"], run["owner"]);
+    assert_eq!(started["workflowId"], run["workflowId"]);
+    let failed = projected_payload("run.failed", &json!({"error": snapshot()["error"]}));
+    assert_eq!(failed["error"], run["error"]);
+    let key = "k".repeat(300);
+    let asked = json!({"kind": "clarification", "key": key, "data": {"questions": []}});
+    assert_eq!(
+        projected_payload("interrupt.requested", &asked),
+        outer("inspectInterruptByToken", asked)
+    );
 }
 
 /// Any JSON value, with names that answers have.

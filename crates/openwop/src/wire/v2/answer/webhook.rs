@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Closed, each};
 use crate::wire::id::bound;
+use crate::wire::v2::names;
 use crate::wire::v2::translation::{Context, Unprojectable};
 
 /// A new subscription. A secret that the caller sent is not repeated: its member is empty, because
@@ -16,7 +17,7 @@ pub fn registered(context: &Context<'_>, body: Value) -> Result<Value, Unproject
     let secret = made.take("secret").unwrap_or_else(|| "".into());
     made.put("secret", secret);
     let names = made.list("events")?;
-    let names = each(names, |name| event_type(context, &name))?;
+    let names = each(names, |name| event_type(&name))?;
     made.put("eventTypes", names);
     made.keep_any(&["signatureAlgorithms"]);
     Ok(made.done())
@@ -53,14 +54,14 @@ fn delivery(context: &Context<'_>, body: Value) -> Result<Value, Unprojectable> 
         "reason",
     ])?;
     let kind = delivery.needed("eventType")?;
-    delivery.put("eventType", event_type(context, &kind)?);
+    delivery.put("eventType", event_type(&kind)?);
     delivery.keep_any(&["lastStatus"]);
     Ok(delivery.done())
 }
 
 /// The name of a stored event type.
-fn event_type(context: &Context<'_>, stored: &Value) -> Result<Value, Unprojectable> {
-    let name = stored.as_str().and_then(context.parts.event_type);
+fn event_type(stored: &Value) -> Result<Value, Unprojectable> {
+    let name = stored.as_str().and_then(names::projected);
     name.map(Value::from).ok_or_else(|| Unprojectable {
         of: "EventType".to_owned(),
         keys: stored.as_str().map(str::to_owned).into_iter().collect(),

@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::Closed;
-use crate::wire::v2::translation::{Context, Unprojectable};
+use crate::wire::v2::names;
+use crate::wire::v2::translation::Unprojectable;
 
-pub fn definition(context: &Context<'_>, body: Value) -> Result<Value, Unprojectable> {
+pub fn definition(body: Value) -> Result<Value, Unprojectable> {
     let mut workflow = Closed::of("WorkflowDefinition", body)?;
     let id = workflow.text("id")?;
-    workflow.put("id", (context.parts.workflow)(&id));
+    workflow.put("id", names::workflow(&id));
     workflow.keep(&[
         "name",
         "version",

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::options::{EVAL_MEMBERS, flat};
 use super::{closed, or_no_run};
+use crate::wire::v2::names;
 use crate::wire::v2::translation::{Context, Refusal, invalid};
 
 const MEMBERS: &[&str] = &[
@@ -58,7 +59,7 @@ pub fn create(context: &Context<'_>, body: Value) -> Result<Value, Refusal> {
         body.insert("configurable".to_owned(), Value::Object(configurable));
     }
     if let Some(Value::String(id)) = body.get_mut("workflowId")
-        && let Some(stored) = (context.parts.stored_workflow)(id)
+        && let Some(stored) = names::stored_workflow(id)
     {
         *id = stored;
     }

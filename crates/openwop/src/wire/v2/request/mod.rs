@@ -32,8 +32,8 @@ pub fn request(operation: &str, context: &Context<'_>, given: Inner) -> Result<I
     let Inner { query, body } = given;
     let query = Inner { query, body: None };
     let query = match operation {
-        "listRuns" => run::list(context, &query)?,
-        "listWebhookDeadLetters" => run::page(context, &query, &["limit", "cursor"])?,
+        "listRuns" => run::list(&query)?,
+        "listWebhookDeadLetters" => run::page(&query, &["limit", "cursor"])?,
         "diffRun" => run::diff(context, &query)?,
         "pollRunEvents" => run::poll(&query)?,
         _ => query.query,
@@ -52,7 +52,7 @@ fn translated(operation: &str, context: &Context<'_>, body: Value) -> Result<Val
         "pauseRun" => closed(body, &["reason", "drainPolicy"]),
         "bulkCancelRuns" => run::bulk(context, body),
         "forkRun" => run::fork(context, body),
-        "registerWebhook" => webhook::register(context, body),
+        "registerWebhook" => webhook::register(body),
         "transitionAgentDeployment" => transition(context, body),
         _ => Ok(body),
     }

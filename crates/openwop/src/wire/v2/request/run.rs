@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::closed;
 use super::options::{flat, not_null};
 use crate::wire::id::Seat;
+use crate::wire::v2::names;
 use crate::wire::v2::translation::{Context, Inner, Refusal, invalid, opaque_id};
 use touchstone_kit::fields::{Fields, Nulls};
 
@@ -15,7 +16,7 @@ type Query = Vec<(String, String)>;
 
 /// Parameters of a page. A page has at most the advertised number of entries, and parameters that
 /// are not advertised are ignored.
-pub fn page(context: &Context<'_>, given: &Inner, known: &[&str]) -> Result<Query, Refusal> {
+pub fn page(given: &Inner, known: &[&str]) -> Result<Query, Refusal> {
     let mut query = Query::new();
     for (name, value) in &given.query {
         if !known.contains(&name.as_str()) {
@@ -24,7 +25,7 @@ pub fn page(context: &Context<'_>, given: &Inner, known: &[&str]) -> Result<Quer
         let value = match name.as_str() {
             "limit" => limit(value)?,
             "workflowId" => {
-                let stored = (context.parts.stored_workflow)(value);
+                let stored = names::stored_workflow(value);
                 stored.unwrap_or_else(|| value.clone())
             }
             _ => value.clone(),
@@ -44,8 +45,8 @@ fn limit(given: &str) -> Result<String, Refusal> {
     Ok(asked.min(MAX_PAGE).to_string())
 }
 
-pub fn list(context: &Context<'_>, given: &Inner) -> Result<Query, Refusal> {
-    page(context, given, &["limit", "cursor", "workflowId", "status"])
+pub fn list(given: &Inner) -> Result<Query, Refusal> {
+    page(given, &["limit", "cursor", "workflowId", "status"])
 }
 
 pub fn diff(context: &Context<'_>, given: &Inner) -> Result<Query, Refusal> {

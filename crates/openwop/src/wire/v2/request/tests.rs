@@ -4,8 +4,16 @@ use serde_json::{Map, Value, json};
 
 use super::options::flat;
 use super::*;
-use crate::wire::v2::sample::{TENANT, context};
 use touchstone_kit::error::{ErrorCode, Problem};
+
+const TENANT: &str = "acme";
+
+fn context() -> Context<'static> {
+    Context {
+        tenant: TENANT,
+        recorded_fixtures: true,
+    }
+}
 
 fn workflow() -> Value {
     json!({"workflowId": "conformance-noop"})
@@ -261,7 +269,8 @@ fn recorded_fixtures_are_refused_where_they_are_not_offered() {
     Ok(json!({"mode": "branch", "runOptionsOverlay": {"configurable": {"temperature": 1}, "tags": ["a"]}})))]
 #[case("registerWebhook", json!({"url": "u", "events": ["agent.tool-called", "run.failed"]}), Ok(json!({"url": "u", "events": ["agent.toolCalled", "run.failed"]})))]
 #[case("registerWebhook", json!({"url": "u", "events": ["agent.toolCalled"]}), Err("events"))]
-#[case("registerWebhook", json!({"url": "u", "events": ["touchstone.task.reused"]}), Err("events"))]
+#[case("registerWebhook", json!({"url": "u", "events": ["no.such-event"]}), Err("events"))]
+#[case("registerWebhook", json!({"url": "u", "events": ["touchstone.task.reused"]}), Ok(json!({"url": "u", "events": ["touchstone.task.reused"]})))]
 #[case("registerWebhook", json!({"url": "u", "events": "run.completed"}), Ok(json!({"url": "u", "events": "run.completed"})))]
 #[case("registerWebhook", json!({"url": "u", "events": ["run.failed"], "tenantId": "acme"}), Err("tenantId"))]
 #[case("registerWebhook", json!({"url": "u", "events": ["run.failed"], "secret": null}), Err("secret"))]

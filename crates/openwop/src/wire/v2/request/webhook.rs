@@ -3,17 +3,18 @@
 use serde_json::Value;
 
 use super::closed;
-use crate::wire::v2::translation::{Context, Refusal, invalid};
+use crate::wire::v2::names;
+use crate::wire::v2::translation::{Refusal, invalid};
 
 const MEMBERS: &[&str] = &["url", "events", "secret", "tags", "signatureAlgorithms"];
 
 /// A registration with the inner names of its event types.
-pub fn register(context: &Context<'_>, body: Value) -> Result<Value, Refusal> {
+pub fn register(body: Value) -> Result<Value, Refusal> {
     let mut body = closed(body, MEMBERS)?;
     if let Some(Value::Array(events)) = body.get_mut("events") {
         for event in events {
             if let Value::String(name) = event {
-                let stored = (context.parts.stored_event_type)(name.as_str());
+                let stored = names::stored(name);
                 let unknown =
                     "must contain registered event types of OpenWOP v2, such as run.completed";
                 *name = stored.ok_or_else(|| invalid("events", unknown))?.to_owned();
