@@ -492,7 +492,20 @@ fn ids_have_their_tenant_once_except_in_what_the_caller_wrote() {
     }
 }
 
+/// The same answer about another run.
+fn about(answer: &Value, run: &str) -> Value {
+    serde_json::from_str(&answer.to_string().replace(BARE, run)).unwrap()
+}
+
 proptest! {
+    #[test]
+    fn every_id_gets_its_tenant_once(run in "[A-Za-z0-9._-]{16,60}") {
+        for (operation, inner, expected) in answers() {
+            let outer = answer(operation, &context(), 200, about(&inner, &run));
+            prop_assert_eq!(outer, Ok(about(&expected, &run)), "{}", operation);
+        }
+    }
+
     #[test]
     fn any_answer_is_translated_or_refused(body in any_answer()) {
         for (operation, ..) in answers() {
