@@ -9,5 +9,5 @@ pub mod subject;
 mod translation;
 
 pub use answer::{answer, run::Poll};
-pub use request::{refusal, request};
+pub use request::{MAX_PAGE, refusal, request};
 pub use translation::{Context, Inner, Refusal, Unprojectable};

@@ -16,6 +16,7 @@ use touchstone_kit::fields::{Fields, Nulls};
 
 pub use fields::refusal;
 pub(super) use options::nested;
+pub use run::MAX_PAGE;
 pub(super) use run::refused_entry;
 
 /// The id of no run. It stands for ids of other tenants where the refusal must be the one of an
