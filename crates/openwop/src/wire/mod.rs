@@ -2,7 +2,9 @@
 
 pub mod error;
 pub mod id;
+pub mod idempotency;
 pub mod operation;
+pub mod v2;
 pub mod version;
 
 /// A major version of the protocol.
