@@ -3,7 +3,11 @@
 pub mod error;
 pub mod id;
 pub mod idempotency;
+pub mod log;
 pub mod operation;
+#[cfg(test)]
+mod sample;
+pub mod v1;
 pub mod v2;
 pub mod version;
 

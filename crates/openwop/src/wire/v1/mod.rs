@@ -1,0 +1,3 @@
+//! The wire of major 1.
+
+pub mod event;
