@@ -70,6 +70,7 @@ pub struct Config {
     pub roles: Vec<RoleConfig>,
     pub webhooks: WebhookSettings,
     pub conformance: Conformance,
+    pub openwop: OpenwopSettings,
     pub deployments: DeploymentSettings,
     pub attest: AttestSettings,
     pub secrets: SecretSettings,
@@ -106,6 +107,14 @@ pub struct Conformance {
     /// Installs the fixture workflows and opens the test seams under `/v1/host/sample` to test
     /// keys.
     pub enabled: bool,
+}
+
+/// The protocol.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OpenwopSettings {
+    /// Serves major 2 beside major 1. Not documented, because major 2 is not complete.
+    pub v2_preview: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -251,6 +260,7 @@ impl Default for Config {
             roles: Vec::new(),
             webhooks: WebhookSettings::default(),
             conformance: Conformance::default(),
+            openwop: OpenwopSettings::default(),
             deployments: DeploymentSettings::default(),
             attest: AttestSettings::default(),
             secrets: SecretSettings::default(),

@@ -37,6 +37,7 @@ use touchstone_host::system::{SystemClock, SystemIds, private_files};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::keys::SecretKey;
 use touchstone_oasis::net::HttpProviders;
+use touchstone_openwop::wire::version::{Majors, Offered};
 use touchstone_packs::http::PackRules;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
@@ -266,6 +267,10 @@ pub fn http_settings(config: &Config) -> HttpSettings {
         },
         conformance: config.conformance.enabled,
         metrics_to_loopback: config.metrics.allow_loopback,
+        protocol: Offered::to_all(match config.openwop.v2_preview {
+            true => Majors::Both,
+            false => Majors::V1,
+        }),
         ..HttpSettings::default()
     }
 }

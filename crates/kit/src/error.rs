@@ -17,17 +17,18 @@ macro_rules! codes {
             /// Every code, for tests that iterate over them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The code with this wire name.
+            /// The code with this wire name; of those with the same name, the first.
             pub fn of(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.as_str() == name)
             }
 
-            /// The wire name in `error`.
+            /// The wire name in `error` under major 1. Codes that only other majors tell apart have
+            /// the same name.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// The HTTP status of responses with this code.
+            /// The HTTP status of responses with this code under major 1.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
             }
@@ -38,6 +39,8 @@ macro_rules! codes {
 codes! {
     /// A field of the request is missing, malformed or refers to something that cannot be used.
     ValidationError = "validation_error", 400;
+    /// `Idempotency-Key` does not follow the grammar of its major.
+    IdempotencyKeyInvalid = "validation_error", 400;
     /// There is no credential, or it is unknown or malformed.
     Unauthenticated = "unauthenticated", 401;
     /// The credential was revoked.
@@ -50,18 +53,36 @@ codes! {
     RunForbidden = "run_forbidden", 403;
     /// The resource does not exist or belongs to another tenant; the response is the same.
     NotFound = "not_found", 404;
+    /// The id names another tenant. Whether it exists was not looked up.
+    IdTenantMismatch = "not_found", 404;
     /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405;
     /// `OpenWOP-Version` names a major that this host does not serve.
     ProtocolVersionUnsupported = "protocol_version_unsupported", 406;
     /// `OpenWOP-Version` names another major than the path.
     ProtocolVersionMismatch = "protocol_version_mismatch", 400;
+    /// `OpenWOP-Client-Version` is older than the clients that this host answers.
+    ClientVersionUnsupported = "client_version_unsupported", 426;
     /// No representation is acceptable to the client.
     NotAcceptable = "not_acceptable", 406;
     /// `fromSeq` is past the end of the run's log.
     InvalidFromSeq = "invalid_from_seq", 422;
     /// The request conflicts with the current state.
     Conflict = "conflict", 409;
+    /// The run has ended, so it cannot be changed any more.
+    RunTerminal = "conflict", 409;
+    /// The run's status, which `details.runStatus` names, does not permit the operation.
+    RunStateConflict = "conflict", 409;
+    /// Another request has changed the resource in the meantime.
+    VersionConflict = "conflict", 409;
+    /// What the operation needs of the run was deleted.
+    RunExpired = "conflict", 409;
+    /// The run is of a kind that does not have this operation.
+    NotOfThisRun = "conflict", 409;
+    /// The resource has as many parts as this host keeps.
+    LimitReached = "conflict", 409;
+    /// The caller has answered this interrupt, which waits for the answers of others.
+    AnsweredBefore = "conflict", 409;
     /// `X-Dedup: enforce` is set, and another run of the scope is active.
     RunAlreadyActive = "run_already_active", 409;
     /// An `Idempotency-Key` was reused with a different body.
@@ -84,6 +105,8 @@ codes! {
     MockProviderForbidden = "mock_provider_forbidden", 403;
     /// The interrupt does not exist.
     InterruptNotFound = "interrupt_not_found", 404;
+    /// The text is not a token of this host.
+    InterruptTokenInvalid = "interrupt_not_found", 404;
     /// The interrupt has already been answered.
     InterruptAlreadyResolved = "interrupt_already_resolved", 409;
     /// The token of an interrupt has expired.
@@ -115,6 +138,10 @@ codes! {
     RateLimited = "rate_limited", 429;
     /// A fault of this host.
     InternalError = "internal_error", 500;
+    /// The log has a type of event that the major of the request does not have.
+    EventTypeUnmapped = "internal_error", 500;
+    /// An answer has members that the major of the request has no place for.
+    PayloadUnprojectable = "internal_error", 500;
     /// This host does not advertise the capability.
     CapabilityNotProvided = "capability_not_provided", 501;
     /// Overload or shutdown; retry later.

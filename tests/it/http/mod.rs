@@ -4,6 +4,7 @@ mod agent_cards;
 mod contract;
 pub mod deployments;
 mod keys;
+mod majors;
 mod registry;
 pub mod runs;
 mod server;

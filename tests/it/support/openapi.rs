@@ -8,6 +8,9 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::{Map, Value, json};
 use touchstone::http::openapi::read as read_contract;
 use touchstone::http::operations;
+use touchstone_kit::error::ErrorCode;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::error::spelled;
 
 use super::asyncapi;
 use super::schemas::{Schemas, faults};
@@ -151,7 +154,41 @@ fn described_answer(
 
 /// Fails unless the status and headers of a response are described.
 pub fn check_head(method: &Method, path: &str, status: StatusCode, headers: &HeaderMap) {
-    head(method, path, status, headers);
+    if let Some(path) = path_of_v1(path, headers) {
+        head(method, &path, status, headers);
+    }
+}
+
+/// The path under which the description of major 1 has an answer; `None` for an answer of another
+/// major.
+fn path_of_v1(path: &str, headers: &HeaderMap) -> Option<String> {
+    let version = headers
+        .get("openwop-version")
+        .map(|it| it.to_str().unwrap());
+    let is_versioned = path.starts_with("/v1/") || path.starts_with("/.well-known/");
+    match version {
+        None => Some(path.to_owned()),
+        Some("1.0") if is_versioned => Some(path.to_owned()),
+        Some("1.0") => Some(format!("/v1{path}")),
+        Some(_) => None,
+    }
+}
+
+/// Fails unless an error of major 2 is the closed envelope.
+fn check_envelope_of_v2(status: StatusCode, body: &Value) {
+    let members = body.as_object().unwrap();
+    let known = ["error", "message", "details"];
+    assert!(
+        members.keys().all(|it| known.contains(&it.as_str())),
+        "{body}"
+    );
+    assert!(
+        body["message"].as_str().is_some_and(|it| !it.is_empty()),
+        "{body}"
+    );
+    let mut codes = ErrorCode::ALL.iter().map(|it| spelled(Major::V2, *it));
+    let found = (body["error"].as_str().unwrap(), status.as_u16());
+    assert!(codes.any(|it| it == found), "{found:?}");
 }
 
 fn head(
@@ -200,8 +237,15 @@ pub fn check(
     path: &str,
     (status, headers, body): (StatusCode, &HeaderMap, &[u8]),
 ) {
-    let described = head(method, path, status, headers);
     let json = || -> Value { serde_json::from_slice(body).unwrap() };
+    let Some(path) = path_of_v1(path, headers) else {
+        if status.as_u16() >= 400 && method != Method::HEAD {
+            check_envelope_of_v2(status, &json());
+        }
+        return;
+    };
+    let path = path.as_str();
+    let described = head(method, path, status, headers);
     if status.as_u16() >= 400 {
         let envelope = match path.starts_with("/api/v1/") {
             true => "AaafError",

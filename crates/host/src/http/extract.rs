@@ -28,8 +28,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the rest of a body that is too large is read and discarded, so that the client lives to
 /// read the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Larger bodies are parsed on a blocking thread: parsing would hold up other requests.
-const QUICKLY_PARSED: usize = 256 * 1024;
+/// Larger bodies, in bytes, are parsed on a blocking thread: parsing would hold up other requests.
+pub(super) const QUICKLY_PARSED: usize = 256 * 1024;
 const MAX_ID: usize = 128;
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
@@ -42,6 +42,15 @@ pub fn members(body: &Value) -> Result<&Map<String, Value>, Problem> {
         .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))
 }
 
+/// Path parameters that were translated from another major, by name. They replace those of the
+/// path.
+#[derive(Clone, Default)]
+pub struct TranslatedIds(pub HashMap<String, String>);
+
+/// The body of a request that was read and translated from another major.
+#[derive(Clone)]
+pub struct TranslatedBody(pub Value);
+
 /// A path parameter, percent-decoded.
 ///
 /// # Errors
@@ -51,6 +60,10 @@ pub async fn path_parameter<S: Send + Sync>(
     state: &S,
     name: &str,
 ) -> Option<String> {
+    let translated = parts.extensions.get::<TranslatedIds>();
+    if let Some(id) = translated.and_then(|it| it.0.get(name)) {
+        return Some(id.clone());
+    }
     let parameters = RawPathParams::from_request_parts(parts, state).await.ok()?;
     parameters
         .iter()
@@ -104,15 +117,16 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
         let parameters = RawPathParams::from_request_parts(parts, state)
             .await
             .map_err(|_| no_such_thing())?;
-        if parameters.iter().any(|(_, value)| names_nothing(value)) {
+        let translated = parts.extensions.get::<TranslatedIds>().cloned();
+        let mut parameters: HashMap<String, String> = parameters
+            .iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        parameters.extend(translated.unwrap_or_default().0);
+        if parameters.values().any(|value| names_nothing(value)) {
             return Err(no_such_thing().into());
         }
-        Ok(Self(
-            parameters
-                .iter()
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
-        ))
+        Ok(Self(parameters))
     }
 }
 
@@ -261,7 +275,10 @@ pub struct JsonBody(pub Value);
 impl<S: AsRef<Arc<HttpHost>> + Send + Sync> FromRequest<Arc<S>> for JsonBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &Arc<S>) -> Result<Self, Failure> {
+    async fn from_request(mut request: Request, state: &Arc<S>) -> Result<Self, Failure> {
+        if let Some(TranslatedBody(body)) = request.extensions_mut().remove() {
+            return Ok(Self(body));
+        }
         require_json(&request)?;
         parse(request, state.as_ref().as_ref()).await.map(Self)
     }
@@ -273,23 +290,33 @@ pub struct OptionalJsonBody(pub Value);
 impl<S: AsRef<Arc<HttpHost>> + Send + Sync> FromRequest<Arc<S>> for OptionalJsonBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &Arc<S>) -> Result<Self, Failure> {
-        let typed = request.headers().contains_key(CONTENT_TYPE);
-        if typed {
-            require_json(&request)?;
-        }
-        let held = request.extensions().get::<HeldPermits>().cloned();
-        let octets = read(request, state.as_ref().as_ref().settings.max_body_bytes).await?;
-        if octets.is_empty() {
-            return Ok(Self(Value::Object(serde_json::Map::new())));
-        }
-        if !typed {
-            return Err(wrong_type());
-        }
-        parse_octets(octets, held, state.as_ref().as_ref())
-            .await
-            .map(Self)
+    async fn from_request(mut request: Request, state: &Arc<S>) -> Result<Self, Failure> {
+        let body = match request.extensions_mut().remove() {
+            Some(TranslatedBody(body)) => Some(body),
+            None => json_if_sent(request, state.as_ref().as_ref()).await?,
+        };
+        Ok(Self(body.unwrap_or_else(|| Value::Object(Map::new()))))
     }
+}
+
+/// The JSON body of a request, parsed strictly; `None` if the body is empty.
+///
+/// # Errors
+/// As for [`JsonBody`].
+pub async fn json_if_sent(request: Request, host: &HttpHost) -> Result<Option<Value>, Failure> {
+    let typed = request.headers().contains_key(CONTENT_TYPE);
+    if typed {
+        require_json(&request)?;
+    }
+    let held = request.extensions().get::<HeldPermits>().cloned();
+    let octets = read(request, host.settings.max_body_bytes).await?;
+    if octets.is_empty() {
+        return Ok(None);
+    }
+    if !typed {
+        return Err(wrong_type());
+    }
+    parse_octets(octets, held, host).await.map(Some)
 }
 
 async fn parse(request: Request, state: &HttpHost) -> Result<Value, Failure> {

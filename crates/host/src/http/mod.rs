@@ -1,9 +1,10 @@
 //! The part of the HTTP API that all features share: authentication, limits, parsing, answers.
 //!
-//! A request passes, from outside in: the observer (major, id, deadline, envelope, headers, log line), the
-//! panic guard, the path rewrite for action suffixes, the router, authentication (key, scope), and
-//! the handler, which parses its input strictly and calls a use case. Each feature lists its own
-//! routes in a [`routes::Table`]; a test compares them with `openapi.yaml`.
+//! A request passes, from outside in: the observer (major of the protocol, id, deadline, envelope,
+//! headers, log line), the panic guard, the path rewrite for action suffixes, the router,
+//! authentication (key, scope), the translation from and to major 2, and the handler, which parses
+//! its input strictly and calls a use case. Each feature lists its own routes in a
+//! [`routes::Table`]; a test compares them with `openapi.yaml`.
 
 pub mod answer;
 pub mod audit;
@@ -19,6 +20,7 @@ pub mod ops;
 mod peer;
 pub mod routes;
 pub mod server;
+pub mod translation;
 pub mod unread_body;
 
 use std::sync::Arc;
@@ -50,7 +52,7 @@ use crate::service::keys::Keys;
 use crate::store::database::Database;
 use crate::telemetry::Metrics;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_openwop::wire::version::Offered;
+use touchstone_openwop::wire::version::{Majors, Offered};
 
 #[derive(Clone, Copy, Debug)]
 pub struct HttpSettings {
@@ -65,7 +67,7 @@ pub struct HttpSettings {
     pub rates: Rates,
     /// Whether this host is in conformance mode: fixtures exist, and test keys may use the seams.
     pub conformance: bool,
-    /// The majors of the protocol.
+    /// The majors of the protocol, and their clients.
     pub protocol: Offered,
     /// Whether `/metrics` is served without a key to direct connections from this machine.
     pub metrics_to_loopback: bool,
@@ -81,7 +83,7 @@ impl Default for HttpSettings {
             keepalive: Duration::from_secs(15),
             rates: Rates::default(),
             conformance: false,
-            protocol: Offered::V1,
+            protocol: Offered::to_all(Majors::V1),
             metrics_to_loopback: false,
         }
     }

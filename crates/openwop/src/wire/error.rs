@@ -1,8 +1,63 @@
 //! The name and the status of an error under each major (OpenWOP v2 error registry).
 
-use touchstone_kit::error::ErrorCode;
+use serde_json::Value;
+
+use touchstone_kit::error::{ErrorCode, ErrorEnvelope, Problem};
 
 use crate::wire::Major;
+use crate::wire::id;
+
+/// Members of `details` that say when to try again. Under major 2, only `Retry-After` does.
+const BACK_OFF: &[&str] = &["retryAfter", "retryAfterMs", "retryAfterSeconds"];
+
+/// Members of `details` that are ids of runs.
+const RUN_IDS: &[&str] = &["runId", "activeRunId", "sourceRunId", "baselineRunId"];
+/// The member of `details` that is the path of an interrupt, and how that path begins and goes on.
+const RESOLVE_URL: (&str, &str, &str) = ("resolveUrl", "/v1/runs/", "/interrupts/");
+
+/// The problem with the ids and paths of major 2 in `details`, for a caller of this tenant.
+#[must_use]
+pub fn bound(tenant: &str, mut problem: Problem) -> Problem {
+    let text = |problem: &Problem, name: &str| {
+        let found = problem.details.get(name).and_then(Value::as_str);
+        found.map(str::to_owned)
+    };
+    for name in RUN_IDS {
+        if let Some(run) = text(&problem, name) {
+            problem = problem.with(name, id::bound(tenant, &run));
+        }
+    }
+    let (name, begin, further) = RESOLVE_URL;
+    if let Some(path) = text(&problem, name)
+        && let Some((run, node)) = path
+            .strip_prefix(begin)
+            .and_then(|it| it.split_once(further))
+    {
+        let run = id::projected(tenant, run);
+        problem = problem.with(name, format!("/runs/{run}{further}{node}"));
+    }
+    problem
+}
+
+/// The envelope of a problem.
+pub fn envelope(major: Major, problem: &Problem) -> ErrorEnvelope {
+    let mut problem = problem.clone();
+    if major == Major::V2 {
+        for member in BACK_OFF {
+            problem.details.remove(*member);
+        }
+        // The description of major 2.
+        problem.message = problem.message.replace("/v1/openapi.json", "/openapi.json");
+        // A generic code names the family of capabilities that refused.
+        if problem.code == ErrorCode::NoActiveDeployment {
+            problem = problem.with("service", "agents");
+        }
+    }
+    ErrorEnvelope {
+        error: spelled(major, problem.code).0.to_owned(),
+        ..problem.envelope()
+    }
+}
 
 /// The `error` of an envelope, and the HTTP status of its response.
 pub const fn spelled(major: Major, code: ErrorCode) -> (&'static str, u16) {
@@ -46,6 +101,7 @@ const fn of_v2(code: ErrorCode) -> (&'static str, u16) {
         | Code::PackValidationFailed
         | Code::ProtocolVersionUnsupported
         | Code::ProtocolVersionMismatch
+        | Code::ClientVersionUnsupported
         | Code::UnsupportedRuntime => (code.as_str(), code.status()),
 
         // Registered with another status.
@@ -55,6 +111,19 @@ const fn of_v2(code: ErrorCode) -> (&'static str, u16) {
         Code::PackNamespaceUnauthorized => ("pack_namespace_unauthorized", 403),
         Code::PackRuntimeRequirementUnmet => ("pack_runtime_requirement_unmet", 422),
         Code::PackRegistryUnreachable => ("pack_registry_unreachable", 503),
+
+        // Registered, and one with another code under major 1.
+        Code::IdTenantMismatch => ("id_tenant_mismatch", 403),
+        Code::IdempotencyKeyInvalid => ("idempotency_key_invalid", 400),
+        Code::RunTerminal => ("run_terminal", 409),
+        Code::RunStateConflict => ("run_state_conflict", 409),
+        Code::RunExpired => ("run_expired", 410),
+        Code::InterruptTokenInvalid => ("interrupt_token_invalid", 401),
+        Code::EventTypeUnmapped => ("event_type_unmapped", 500),
+        Code::PayloadUnprojectable => ("payload_unprojectable", 500),
+        Code::NotOfThisRun => ("capability_not_provided", 422),
+        Code::LimitReached => ("storage_limit_exceeded", 422),
+        Code::AnsweredBefore => ("interrupt_already_resolved", 409),
 
         // Not registered.
         Code::KeyRevoked => ("credential_revoked", 401),
@@ -79,6 +148,7 @@ const fn of_v2(code: ErrorCode) -> (&'static str, u16) {
         | Code::WeightSumInvalid
         | Code::AppealWindowClosed => ("validation_error", 400),
         Code::Conflict
+        | Code::VersionConflict
         | Code::OasisRunNotTerminal
         | Code::OasisNoVerdict
         | Code::AssessmentInProgress
@@ -106,20 +176,27 @@ const fn of_v2(code: ErrorCode) -> (&'static str, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rstest::rstest;
+    use serde_json::json;
 
     /// Codes of the registry that this host uses, with their statuses.
     const REGISTERED: &[(&str, u16)] = &[
         ("capability_not_provided", 422),
+        ("client_version_unsupported", 426),
         ("credential_revoked", 401),
         ("eval_gate_unmet", 422),
+        ("event_type_unmapped", 500),
         ("forbidden", 403),
         ("force_engine_version_forbidden", 403),
         ("fork_point_invalid", 422),
+        ("id_tenant_mismatch", 403),
         ("idempotency_in_flight", 409),
+        ("idempotency_key_invalid", 400),
         ("idempotency_key_mismatch", 409),
         ("internal_error", 500),
         ("interrupt_already_resolved", 409),
         ("interrupt_expired", 410),
+        ("interrupt_token_invalid", 401),
         ("mock_provider_forbidden", 403),
         ("not_found", 404),
         ("pack_engine_unsupported", 400),
@@ -134,11 +211,15 @@ mod tests {
         ("pack_validation_failed", 400),
         ("pack_version_not_found", 404),
         ("payload_too_large", 413),
+        ("payload_unprojectable", 500),
         ("protocol_version_mismatch", 400),
         ("protocol_version_unsupported", 406),
         ("rate_limited", 429),
         ("run_already_active", 409),
+        ("run_expired", 410),
         ("run_forbidden", 403),
+        ("run_state_conflict", 409),
+        ("run_terminal", 409),
         ("service_unavailable", 503),
         ("signature_not_available", 404),
         ("storage_limit_exceeded", 422),
@@ -161,11 +242,152 @@ mod tests {
         }
     }
 
+    /// The names and statuses of major 1, which later versions keep.
+    const OF_MAJOR_1: &[(&str, u16)] = &[
+        ("APPEAL_OPEN", 409),
+        ("APPEAL_WINDOW_CLOSED", 422),
+        ("ASSESSMENT_IN_PROGRESS", 409),
+        ("INSUFFICIENT_EVIDENCE", 422),
+        ("INVALID_EVENT_TYPE", 400),
+        ("REVIEW_REQUIRED", 409),
+        ("WEIGHT_SUM_INVALID", 422),
+        ("agent_card_unreachable", 502),
+        ("capability_not_provided", 501),
+        ("conflict", 409),
+        ("eval_gate_unmet", 403),
+        ("forbidden", 403),
+        ("force_engine_version_forbidden", 403),
+        ("header_fields_too_large", 431),
+        ("idempotency_in_flight", 409),
+        ("idempotency_key_mismatch", 409),
+        ("internal_error", 500),
+        ("interrupt_already_resolved", 409),
+        ("interrupt_cancelled", 422),
+        ("interrupt_expired", 410),
+        ("interrupt_not_found", 404),
+        ("invalid_engines_range", 400),
+        ("invalid_from_seq", 422),
+        ("invalid_manifest", 400),
+        ("invalid_pack_name", 400),
+        ("invalid_version", 400),
+        ("key_expired", 401),
+        ("key_revoked", 401),
+        ("manifest_name_mismatch", 400),
+        ("manifest_version_mismatch", 400),
+        ("method_not_allowed", 405),
+        ("mock_provider_forbidden", 403),
+        ("no_active_deployment", 400),
+        ("not_acceptable", 406),
+        ("not_found", 404),
+        ("oasis_no_verdict", 409),
+        ("oasis_run_not_terminal", 409),
+        ("pack_engine_unsupported", 400),
+        ("pack_integrity_mismatch", 400),
+        ("pack_kind_invalid", 400),
+        ("pack_lockfile_incomplete", 400),
+        ("pack_namespace_unauthorized", 400),
+        ("pack_not_approved", 403),
+        ("pack_not_found", 404),
+        ("pack_peer_dependency_missing", 400),
+        ("pack_registry_unreachable", 502),
+        ("pack_runtime_requirement_unmet", 400),
+        ("pack_signature_invalid", 400),
+        ("pack_validation_failed", 400),
+        ("pack_version_not_found", 404),
+        ("payload_too_large", 413),
+        ("client_version_unsupported", 426),
+        ("protocol_version_mismatch", 400),
+        ("protocol_version_unsupported", 406),
+        ("quota_exceeded", 403),
+        ("rate_limited", 429),
+        ("run_already_active", 409),
+        ("run_forbidden", 403),
+        ("signature_not_available", 404),
+        ("signature_unknown_key", 400),
+        ("subscription_not_found", 404),
+        ("tarball_entry_missing", 400),
+        ("tarball_entry_too_large", 400),
+        ("tarball_gunzip_failed", 400),
+        ("tarball_manifest_missing", 400),
+        ("tarball_manifest_not_json", 400),
+        ("tarball_manifest_too_large", 400),
+        ("tarball_path_traversal", 400),
+        ("tarball_tar_parse_failed", 400),
+        ("tarball_too_large", 400),
+        ("unauthenticated", 401),
+        ("unavailable", 503),
+        ("unsupported_media_type", 415),
+        ("unsupported_mock_provider", 400),
+        ("unsupported_runtime", 400),
+        ("unsupported_stream_mode", 400),
+        ("uri_too_long", 414),
+        ("validation_error", 400),
+        ("webhook_endpoint_unverified", 400),
+        ("webhook_url_rejected", 400),
+    ];
+
     #[test]
-    fn major_1_has_the_names_of_the_codes() {
-        for code in ErrorCode::ALL {
-            let expected = (code.as_str(), code.status());
-            assert_eq!(spelled(Major::V1, *code), expected);
-        }
+    fn major_1_keeps_its_names_and_statuses() {
+        let mut found: Vec<_> = ErrorCode::ALL
+            .iter()
+            .map(|it| spelled(Major::V1, *it))
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        let mut expected = OF_MAJOR_1.to_vec();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case(ErrorCode::RunTerminal, ("conflict", 409), ("run_terminal", 409))]
+    #[case(ErrorCode::RunStateConflict, ("conflict", 409), ("run_state_conflict", 409))]
+    #[case(ErrorCode::VersionConflict, ("conflict", 409), ("version_conflict", 409))]
+    #[case(ErrorCode::RunExpired, ("conflict", 409), ("run_expired", 410))]
+    #[case(ErrorCode::NotOfThisRun, ("conflict", 409), ("capability_not_provided", 422))]
+    #[case(ErrorCode::LimitReached, ("conflict", 409), ("storage_limit_exceeded", 422))]
+    #[case(ErrorCode::AnsweredBefore, ("conflict", 409), ("interrupt_already_resolved", 409))]
+    #[case(ErrorCode::IdTenantMismatch, ("not_found", 404), ("id_tenant_mismatch", 403))]
+    #[case(ErrorCode::IdempotencyKeyInvalid, ("validation_error", 400), ("idempotency_key_invalid", 400))]
+    #[case(ErrorCode::InterruptTokenInvalid, ("interrupt_not_found", 404), ("interrupt_token_invalid", 401))]
+    #[case(ErrorCode::PayloadUnprojectable, ("internal_error", 500), ("payload_unprojectable", 500))]
+    #[case(ErrorCode::KeyRevoked, ("key_revoked", 401), ("credential_revoked", 401))]
+    #[case(ErrorCode::MethodNotAllowed, ("method_not_allowed", 405), ("not_found", 404))]
+    #[case(ErrorCode::EvalGateUnmet, ("eval_gate_unmet", 403), ("eval_gate_unmet", 422))]
+    fn majors_spell_codes_differently(
+        #[case] code: ErrorCode,
+        #[case] in_v1: (&str, u16),
+        #[case] in_v2: (&str, u16),
+    ) {
+        assert_eq!(spelled(Major::V1, code), in_v1);
+        assert_eq!(spelled(Major::V2, code), in_v2);
+    }
+
+    #[test]
+    fn details_name_the_tenant_under_major_2() {
+        let problem = Problem::new(ErrorCode::RunStateConflict, "no")
+            .with("activeRunId", "run_1")
+            .with("runStatus", "running")
+            .with("resolveUrl", "/v1/runs/run_1/interrupts/gate");
+        let expected = json!({
+            "activeRunId": "acme/run_1",
+            "runStatus": "running",
+            "resolveUrl": "/runs/acme~2Frun_1/interrupts/gate",
+        });
+        assert_eq!(
+            bound("acme", problem).details,
+            *expected.as_object().unwrap()
+        );
+    }
+
+    #[test]
+    fn only_major_1_says_in_details_when_to_try_again() {
+        let problem = Problem::new(ErrorCode::RateLimited, "no").with("retryAfterMs", 5);
+        let in_v1 = envelope(Major::V1, &problem);
+        assert_eq!(in_v1, problem.envelope());
+        let in_v2 = envelope(Major::V2, &problem.with("scope", "key"));
+        assert_eq!(in_v2.details, json!({"scope": "key"}).as_object().cloned());
+        let bare = Problem::new(ErrorCode::RateLimited, "no").with("retryAfter", 5);
+        assert_eq!(envelope(Major::V2, &bare).details, None);
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod id;
+pub mod idempotency;
 pub mod log;
 pub mod operation;
 #[cfg(test)]

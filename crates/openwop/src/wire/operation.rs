@@ -29,20 +29,124 @@ const OTHERS: &[&str] = &["/audit/verify"];
 const OTHERS_OF_V2: &[&str] = &["/host/effect-seams", "/host/events", "/host/events/test"];
 const UI_PLUGINS: &str = "/host/ui-plugins/";
 
-/// Operations that one major lacks, by method and path under major 1.
-const ONLY: &[(Major, &str, &str)] = &[
-    (Major::V1, "GET", "/v1/runs/{runId}/debug-bundle"),
-    (Major::V2, "GET", "/v1/runs"),
-    (Major::V2, "GET", "/v1/runs/{runId}/effects"),
-    (Major::V2, "GET", "/v1/host/effect-seams"),
-    (Major::V2, "GET", "/v1/webhooks/{webhookId}/dead-letters"),
+/// An operation that this host has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Operation {
+    pub id: &'static str,
+    pub method: &'static str,
+    /// The path with its parameters, in the form of major 1.
+    pub path: &'static str,
+    pub majors: &'static [Major],
+}
+
+const fn both(id: &'static str, method: &'static str, path: &'static str) -> Operation {
+    Operation {
+        id,
+        method,
+        path,
+        majors: &[Major::V1, Major::V2],
+    }
+}
+
+const fn v1(id: &'static str, method: &'static str, path: &'static str) -> Operation {
+    Operation {
+        majors: &[Major::V1],
+        ..both(id, method, path)
+    }
+}
+
+const fn v2(id: &'static str, method: &'static str, path: &'static str) -> Operation {
+    Operation {
+        majors: &[Major::V2],
+        ..both(id, method, path)
+    }
+}
+
+/// The operations of this host, with their ids of the path manifest.
+pub const OPERATIONS: &[Operation] = &[
+    both("getCapabilities", "GET", "/.well-known/openwop"),
+    both("getOpenApiSpec", "GET", "/v1/openapi.json"),
+    both("getWorkflow", "GET", "/v1/workflows/{workflowId}"),
+    both("createRun", "POST", "/v1/runs"),
+    v2("listRuns", "GET", "/v1/runs"),
+    both("bulkCancelRuns", "POST", "/v1/runs:bulk-cancel"),
+    both("getRun", "GET", "/v1/runs/{runId}"),
+    both("streamRunEvents", "GET", "/v1/runs/{runId}/events"),
+    both("pollRunEvents", "GET", "/v1/runs/{runId}/events/poll"),
+    both("cancelRun", "POST", "/v1/runs/{runId}/cancel"),
+    both("pauseRun", "POST", "/v1/runs/{runId}:pause"),
+    both("resumeRun", "POST", "/v1/runs/{runId}:resume"),
+    both("forkRun", "POST", "/v1/runs/{runId}:fork"),
+    both("diffRun", "GET", "/v1/runs/{runId}:diff"),
+    both("listAnnotations", "GET", "/v1/runs/{runId}/annotations"),
+    both("createAnnotation", "POST", "/v1/runs/{runId}/annotations"),
+    both(
+        "getArtifact",
+        "GET",
+        "/v1/runs/{runId}/artifacts/{artifactId}",
+    ),
+    both("getEvalSummary", "GET", "/v1/runs/{runId}/eval-summary"),
+    v2("getRunEffects", "GET", "/v1/runs/{runId}/effects"),
+    v1("getDebugBundle", "GET", "/v1/runs/{runId}/debug-bundle"),
+    both(
+        "resolveInterruptByRun",
+        "POST",
+        "/v1/runs/{runId}/interrupts/{nodeId}",
+    ),
+    both("inspectInterruptByToken", "GET", "/v1/interrupts/{token}"),
+    both("resolveInterruptByToken", "POST", "/v1/interrupts/{token}"),
+    both("registerWebhook", "POST", "/v1/webhooks"),
+    both("unregisterWebhook", "DELETE", "/v1/webhooks/{webhookId}"),
+    v2(
+        "listWebhookDeadLetters",
+        "GET",
+        "/v1/webhooks/{webhookId}/dead-letters",
+    ),
+    both(
+        "rotateWebhookSecret",
+        "POST",
+        "/v1/webhooks/{webhookId}/rotate-secret",
+    ),
+    both("listAgents", "GET", "/v1/agents"),
+    both("getAgent", "GET", "/v1/agents/{agentId}"),
+    both(
+        "listAgentDeployments",
+        "GET",
+        "/v1/agents/{agentId}/deployments",
+    ),
+    both(
+        "transitionAgentDeployment",
+        "POST",
+        "/v1/agents/{agentId}/deployments",
+    ),
+    both("verifyAuditLog", "GET", "/v1/audit/verify"),
+    v2("getEffectSeamManifest", "GET", "/v1/host/effect-seams"),
 ];
 
-/// Whether a major has the operation with this method and path, where the path is the one of major
-/// 1 with its parameters. Operations that are in no list are in both majors.
+impl Operation {
+    /// Whether the operation takes a body and an `Idempotency-Key`.
+    pub fn writes(&self) -> bool {
+        self.method == "POST"
+    }
+}
+
+/// The operation with this method and path, where the path is the one of major 1 with its
+/// parameters.
+pub fn find(method: &str, path: &str) -> Option<&'static Operation> {
+    // The answer to HEAD is the one to GET without its body.
+    let method = if method == "HEAD" { "GET" } else { method };
+    OPERATIONS
+        .iter()
+        .find(|it| (it.method, it.path) == (method, path))
+}
+
+/// Whether a major has a route of this host. Major 2 has only the listed operations; the routes of
+/// major 1 that only say that something is not offered are not among them.
 pub fn has(major: Major, method: &str, path: &str) -> bool {
-    let only = ONLY.iter().find(|(_, m, p)| (*m, *p) == (method, path));
-    only.is_none_or(|(of, _, _)| *of == major)
+    match find(method, path) {
+        Some(operation) => operation.majors.contains(&major),
+        None => major == Major::V1,
+    }
 }
 
 /// Whether a path, without `/v1`, is one of the protocol under a major.
@@ -94,13 +198,32 @@ mod tests {
         assert!(!is_operation(Major::V1, path));
     }
 
+    #[rstest]
+    #[case("GET", "/v1/runs/{runId}/debug-bundle", true, false)]
+    #[case("GET", "/v1/runs", false, true)]
+    #[case("HEAD", "/v1/runs", false, true)]
+    #[case("POST", "/v1/runs", true, true)]
+    #[case("HEAD", "/v1/runs/{runId}", true, true)]
+    #[case("PUT", "/v1/runs/{runId}", true, false)]
+    #[case("GET", "/v1/runs/{runId}/ancestry", true, false)]
+    fn each_major_has_operations_of_its_own(
+        #[case] method: &str,
+        #[case] path: &str,
+        #[case] in_v1: bool,
+        #[case] in_v2: bool,
+    ) {
+        assert_eq!(has(Major::V1, method, path), in_v1);
+        assert_eq!(has(Major::V2, method, path), in_v2);
+    }
+
     #[test]
-    fn each_major_has_operations_of_its_own() {
-        assert!(has(Major::V1, "GET", "/v1/runs/{runId}/debug-bundle"));
-        assert!(!has(Major::V2, "GET", "/v1/runs/{runId}/debug-bundle"));
-        assert!(has(Major::V2, "GET", "/v1/runs"));
-        assert!(!has(Major::V1, "GET", "/v1/runs"));
-        assert!(has(Major::V1, "POST", "/v1/runs"));
-        assert!(has(Major::V2, "POST", "/v1/runs"));
+    fn every_operation_is_on_a_path_of_its_majors() {
+        for it in OPERATIONS {
+            let path = it.path.strip_prefix("/v1").unwrap_or(it.path);
+            for major in it.majors {
+                assert!(it.path == DISCOVERY || is_operation(*major, path), "{it:?}");
+            }
+            assert_eq!(find(it.method, it.path), Some(it));
+        }
     }
 }

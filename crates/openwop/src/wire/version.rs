@@ -3,9 +3,18 @@
 use crate::wire::Major;
 use crate::wire::operation::{DISCOVERY, is_operation};
 
+/// What a host serves, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offered {
+    pub majors: Majors,
+    /// The oldest client that major 2 answers (`MAJOR.MINOR`). A client that does not name its
+    /// version is answered.
+    pub min_client: Option<(u32, u32)>,
+}
+
 /// The majors that a host serves, and where requests without a header go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
+pub enum Majors {
     /// Only major 1: `OpenWOP-Version` is not read.
     V1,
     /// Both, during the overlap. Major 1 is the preferred one.
@@ -15,7 +24,21 @@ pub enum Offered {
 }
 
 impl Offered {
-    pub const fn majors(self) -> &'static [Major] {
+    /// These majors, for every client.
+    pub const fn to_all(majors: Majors) -> Self {
+        Self {
+            majors,
+            min_client: None,
+        }
+    }
+
+    fn admits(self, client: Option<&[u8]>) -> bool {
+        self.min_client.is_none_or(|it| !is_too_old(client, it))
+    }
+}
+
+impl Majors {
+    pub const fn list(self) -> &'static [Major] {
         match self {
             Self::V1 => &[Major::V1],
             Self::Both => &[Major::V1, Major::V2],
@@ -31,8 +54,13 @@ impl Offered {
         }
     }
 
+    /// Whether `OpenWOP-Version` decides how a request is answered.
+    pub const fn are_selected(self) -> bool {
+        !matches!(self, Self::V1)
+    }
+
     fn has(self, major: Major) -> bool {
-        self.majors().contains(&major)
+        self.list().contains(&major)
     }
 }
 
@@ -57,21 +85,38 @@ pub enum Refusal {
     Malformed,
     /// The host does not serve major 1 any more.
     Retired,
+    /// The client says that it is older than this version.
+    ClientTooOld((u32, u32)),
 }
 
 /// Selects the major of a request.
 ///
 /// `path` is the path as the client sent it. `versions` are the values of `OpenWOP-Version`: the
-/// header may be missing; if it is there twice, both values must select the same major.
+/// header may be missing; if it is there twice, both values must select the same major. `client` is
+/// the value of `OpenWOP-Client-Version`: it never selects, and only major 2 may refuse it.
 pub fn select<'a>(
     offered: Offered,
+    path: &str,
+    versions: impl IntoIterator<Item = &'a [u8]>,
+    client: Option<&[u8]>,
+) -> Selected {
+    match (selected(offered.majors, path, versions), offered.min_client) {
+        (Selected::Served(Major::V2, _), Some(least)) if !offered.admits(client) => {
+            Selected::Refused(Major::V2, Refusal::ClientTooOld(least))
+        }
+        (selected, _) => selected,
+    }
+}
+
+fn selected<'a>(
+    offered: Majors,
     path: &str,
     versions: impl IntoIterator<Item = &'a [u8]>,
 ) -> Selected {
     let Some((space, path)) = place(path) else {
         return Selected::Outside;
     };
-    if offered == Offered::V1 {
+    if !offered.are_selected() {
         return match space {
             Space::Unversioned => Selected::Outside,
             Space::V1 | Space::Discovery => Selected::Served(Major::V1, path),
@@ -108,7 +153,7 @@ enum Space {
 
 impl Space {
     /// The major of a request without a header.
-    const fn default(self, offered: Offered) -> Major {
+    const fn default(self, offered: Majors) -> Major {
         match self {
             Self::V1 => Major::V1,
             Self::Unversioned => Major::V2,
@@ -118,6 +163,9 @@ impl Space {
 }
 
 /// The space of a path, and its form under major 1; `None` if the protocol does not have it.
+///
+/// The router has routes of its own with segments that begin with `~`. An id of major 2 may begin
+/// so too, and must not reach them.
 fn place(path: &str) -> Option<(Space, String)> {
     if path == DISCOVERY {
         return Some((Space::Discovery, path.to_owned()));
@@ -127,7 +175,8 @@ fn place(path: &str) -> Option<(Space, String)> {
     {
         return Some((Space::V1, path.to_owned()));
     }
-    is_operation(Major::V2, path).then(|| (Space::Unversioned, format!("/v1{path}")))
+    let routed = || format!("/v1{}", path.replace("/~", "/%7E"));
+    is_operation(Major::V2, path).then(|| (Space::Unversioned, routed()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,13 +204,9 @@ fn read(version: &[u8]) -> Option<Asked> {
         Some((major, minor)) => (major, Some(minor)),
         None => (version, None),
     };
-    let is_number = |it: &str| {
-        (1..=9).contains(&it.len())
-            && it.bytes().all(|it| it.is_ascii_digit())
-            && (it == "0" || !it.starts_with('0'))
-    };
-    if !is_number(major) || !minor.is_none_or(is_number) {
-        return None;
+    number(major)?;
+    if let Some(minor) = minor {
+        number(minor)?;
     }
     Some(match major {
         "1" => Asked::Known(Major::V1),
@@ -170,17 +215,23 @@ fn read(version: &[u8]) -> Option<Asked> {
     })
 }
 
-/// Whether a client that says this of itself is older than `least` (`MAJOR.MINOR`). A version that
-/// cannot be read is like none, and the patch number does not count.
-pub fn is_too_old(client: Option<&[u8]>, least: (u32, u32)) -> bool {
+/// A number without a sign and without leading zeros.
+fn number(text: &str) -> Option<u32> {
+    let is_plain = text.bytes().all(|it| it.is_ascii_digit());
+    let is_canonical = text == "0" || !text.starts_with('0');
+    (is_plain && is_canonical).then(|| text.parse().ok())?
+}
+
+/// Whether a client that says this of itself is older than `least`. A version that cannot be read
+/// is like none, and the patch number does not count.
+fn is_too_old(client: Option<&[u8]>, least: (u32, u32)) -> bool {
     let read = || {
-        let mut numbers = str::from_utf8(client?).ok()?.trim().split('.');
-        let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-        let patch = numbers.next();
-        let is_patch = patch.is_none_or(|it: &str| it.parse::<u32>().is_ok());
+        let mut numbers = str::from_utf8(client?).ok()?.trim().split('.').map(number);
+        let (major, minor) = (numbers.next()??, numbers.next()??);
+        let is_patch = numbers.next().is_none_or(|it| it.is_some());
         (is_patch && numbers.next().is_none()).then_some((major, minor))
     };
-    read().is_some_and(|it: (u32, u32)| it < least)
+    read().is_some_and(|it| it < least)
 }
 
 #[cfg(test)]
@@ -195,9 +246,9 @@ mod tests {
         Selected::Served(major, path.to_owned())
     }
 
-    fn selected(offered: Offered, path: &str, version: &str) -> Selected {
+    fn of(majors: Majors, path: &str, version: &str) -> Selected {
         let version = (version != "-").then_some(version.as_bytes());
-        select(offered, path, version)
+        select(Offered::to_all(majors), path, version, None)
     }
 
     #[rstest]
@@ -221,6 +272,8 @@ mod tests {
         "2",
         served(V2, "/v1/runs/acme~2Frun_1:fork")
     )]
+    #[case("/runs/~fork", "2", served(V2, "/v1/runs/%7Efork"))]
+    #[case("/v1/runs/~fork", "-", served(V1, "/v1/runs/~fork"))]
     // A path below /v1 is one of major 1.
     #[case("/v1/runs", "-", served(V1, "/v1/runs"))]
     #[case("/v1/runs", "1.7", served(V1, "/v1/runs"))]
@@ -251,7 +304,7 @@ mod tests {
         #[case] version: &str,
         #[case] expected: Selected,
     ) {
-        assert_eq!(selected(Offered::Both, path, version), expected);
+        assert_eq!(of(Majors::Both, path, version), expected);
     }
 
     #[rstest]
@@ -265,7 +318,7 @@ mod tests {
         #[case] version: &str,
         #[case] expected: Selected,
     ) {
-        assert_eq!(selected(Offered::V1, path, version), expected);
+        assert_eq!(of(Majors::V1, path, version), expected);
     }
 
     #[rstest]
@@ -279,22 +332,24 @@ mod tests {
         #[case] version: &str,
         #[case] expected: Selected,
     ) {
-        assert_eq!(selected(Offered::V2, path, version), expected);
+        assert_eq!(of(Majors::V2, path, version), expected);
     }
 
     #[test]
     fn a_repeated_header_must_agree() {
         let both = |first: &'static str, second: &'static str| {
             select(
-                Offered::Both,
+                Offered::to_all(Majors::Both),
                 "/runs",
                 [first.as_bytes(), second.as_bytes()],
+                None,
             )
         };
         assert_eq!(both("2", "2.1"), served(V2, "/v1/runs"));
         let refused = Selected::Refused(V2, Refusal::Malformed);
         assert_eq!(both("2", "1"), refused);
-        assert_eq!(select(Offered::Both, "/runs", [&b"\xff"[..]]), refused);
+        let all = Offered::to_all(Majors::Both);
+        assert_eq!(select(all, "/runs", [&b"\xff"[..]], None), refused);
     }
 
     #[rstest]
@@ -304,10 +359,37 @@ mod tests {
     #[case("1.8.0", true)]
     #[case("2", false)]
     #[case("2.x", false)]
+    #[case("01.2", false)]
+    #[case("+1.2", false)]
+    #[case("-1.0", false)]
+    #[case("2.4.32-rc.1", false)]
     #[case("1.2.3.4", false)]
     #[case("", false)]
     fn only_a_readable_version_is_too_old(#[case] version: &str, #[case] expected: bool) {
         assert_eq!(is_too_old(Some(version.as_bytes()), (2, 10)), expected);
         assert!(!is_too_old(None, (2, 10)));
+    }
+
+    #[rstest]
+    #[case("/runs", "2", "1.9", Selected::Refused(V2, Refusal::ClientTooOld((2, 10))))]
+    #[case("/.well-known/openwop", "2", "1.9", Selected::Refused(V2, Refusal::ClientTooOld((2, 10))))]
+    #[case("/runs", "2", "2.10", served(V2, "/v1/runs"))]
+    #[case("/runs", "1", "1.9", served(V1, "/v1/runs"))]
+    #[case("/.well-known/openwop", "1", "1.9", served(V1, "/.well-known/openwop"))]
+    #[case("/v1/runs", "1", "1.9", served(V1, "/v1/runs"))]
+    #[case("/runs", "9", "1.9", Selected::Refused(V2, Refusal::Unsupported))]
+    #[case("/healthz", "2", "1.9", Selected::Outside)]
+    fn only_major_2_refuses_old_clients(
+        #[case] path: &str,
+        #[case] version: &str,
+        #[case] client: &str,
+        #[case] expected: Selected,
+    ) {
+        let offered = Offered {
+            majors: Majors::Both,
+            min_client: Some((2, 10)),
+        };
+        let found = select(offered, path, [version.as_bytes()], Some(client.as_bytes()));
+        assert_eq!(found, expected);
     }
 }

@@ -224,12 +224,12 @@ fn check_recorded(recorded: Annotated) -> Result<(), Problem> {
     match recorded {
         Annotated::Recorded => Ok(()),
         Annotated::TooMany => Err(Problem::new(
-            ErrorCode::Conflict,
+            ErrorCode::LimitReached,
             format!("this run already has {MAX_ANNOTATIONS} annotations, the maximum"),
         )
         .with("maxAnnotations", MAX_ANNOTATIONS)),
         Annotated::TooLong => Err(Problem::new(
-            ErrorCode::Conflict,
+            ErrorCode::LimitReached,
             format!(
                 "the annotations of this run would exceed {MAX_ANNOTATION_OCTETS} bytes in total; \
                  shorten the annotation"

@@ -63,7 +63,7 @@ impl From<JournalError> for Problem {
     fn from(error: JournalError) -> Self {
         match error {
             JournalError::NoSuchRun => Self::new(ErrorCode::NotFound, "no such run"),
-            JournalError::Ended => Self::new(ErrorCode::Conflict, "the run has ended"),
+            JournalError::Ended => Self::new(ErrorCode::RunTerminal, "the run has ended"),
             JournalError::Busy => Self::new(
                 ErrorCode::Unavailable,
                 "a worker is executing the run and does not release it; try again",

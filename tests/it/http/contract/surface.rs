@@ -23,6 +23,8 @@ use touchstone_host::http::answer::ERROR_PAGES;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_oasis::gate as oasis;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::error::spelled;
 use touchstone_ratings::gate as rating;
 use touchstone_ratings::rules::evidence::Recorder;
 use touchstone_runs::rules::eval::gate;
@@ -190,6 +192,9 @@ async fn every_error_code_has_a_page_that_is_served() {
     let text_of = |page: &str| fs::read_to_string(root.join("docs/errors").join(page)).unwrap();
     let own = names_at("Error/properties/error/enum");
     let of_ratings = names_at("AaafError/properties/error/properties/code/enum");
+    // Major 2 has names of its own; the description lists those of major 1.
+    let in_v2 = ErrorCode::ALL.iter().map(|it| spelled(Major::V2, *it).0);
+    let own: BTreeSet<String> = own.into_iter().chain(in_v2.map(str::to_owned)).collect();
     assert_eq!(pages_in("docs/errors"), own);
     assert_eq!(pages_in("docs/errors/ratings"), of_ratings);
     let index = text_of("README.md");
@@ -223,6 +228,16 @@ async fn every_error_code_has_a_page_that_is_served() {
         let text = fs::read_to_string(root.join(code.page())).unwrap();
         let status = format!("\nHTTP status {}.", code.status());
         assert!(text.contains(&status), "{code} has another status");
+        let (name, status) = spelled(Major::V2, *code);
+        let text = text_of(&format!("{name}.md"));
+        let is_stated = [
+            format!("\nHTTP status {status}."),
+            format!(" Under major 2: {status}."),
+        ];
+        assert!(
+            is_stated.iter().any(|it| text.contains(it)),
+            "{name} has another status under major 2"
+        );
     }
 }
 

@@ -291,7 +291,7 @@ impl Deployments {
             if approval.is_needed() {
                 if after.gates_about(input.version).count() >= MOST_QUESTIONS {
                     return Err(Problem::new(
-                        ErrorCode::Conflict,
+                        ErrorCode::LimitReached,
                         "too many approvals are open for this version; resolve one first",
                     ));
                 }

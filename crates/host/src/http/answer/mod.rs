@@ -17,11 +17,10 @@ use serde_json::{Map, Value};
 
 use crate::http::Dialect;
 use crate::service::fault::internal;
-use touchstone_kit::error::{ErrorCode, ErrorEnvelope, Problem};
+use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::text_of;
 use touchstone_kit::redaction::mask;
-use touchstone_openwop::wire::Major;
-use touchstone_openwop::wire::error::spelled;
+use touchstone_openwop::wire::{self, Major};
 
 /// Where the host serves the documentation of each error code.
 pub const ERROR_PAGES: &str = "/v1/host/touchstone/errors";
@@ -111,7 +110,7 @@ pub fn envelope(
         None => framework_problem(parts.status),
     };
     problem = without_secrets(problem);
-    let (name, status) = spelled(major, problem.code);
+    let (name, status) = wire::error::spelled(major, problem.code);
     let status = status_of(status);
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
@@ -122,8 +121,8 @@ pub fn envelope(
             (dialect.envelope)(&problem, &parts.extensions),
         ),
         None => (
-            problem.code.as_str(),
-            text_of(&shown(major, name, &problem)).into_bytes(),
+            name,
+            text_of(&wire::error::envelope(major, &problem)).into_bytes(),
         ),
     };
     let mut response = json_text(status, text.into());
@@ -154,22 +153,6 @@ pub fn envelope(
         _ => {}
     }
     response
-}
-
-/// The envelope of a major. Under major 2, only `Retry-After` says when to try again.
-fn shown(major: Major, name: &str, problem: &Problem) -> ErrorEnvelope {
-    let mut envelope = problem.envelope();
-    envelope.error = name.to_owned();
-    if major == Major::V2 {
-        envelope.details = envelope.details.map(|mut it| {
-            for member in ["retryAfter", "retryAfterMs", "retryAfterSeconds"] {
-                it.remove(member);
-            }
-            it
-        });
-        envelope.details = envelope.details.filter(|it| !it.is_empty());
-    }
-    envelope
 }
 
 /// The `Link` header that names the page of a code (RFC 8288). The envelope is closed, so the link

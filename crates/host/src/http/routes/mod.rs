@@ -13,6 +13,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use crate::access::Scope;
 use crate::http::HttpHost;
 use crate::http::auth::{AuthRequirements, guard};
+use crate::http::translation;
 
 /// An operation as the API description names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +111,13 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
             described,
         };
         self.guarded(operation, |state| {
-            let route: MethodRouter<Arc<S>> = on(filter, handler);
+            let host = state.as_ref().as_ref();
+            let route = translation::around(on(filter, handler), host, operation);
             if !keyed {
                 return route;
             }
             let required = AuthRequirements {
-                host: state.as_ref().as_ref().clone(),
+                host: host.clone(),
                 scope,
                 waits,
             };

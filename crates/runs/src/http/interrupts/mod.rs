@@ -20,12 +20,15 @@ use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, members};
 use touchstone_host::http::idempotency::{Done, once, once_for};
 use touchstone_host::http::routes::{Operation, Table};
+use touchstone_host::http::translation;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::NodeId;
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let (get, post) = (&Method::GET, &Method::POST);
+    let inspection = by_token("GET", "/v1/interrupts/{token}");
+    let answer = by_token("POST", "/v1/interrupts/{token}");
     table
         .keyed(
             post,
@@ -33,11 +36,14 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::ApprovalsRespond,
             resolve,
         )
-        .guarded(by_token("GET", "/v1/interrupts/{token}"), |api| {
-            on(MethodFilter::GET, inspect).route_layer(from_fn_with_state(api.clone(), guard_token))
+        .guarded(inspection, |api| {
+            let route = on(MethodFilter::GET, inspect);
+            translation::around(route, &api.host, inspection)
+                .route_layer(from_fn_with_state(api.clone(), guard_token))
         })
-        .guarded(by_token("POST", "/v1/interrupts/{token}"), |api| {
-            on(MethodFilter::POST, resolve_by_token)
+        .guarded(answer, |api| {
+            let route = on(MethodFilter::POST, resolve_by_token);
+            translation::around(route, &api.host, answer)
                 .route_layer(from_fn_with_state(api.clone(), guard_token))
         })
         .keyed(

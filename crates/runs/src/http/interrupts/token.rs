@@ -11,6 +11,7 @@ use crate::http::RunsApi;
 use touchstone_host::http::Peer;
 use touchstone_host::http::answer::Failure;
 use touchstone_host::http::auth::address;
+use touchstone_host::http::translation::ActingFor;
 use touchstone_kit::error::ErrorCode;
 
 /// Admits a request whose path holds an interrupt token, and attaches the [`InterruptToken`].
@@ -33,11 +34,13 @@ pub async fn guard_token(
     });
     let token = api.runs.interrupt_token(text.unwrap_or_default());
     let token = token.await.map_err(|refusal| match refusal.code {
-        ErrorCode::InterruptNotFound => limits.refuse(address(peer), refusal),
+        ErrorCode::InterruptTokenInvalid => limits.refuse(address(peer), refusal),
         _ => refusal,
     })?;
     limits.admit_tenant(&token.tenant)?;
     let _held = limits.hold(&token.tenant, request.body(), false)?;
+    let acting = ActingFor(token.tenant.clone());
+    request.extensions_mut().insert(acting);
     request.extensions_mut().insert(token);
     Ok(next.run(request).await)
 }

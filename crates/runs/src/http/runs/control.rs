@@ -10,18 +10,21 @@ use serde_json::{Map, Value, json};
 use crate::http::RunsApi;
 use crate::http::extract::RunPath;
 use crate::rules::run::fold::RunStatus;
-use crate::service::runs::Runs;
+use crate::service::runs::{Cancellation, Runs};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, is_run_id, members, no_such_run,
 };
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::Caller;
-use touchstone_kit::error::Problem;
+use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::redaction::mask;
 use touchstone_openwop::events::DrainPolicy;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::error::spelled;
 
 const MAX_REASON_CHARS: usize = 512;
 
@@ -30,6 +33,7 @@ pub async fn cancel(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
+    Spoken(major): Spoken,
     IdempotencyKey(key): IdempotencyKey,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
@@ -38,14 +42,35 @@ pub async fn cancel(
     let reason = reason(members(&body)?)?;
     let endpoint = format!("POST /v1/runs/{run}/cancel");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let status = runs.cancel(&who, &run, reason).await?;
-        Ok(Done::new(
-            StatusCode::OK,
-            json!({"runId": run, "status": status}),
-        ))
-    })
+    let asked = of_major(major, body);
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &asked,
+        |_| async move {
+            let cancelled = runs.cancel(&who, &run, reason).await?;
+            let status = match major {
+                Major::V1 => cancelled.status(),
+                Major::V2 => cancelled.requested()?,
+            };
+            Ok(Done::new(
+                StatusCode::OK,
+                json!({"runId": run, "status": status}),
+            ))
+        },
+    )
     .await
+}
+
+/// What the digest of a cancellation is made of. The majors answer differently for a run that has
+/// ended, so the answer of one is not repeated under the other.
+fn of_major(major: Major, body: Value) -> Value {
+    match major {
+        Major::V1 => body,
+        Major::V2 => json!({"protocolVersion": major.version(), "body": body}),
+    }
 }
 
 /// `reason` of a body, with credentials masked: it is written to the log and sent to webhooks.
@@ -71,6 +96,7 @@ const MAX_RUN_IDS: usize = 100;
 pub async fn bulk_cancel(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    Spoken(major): Spoken,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
@@ -78,13 +104,21 @@ pub async fn bulk_cancel(
     let (ids, reason) = (run_ids(fields)?, reason(fields)?);
     let (runs, who) = (state.runs.clone(), caller.clone());
     let endpoint = "POST /v1/runs:bulk-cancel".to_owned();
-    once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let mut results = Vec::with_capacity(ids.len());
-        for id in ids {
-            results.push(cancel_one(&runs, &who, &id, reason.clone()).await);
-        }
-        Ok(Done::new(StatusCode::OK, json!({"results": results})))
-    })
+    let asked = of_major(major, body);
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &asked,
+        |_| async move {
+            let mut results = Vec::with_capacity(ids.len());
+            for id in ids {
+                results.push(cancel_one(&runs, &who, &id, reason.clone(), major).await);
+            }
+            Ok(Done::new(StatusCode::OK, json!({"results": results})))
+        },
+    )
     .await
 }
 
@@ -107,20 +141,33 @@ fn run_ids(body: &Map<String, Value>) -> Result<Vec<String>, Problem> {
         .collect()
 }
 
-async fn cancel_one(runs: &Runs, caller: &Caller, id: &str, reason: Option<String>) -> Value {
+async fn cancel_one(
+    runs: &Runs,
+    caller: &Caller,
+    id: &str,
+    reason: Option<String>,
+    major: Major,
+) -> Value {
     let cancelled = if is_run_id(id) {
         runs.cancel(caller, &RunId::from(id), reason).await
     } else {
         Err(no_such_run())
     };
-    match cancelled {
-        Ok(status @ (RunStatus::Completed | RunStatus::Failed)) => failed(
-            id,
-            "run_terminal",
-            &format!("the run has ended: {}", status.as_str()),
-        ),
+    let status = cancelled.and_then(|it| match (major, it) {
+        // Under major 1, a run that was cancelled before counts as cancelled.
+        (Major::V1, Cancellation::Ended(status @ RunStatus::Cancelled)) => Ok(status),
+        (_, it) => it.requested(),
+    });
+    match status {
         Ok(status) => json!({"runId": id, "ok": true, "status": status}),
-        Err(problem) => failed(id, problem.code.as_str(), &problem.message),
+        Err(problem) => {
+            // Bulk cancels name this code under both majors.
+            let code = match problem.code {
+                ErrorCode::RunTerminal => "run_terminal",
+                code => spelled(major, code).0,
+            };
+            failed(id, code, &problem.message)
+        }
     }
 }
 

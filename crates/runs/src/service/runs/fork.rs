@@ -41,13 +41,13 @@ struct Judged {
 fn check_forkable(record: &RunRecord) -> Result<(), Problem> {
     if !record.spec.work.is_claimable() {
         return Err(Problem::new(
-            ErrorCode::Conflict,
+            ErrorCode::NotOfThisRun,
             "this run records a decision of the host and was not executed, so it cannot be forked",
         ));
     }
     if record.is_approval_gate() {
         return Err(Problem::new(
-            ErrorCode::Conflict,
+            ErrorCode::NotOfThisRun,
             "an approval gate cannot be forked, because an answer in the fork would have no \
              effect; request the promotion again",
         ));
@@ -60,7 +60,7 @@ fn check_replay(status: RunStatus) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(
-        ErrorCode::Conflict,
+        ErrorCode::RunStateConflict,
         "the run has not ended, so its log is incomplete; wait for it or cancel it first",
     )
     .with("runStatus", status.as_str()))
@@ -69,7 +69,7 @@ fn check_replay(status: RunStatus) -> Result<(), Problem> {
 fn check_branch(kinds: Kinds, record: &RunRecord, caller: &Caller) -> Result<(), Problem> {
     if let Some(kind) = record.spec.eval().and_then(|eval| kinds.of(eval)) {
         let reason = kind.refusal(Action::Branch);
-        return Err(Problem::new(ErrorCode::Conflict, reason));
+        return Err(Problem::new(ErrorCode::NotOfThisRun, reason));
     }
     let mocked = |workflow: &Arc<WorkflowSpec>| workflow.mock_provider.is_some();
     if !caller.test && record.spec.workflow().is_some_and(mocked) {
@@ -100,7 +100,7 @@ impl Runs {
         let kept = store::storage::content_kept(&self.store, source).await;
         if kept.map_err(|cause| internal(&cause))? != Some(ContentKept::All) {
             return Err(Problem::new(
-                ErrorCode::Conflict,
+                ErrorCode::RunExpired,
                 "the task content of this run was deleted, so it cannot be forked; start a new run",
             ));
         }
@@ -191,7 +191,7 @@ impl Runs {
             .await?
             .check_same(eval)
             .map_err(|refusal| {
-                Problem::new(ErrorCode::Conflict, refusal.to_string())
+                Problem::new(ErrorCode::VersionConflict, refusal.to_string())
                     .with("reason", refusal.label())
             })?;
         if !overlay.is_empty() {

@@ -397,10 +397,12 @@ impl Runs {
     /// Parses a token.
     ///
     /// # Errors
-    /// `interrupt_not_found` for a string that is not a token of this host, `interrupt_expired`.
+    /// `interrupt_token_invalid` for a string that is not a token of this host, which major 1 answers
+    /// as an unknown interrupt; `interrupt_expired`.
     pub async fn interrupt_token(&self, text: &str) -> Result<InterruptToken, Problem> {
         let secret = self.token_secret().await?;
-        let token = InterruptToken::read(text, &secret).map_err(|_| no_interrupt())?;
+        let token = InterruptToken::read(text, &secret)
+            .map_err(|_| Problem::new(ErrorCode::InterruptTokenInvalid, no_interrupt().message))?;
         if token.expires_at <= self.clock.now() {
             return Err(Problem::new(
                 ErrorCode::InterruptExpired,
@@ -504,7 +506,7 @@ fn interrupt_view(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
 /// scope and is audited.
 pub(super) fn needs_approver(run: &RunId, done: &str) -> Problem {
     Problem::new(
-        ErrorCode::Conflict,
+        ErrorCode::RunStateConflict,
         format!(
             "an approval gate cannot be {done} directly; answer it, or leave it: the host cancels \
              it when the version's deployment changes"
@@ -528,7 +530,7 @@ fn answer_problem(refusal: Refusal) -> Problem {
     match &refusal {
         Refusal::Invalid { field, .. } => Problem::validation(field, refusal.to_string()),
         Refusal::Forbidden(_) => Problem::new(ErrorCode::Forbidden, refusal.to_string()),
-        Refusal::Voted => Problem::new(ErrorCode::Conflict, refusal.to_string()),
+        Refusal::Voted => Problem::new(ErrorCode::AnsweredBefore, refusal.to_string()),
     }
 }
 

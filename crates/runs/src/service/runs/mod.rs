@@ -77,6 +77,39 @@ pub struct RunServices {
     pub command: Option<Arc<Command>>,
 }
 
+/// What a request to cancel a run has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancellation {
+    /// The run is to be cancelled, or has been by now.
+    Requested(RunStatus),
+    /// The run had ended before, so nothing has changed.
+    Ended(RunStatus),
+}
+
+impl Cancellation {
+    /// The status of the run, as major 1 answers it in both cases.
+    pub const fn status(self) -> RunStatus {
+        match self {
+            Self::Requested(status) | Self::Ended(status) => status,
+        }
+    }
+
+    /// The status of a run that is cancelled.
+    ///
+    /// # Errors
+    /// `run_terminal` if it had ended before, as major 2 answers it.
+    pub fn requested(self) -> Result<RunStatus, Problem> {
+        match self {
+            Self::Requested(status) => Ok(status),
+            Self::Ended(status) => Err(Problem::new(
+                ErrorCode::RunTerminal,
+                format!("the run has ended: {}", status.as_str()),
+            )
+            .with("runStatus", status.as_str())),
+        }
+    }
+}
+
 pub struct Runs {
     pub store: Arc<Database>,
     clock: Arc<dyn Clock>,
@@ -187,7 +220,7 @@ impl Runs {
         Ok((record, eval))
     }
 
-    /// Requests a run's cancellation; a finished run keeps its status.
+    /// Requests a run's cancellation; a finished run keeps its status, and nothing is requested.
     ///
     /// # Errors
     /// `not_found`; `conflict` for a record the host keeps, and for an approval gate: the right to
@@ -197,23 +230,24 @@ impl Runs {
         caller: &Caller,
         run: &RunId,
         reason: Option<String>,
-    ) -> Result<RunStatus, Problem> {
+    ) -> Result<Cancellation, Problem> {
         let record = self.record(&caller.tenant, run).await?;
         if !record.spec.work.is_claimable() {
             let status = self.with_state(run, |state| state.status).await?;
             if status.is_terminal() {
-                return Ok(status);
+                return Ok(Cancellation::Ended(status));
             }
             return Err(Problem::new(
-                ErrorCode::Conflict,
+                ErrorCode::RunStateConflict,
                 "this run records a decision of the host and is not executed, so it cannot be \
                  cancelled",
-            ));
+            )
+            .with("runStatus", status.as_str()));
         }
         if record.is_approval_gate() {
             let status = self.with_state(run, |state| state.status).await?;
             if status.is_terminal() {
-                return Ok(status);
+                return Ok(Cancellation::Ended(status));
             }
             return Err(needs_approver(run, "cancelled").with("runStatus", status.as_str()));
         }
@@ -230,8 +264,15 @@ impl Runs {
             }
             self.store.notify_work().await;
         }
-        self.with_state(run, |state| visible_status(state, accepted))
-            .await
+        let status = self
+            .with_state(run, |state| visible_status(state, accepted))
+            .await?;
+        // A run may end on its own before the request reaches it.
+        Ok(match status {
+            RunStatus::Completed | RunStatus::Failed => Cancellation::Ended(status),
+            _ if accepted => Cancellation::Requested(status),
+            _ => Cancellation::Ended(status),
+        })
     }
 
     /// The run's suite with all its tasks.

@@ -146,7 +146,11 @@ fn pause_state(state: &RunState) -> (RunStatus, Option<Timestamp>) {
 }
 
 fn conflict(message: &str, status: RunStatus) -> Problem {
-    Problem::new(ErrorCode::Conflict, message).with("runStatus", status.as_str())
+    let code = match status.is_terminal() {
+        true => ErrorCode::RunTerminal,
+        false => ErrorCode::RunStateConflict,
+    };
+    Problem::new(code, message).with("runStatus", status.as_str())
 }
 
 fn not_pausable(status: RunStatus, paused_at: Option<Timestamp>) -> Problem {

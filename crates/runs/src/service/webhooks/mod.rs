@@ -109,7 +109,7 @@ impl Webhooks {
             .map_err(|cause| internal(&cause))?;
         if !added {
             return Err(Problem::new(
-                ErrorCode::Conflict,
+                ErrorCode::LimitReached,
                 format!("this tenant already has {MOST} webhook subscriptions; remove one first"),
             )
             .with("limit", MOST));
@@ -223,7 +223,7 @@ impl Webhooks {
                 .map_err(|cause| internal(&cause))?;
         if !rotated {
             return Err(Problem::new(
-                ErrorCode::Conflict,
+                ErrorCode::VersionConflict,
                 "the subscription has changed since it was read; read it again and retry",
             ));
         }

@@ -62,20 +62,25 @@ impl Runs {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
         let (kinds, facts_of) = (self.library.kinds, record.facts_of());
-        let found = self
-            .with_state(run, |state| {
-                state.status.is_terminal().then(|| {
-                    let tasks = tasks(&eval, &state.eval);
-                    summary_of(kinds, facts_of, &eval, &thresholds, &state.eval, tasks)
-                })
-            })
-            .await?;
-        found.ok_or_else(|| {
-            Problem::new(
-                ErrorCode::Conflict,
-                "the eval run has not ended; read its summary once it has",
-            )
+        self.with_state(run, |state| {
+            if !state.status.is_terminal() {
+                return Err(Problem::new(
+                    ErrorCode::RunStateConflict,
+                    "the eval run has not ended; read its summary once it has",
+                )
+                .with("runStatus", state.status.as_str()));
+            }
+            let tasks = tasks(&eval, &state.eval);
+            Ok(summary_of(
+                kinds,
+                facts_of,
+                &eval,
+                &thresholds,
+                &state.eval,
+                tasks,
+            ))
         })
+        .await?
     }
 
     /// The tasks of the run's `EvalSummary` that are among `most` tasks of the suite from the place
