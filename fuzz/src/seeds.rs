@@ -21,7 +21,7 @@ use touchstone_runs::rules::run::fold::{RunState, TaskFacts};
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 20] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 21] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
@@ -42,6 +42,7 @@ fn main() -> io::Result<()> {
         ("agent_card", texts(&cards())),
         ("run_archive", run_archives()?),
         ("run_projection", run_projections()),
+        ("event_projection", texts(&stored_events())),
     ];
     for (target, inputs) in seeds {
         let folder = Path::new("corpus").join(target);
@@ -291,6 +292,39 @@ fn cassettes() -> Vec<Vec<u8>> {
             lines.join("\n").into_bytes()
         })
         .collect()
+}
+
+/// Documents of the kinds whose payloads differ between the majors.
+fn stored_events() -> Vec<Value> {
+    let error = json!({"code": "node_failed", "message": "the node failed as configured"});
+    let summary = json!({"suiteId": "s", "suiteVersion": "1.0.0", "aggregateScore": 0.5, "tasks": [],
+        "regression": {"baselineRunId": "run_2", "scoreDelta": 0.5,
+            "diffRef": "/v1/runs/run_1:diff?against=run_2"}});
+    let owner = json!({"tenant": "acme", "principal": "key_1"});
+    let payloads = [
+        ("run.started", json!({"workflowId": "eval:s@1.0.0", "engineVersion": "1", "owner": owner})),
+        ("run.completed", json!({"outputs": summary, "durationMs": 3})),
+        ("run.failed", json!({"error": error, "failedNodeId": "gate"})),
+        ("run.paused", json!({"drainPolicy": "immediate", "pausedBy": "key_1"})),
+        ("node.started", json!({"nodeId": "gate", "typeId": "core.noop", "attempt": 1})),
+        ("node.suspended", json!({"nodeId": "gate", "interruptId": "int-gate-2", "kind": "approval", "key": "k"})),
+        ("interrupt.resolved", json!({"nodeId": "gate", "interruptId": "int-gate-1", "kind": "approval",
+            "resumeValue": {"action": "accept", "override": {"reason": "r"}}, "resolvedBy": "key_1"})),
+        ("approval.requested", json!({"nodeId": "gate", "interruptId": "int-gate-1", "title": "t"})),
+        ("approval.received", json!({"nodeId": "gate", "action": "timeout", "decidedBy": "host"})),
+        ("approval.granted", json!({"gateId": "gate", "principal": "key_1", "quorumProgress": {}})),
+        ("clarification.resolved", json!({"nodeId": "gate", "answers": {}, "answeredBy": "oidc:dana"})),
+        ("eval.started", json!({"suiteId": "s", "baselineRunId": "run_2", "fixtureRuns": {"t": "run_2"}})),
+        ("agent.toolReturned", json!({"callId": "c", "error": error, "status": "error"})),
+        ("replay.diverged", json!({"sourceRunId": "run_2", "atSequence": 8, "divergencePoint": "agent.toolCalled"})),
+        ("ai.message.chunk", json!({"nodeId": "n", "runId": "run_1", "chunk": "a", "isLast": true})),
+        ("touchstone.task.reused", json!({"taskId": "t", "sourceRunId": "run_2"})),
+    ];
+    let document = |(kind, payload)| {
+        json!({"eventId": "evt_1", "runId": "run_1", "type": kind, "timestamp": "2026-01-01T00:00:00.000000Z",
+            "sequence": 7, "schemaVersion": 1, "engineVersion": "1", "nodeId": "gate", "payload": payload})
+    };
+    payloads.into_iter().map(document).collect()
 }
 
 fn texts(values: &[Value]) -> Vec<Vec<u8>> {

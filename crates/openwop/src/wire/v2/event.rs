@@ -32,20 +32,22 @@ pub enum Unprojectable {
     /// kind is the one of major 2.
     #[error("the payload of `{kind}` has no OpenWOP 2 form because of `{}`", keys.join("`, `"))]
     Members { kind: String, keys: Vec<String> },
-    /// The event belongs to an interrupt of this node, and the projector has not seen the interrupt's
-    /// `node.suspended`.
+    /// The event belongs to an interrupt of this node whose `node.suspended` the projector has not
+    /// seen.
     #[error("the suspension of node `{node}` is not known")]
     Interrupt { node: String },
 }
 
 /// Projects the events of one log, in their order.
 ///
-/// Events about approvals and clarifications name, under major 2, the interrupt that they belong to:
-/// that of the last `node.suspended` of their node. A projector remembers these events. A projector
-/// that starts in the middle of a log lacks those before, and then such an event is
-/// [`Unprojectable::Interrupt`]: give the earlier `node.suspended` documents to
-/// [`learn`](Self::learn), in order, and project again. All other events need nothing, and
-/// an event that is projected has the same form wherever the projector started.
+/// Under major 2, events about approvals and clarifications name their interrupt: that of the last
+/// `node.suspended` of their node. The projector remembers these events.
+///
+/// A page may start in the middle of a log. Its events have the same form as in a page from the
+/// beginning, except that an event that needs an earlier `node.suspended` is
+/// [`Unprojectable::Interrupt`]. The caller then gives the last `node.suspended` of that node before
+/// the page to [`learn`](Self::learn) and projects the event again, or looks for
+/// [`needs_interrupt`] first.
 #[derive(Clone, Debug)]
 pub struct Projector<'a> {
     log: LogContext<'a>,
@@ -162,6 +164,11 @@ impl<'a> Projector<'a> {
         document.end();
         Ok(())
     }
+}
+
+/// Whether a stored kind is projected with facts of the `node.suspended` before it.
+pub fn needs_interrupt(stored_kind: &str) -> bool {
+    stored_kind.starts_with("approval.") || stored_kind.starts_with("clarification.")
 }
 
 /// `afterSequence` is negative, and not the -1 that stands for an empty log.

@@ -164,7 +164,7 @@ const OWN: &[(&str, &str)] = &[
     ("user_changed", "version_conflict"),
 ];
 
-/// The registered code of a stored one. Workflows name codes of their own, so any text is possible.
+/// The registered code for a stored one. The stored code may be any text, because workflows name codes.
 pub fn run_code(stored: &str) -> &'static str {
     let own = OWN.iter().find(|(label, _)| *label == stored);
     if let Some((_, code)) = own {

@@ -137,8 +137,8 @@ pub fn decided(
     if let Some(action) = action {
         object.value("action", action);
     }
-    // `approval.received` does not say whether an accepted request was granted or overridden; the event
-    // beside it does.
+    // `approval.received` does not say whether an accepted request was granted or overridden. The
+    // preceding event does.
     let is_refusal = matches!(action, Some(&("reject" | TIMEOUT)));
     if let Some(decision) = decision.or(is_refusal.then_some("rejected")) {
         object.value("decision", decision);
@@ -180,7 +180,7 @@ fn decided_extension(key: &str) -> String {
     }
 }
 
-/// `interrupt.resolved`. Major 2 repeats what the answer to an approval means beside the answer.
+/// `interrupt.resolved`. Besides the answer to an approval, major 2 states its action and decision.
 pub fn resolved(
     cx: &Context<'_>,
     kind: &str,

@@ -312,8 +312,8 @@ pub(super) fn interrupt_key(stored: &str) -> Cow<'_, str> {
     }
 }
 
-/// The location of the diff of two runs under major 2; `None` if the stored text is not one of
-/// major 1.
+/// The location of the diff of two runs under major 2; `None` if the stored text is not a location
+/// under major 1.
 pub fn diff_ref(tenant: &str, stored: &str) -> Option<String> {
     let runs = stored.strip_prefix("/v1/runs/")?;
     let (run, against) = runs.split_once(":diff?against=")?;

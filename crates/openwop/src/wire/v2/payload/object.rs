@@ -66,7 +66,7 @@ pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     Some(text)
 }
 
-/// A value that is a whole number from 0.
+/// A value that is an integer of at least 0.
 pub fn number(value: &RawValue) -> Option<u64> {
     value.get().parse().ok()
 }
