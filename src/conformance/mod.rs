@@ -28,6 +28,7 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::database::head;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
+use touchstone_openwop::wire::Major;
 use touchstone_packs::service::packs::{Actor, ImportError, Packs};
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::runs::create::Dedup;
@@ -383,7 +384,7 @@ impl Seams {
         });
         let run = self
             .runs
-            .create(caller, &body, Dedup::Off, None)
+            .create(caller, &body, Dedup::Off, Major::V1, None)
             .await?
             .run_id;
         self.wait_for(&run).await?;

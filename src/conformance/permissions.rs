@@ -12,6 +12,7 @@ use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::head;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{NodeId, RunId};
+use touchstone_openwop::wire::Major;
 use touchstone_runs::fixtures::{GOVERNANCE_APPROVER, GOVERNANCE_GATE, GOVERNANCE_OVERRIDER};
 use touchstone_runs::service::runs::create::Dedup;
 
@@ -90,7 +91,10 @@ impl Seams {
             ..caller.clone()
         };
         let body = json!({"workflowId": GOVERNANCE_GATE});
-        let created = self.runs.create(caller, &body, Dedup::Off, None).await?;
+        let created = self
+            .runs
+            .create(caller, &body, Dedup::Off, Major::V1, None)
+            .await?;
         let run = created.run_id;
         self.wait_to_be_asked(caller, &run).await?;
         let node = NodeId::from(GATE);

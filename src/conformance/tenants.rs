@@ -9,6 +9,7 @@ use crate::conformance::{Seams, closed, required};
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};
+use touchstone_openwop::wire::Major;
 use touchstone_runs::service::runs::create::Dedup;
 
 /// The fixture whose runs are read.
@@ -103,7 +104,10 @@ impl Seams {
 
     async fn idle_run(&self, caller: &Caller) -> Result<RunId, Problem> {
         let body = json!({"workflowId": NOOP});
-        let created = self.runs.create(caller, &body, Dedup::Off, None).await?;
+        let created = self
+            .runs
+            .create(caller, &body, Dedup::Off, Major::V1, None)
+            .await?;
         Ok(created.run_id)
     }
 }

@@ -25,10 +25,11 @@ use touchstone_kit::webhook::SCHEMES;
 use touchstone_openwop::annotation::SignalKind;
 use touchstone_openwop::deployment::DeploymentState;
 use touchstone_openwop::events::DrainPolicy;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_runs::fixtures;
 use touchstone_runs::rules::run::fork::ForkMode;
 use touchstone_runs::rules::run::request::HostLimits;
-use touchstone_runs::rules::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
 use touchstone_runs::rules::workflow::mock::MOCK_PROVIDERS;
 use touchstone_runs::service::webhooks::OVERLAP;
 
@@ -193,7 +194,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     let mut document = json!({
         "protocolVersion": "1.0",
         "engineVersion": 1,
-        "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
+        "eventLogSchemaVersion": LogMark::of_new(Major::V1).era(),
         "implementation": {
             "name": "touchstone",
             "version": env!("CARGO_PKG_VERSION"),

@@ -30,6 +30,8 @@ use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_packs::store as pack_store;
 use touchstone_runs::ports::queue::{CancelRequest, Claimable};
 use touchstone_runs::service::executor::control::RunControl;
@@ -384,6 +386,7 @@ impl Bench {
             },
             fork: None,
             trace: None,
+            log: LogMark::of_new(Major::V1),
         };
         run_store::runs::create(&self.store, &record, None)
             .await

@@ -27,6 +27,8 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::{
@@ -325,6 +327,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
         },
         fork: None,
         trace: None,
+        log: LogMark::of_new(Major::V1),
     }
 }
 

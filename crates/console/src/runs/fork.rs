@@ -13,6 +13,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::service::access::authorise;
 use touchstone_kit::error::Problem;
+use touchstone_openwop::wire::Major;
 use touchstone_runs::http::extract::RunPath;
 use touchstone_runs::rules::run::fork::parse;
 
@@ -28,7 +29,8 @@ pub async fn fork(
     authorise(&visit.caller, Scope::RunsRead)?;
     runs.record(visit.tenant(), &run).await?;
     let request = parse(&body(&form)?)?;
-    let created = runs.fork(&visit.caller, &run, &request, None).await?;
+    let created = runs.fork(&visit.caller, &run, &request, Major::V1, None);
+    let created = created.await?;
     let place = format!("/console/runs/{}?done=forked", created.run_id);
     Ok(see_other(&place))
 }

@@ -111,7 +111,10 @@ async fn translate(
 
 /// What the rules of this host's major 2 depend on. Operations that anyone may call have no tenant.
 fn context_of(tenant: &str) -> Context<'_> {
-    Context { tenant }
+    Context {
+        tenant,
+        recorded_fixtures: false,
+    }
 }
 
 fn tenant_of(request: &Request) -> Option<TenantId> {

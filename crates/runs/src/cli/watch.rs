@@ -450,7 +450,7 @@ pub async fn follow_events(
     let mut reports = tokio::time::interval(REPORT_PERIOD);
     reports.tick().await;
     {
-        let mut events = std::pin::pin!(client.events(run, progress.stream(), BUFFER, 0));
+        let mut events = std::pin::pin!(client.events(run, progress.stream(), BUFFER, None));
         loop {
             tokio::select! {
                 event = events.next() => match event {

@@ -7,13 +7,12 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::rules::run::annotation::MAX_ANNOTATION_OCTETS;
 use crate::rules::run::bundle::Redactor;
-use crate::rules::run::record::Work;
+use crate::rules::run::record::{RunRecord, Work};
 use crate::rules::run::snapshot::snapshot;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::ports::clock::Clock;
-use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
@@ -21,6 +20,8 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::annotation::Annotation;
 use touchstone_openwop::bundle::{BUNDLE_VERSION, BundleHost, BundleMetrics, CutTo, DebugBundle};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::v1::event::project;
 
 /// Maximum size of a bundle, in bytes.
 pub const MAX_BUNDLE: usize = 8_000_000;
@@ -115,14 +116,7 @@ impl Bundles {
         let around = serde_json::to_vec(&bundle).map_err(|cause| internal(&cause))?;
         let left = MAX_BUNDLE.saturating_sub(around.len());
         let bundled = self
-            .events(
-                run,
-                &record.spec.work,
-                events,
-                max_events,
-                left,
-                &mut redactor,
-            )
+            .events(&record, events, max_events, left, &mut redactor)
             .await?;
         bundle.truncated_reason = bundled
             .to
@@ -161,13 +155,14 @@ impl Bundles {
 
     async fn events(
         &self,
-        run: &RunId,
-        work: &Work,
+        record: &RunRecord,
         end: u64,
         max_events: Option<u64>,
         mut left: usize,
         redactor: &mut Redactor,
     ) -> Result<BundledEvents, Problem> {
+        let (run, is_eval) = (&record.run_id, record.spec.work.is_eval());
+        let numbers = record.log.under(Major::V1);
         let wanted = max_events.map_or(end, |most| most.min(end));
         let mut bundled = BundledEvents {
             events: Vec::new(),
@@ -186,9 +181,13 @@ impl Bundles {
                 if event.sequence != after {
                     return Err(lacks_events());
                 }
-                let shown = match redactor.event(work.is_eval(), &event.body) {
+                let numbered = project(numbers, &event.body);
+                let shown = match numbered.and_then(|it| redactor.event(is_eval, &it)) {
                     Ok(shown) => shown,
-                    Err(_) => unreadable(event).map_err(|cause| internal(&cause))?,
+                    Err(_) => {
+                        let sequence = numbers.sequence(event.sequence);
+                        unreadable(sequence).map_err(|cause| internal(&cause))?
+                    }
                 };
                 let bytes = shown.get().len() + 1;
                 if bytes > left {
@@ -204,8 +203,8 @@ impl Bundles {
 }
 
 /// The placeholder for an event that cannot be read.
-fn unreadable(event: &StoredEvent) -> serde_json::Result<Box<RawValue>> {
-    to_raw_value(&json!({"sequence": event.sequence, "type": "touchstone.unreadable"}))
+fn unreadable(sequence: u64) -> serde_json::Result<Box<RawValue>> {
+    to_raw_value(&json!({"sequence": sequence, "type": "touchstone.unreadable"}))
 }
 
 /// The log ends early or has a gap: the rest must not pass for the whole log.

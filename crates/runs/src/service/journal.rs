@@ -32,6 +32,8 @@ use touchstone_host::store::database::head;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::events::{Event, NewEvent};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 
 /// Long enough to fold and append: nothing is awaited under this lease.
 const LEASE: Duration = Duration::from_secs(15);
@@ -128,6 +130,7 @@ impl Journal {
             },
             fork: None,
             trace: None,
+            log: LogMark::of_new(Major::V1),
         };
         match store::runs::create(&self.store, &record, None).await {
             Ok(()) | Err(StoreError::Exists(_)) => Ok(()),

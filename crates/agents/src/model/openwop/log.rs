@@ -12,7 +12,8 @@ use touchstone_kit::money::NanoUsd;
 /// A log up to the last event that was read.
 #[derive(Debug, Default)]
 pub struct Log {
-    last: u64,
+    /// Some hosts number from 0.
+    last: Option<u64>,
     usage: Option<TokenUsage>,
     usage_invalid: bool,
     cost: Option<NanoUsd>,
@@ -48,7 +49,7 @@ struct Usage {
 
 impl Log {
     /// The sequence number of the last event that was read.
-    pub fn last(&self) -> u64 {
+    pub fn last(&self) -> Option<u64> {
         self.last
     }
 
@@ -74,10 +75,10 @@ impl Log {
         self.complete = page.is_complete;
         for entry in page.events {
             // Events that were already read are not counted twice.
-            if entry.sequence <= self.last {
+            if self.last.is_some_and(|last| entry.sequence <= last) {
                 continue;
             }
-            self.last = entry.sequence;
+            self.last = Some(entry.sequence);
             let end = match entry.r#type.as_str() {
                 "provider.usage" => {
                     self.count(entry.payload);

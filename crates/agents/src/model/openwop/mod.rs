@@ -158,7 +158,7 @@ impl Run {
         &self,
         log: &mut Log,
     ) -> Result<Option<Result<ModelReply, ModelError>>, ModelError> {
-        let last = log.last().to_string();
+        let last = log.last().unwrap_or_default().to_string();
         let wait = POLL_SECONDS.to_string();
         let query = [("lastSequence", &*last), ("timeout", &*wait)];
         let place = [self.id.as_str(), "events", "poll"];

@@ -86,7 +86,7 @@ async fn answer(
 
 /// Follows a gate run until an event matches `found`, or until it ends.
 async fn until(client: &Client, gate: &str, found: impl Fn(&Value) -> bool) -> Result<(), Failure> {
-    let mut events = pin!(client.events(gate, "updates", Duration::ZERO, 0));
+    let mut events = pin!(client.events(gate, "updates", Duration::ZERO, None));
     while let Some(event) = events.next().await {
         let event = event?;
         if found(&event) || is_terminal(&event) {

@@ -21,6 +21,8 @@ use touchstone_openwop::events::{
     AuthorizationDecided, Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs,
     write_document,
 };
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_runs::rules::eval::attempts::AttemptIds;
 use touchstone_runs::rules::run::record::{RunRecord, RunSpec, Work};
 use touchstone_runs::service::executor::endings::started;
@@ -62,6 +64,7 @@ impl Deployments {
             created_at: now,
             fork: None,
             trace: None,
+            log: LogMark::of_new(Major::V1),
             spec: RunSpec {
                 workflow_id: format!("deployment:{}", request.agent),
                 work: Work::Journal,

@@ -101,14 +101,14 @@ impl Client {
         Err(refused(reply).await)
     }
 
-    /// Events of a run after sequence `after`, in order, up to the terminal event; reconnects after
-    /// interruptions.
+    /// Events of a run after sequence `after`, or all, in order, up to the terminal event; reconnects
+    /// after interruptions.
     pub fn events<'a>(
         &'a self,
         run: &'a str,
         mode: &'a str,
         buffer: Duration,
-        mut after: u64,
+        mut after: Option<u64>,
     ) -> impl Stream<Item = Result<Value, Failure>> + 'a {
         try_stream! {
             let buffer_ms = buffer.as_millis();
@@ -119,7 +119,7 @@ impl Client {
                     &format!("/v1/runs/{run}/events?streamMode={mode}&bufferMs={buffer_ms}"),
                 )
                 .header("accept", "text/event-stream");
-                if after > 0 {
+                if let Some(after) = after {
                     call = call.header("last-event-id", &after.to_string());
                 }
                 let reply = match self.transport.exchange(call).await {
@@ -147,10 +147,10 @@ impl Client {
                             };
                             for event in sse::documents(&frame)? {
                                 if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
-                                    if sequence <= after {
+                                    if after.is_some_and(|after| sequence <= after) {
                                         continue;
                                     }
-                                    after = sequence;
+                                    after = Some(sequence);
                                 }
                                 attempts = 0;
                                 let terminal = is_terminal(&event);

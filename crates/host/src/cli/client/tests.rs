@@ -7,6 +7,7 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use futures_util::TryStreamExt;
+use rstest::rstest;
 use serde_json::json;
 
 use crate::cli::client::*;
@@ -42,8 +43,11 @@ async fn requests_carry_the_key_and_error_envelopes_become_failures() {
     );
 }
 
+#[rstest]
+#[case::from_1(1)]
+#[case::from_0(0)]
 #[tokio::test]
-async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen() {
+async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen(#[case] first: u64) {
     let calls = Arc::new(AtomicU32::new(0));
     let seen = calls.clone();
     let router = Router::new().route(
@@ -57,12 +61,12 @@ async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen() {
                 match call {
                     0 => {
                         assert_eq!(after, None);
-                        frame(1, "run.started") + &frame(2, "eval.started")
+                        frame(first, "run.started") + &frame(first + 1, "eval.started")
                     }
                     _ => {
-                        assert_eq!(after.as_deref(), Some("2"));
+                        assert_eq!(after, Some((first + 1).to_string()));
                         // A repeated event is accepted.
-                        frame(2, "eval.started") + &frame(3, "run.completed")
+                        frame(first + 1, "eval.started") + &frame(first + 2, "run.completed")
                     }
                 }
             }
@@ -70,12 +74,12 @@ async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen() {
     );
     let client = client(router);
     let events: Vec<Value> = client
-        .events("run_1", "updates", Duration::ZERO, 0)
+        .events("run_1", "updates", Duration::ZERO, None)
         .try_collect()
         .await
         .unwrap();
     let sequences: Vec<_> = events.iter().map(|e| e["sequence"].as_u64()).collect();
-    assert_eq!(sequences, [Some(1), Some(2), Some(3)]);
+    assert_eq!(sequences, [first, first + 1, first + 2].map(Some));
     assert_eq!(seen.load(Ordering::Relaxed), 2);
 }
 
@@ -84,7 +88,7 @@ async fn a_stream_that_makes_no_progress_fails() {
     let router = Router::new().route("/v1/runs/run_1/events", get(|| async { "" }));
     let client = client(router);
     let failure = client
-        .events("run_1", "updates", Duration::ZERO, 0)
+        .events("run_1", "updates", Duration::ZERO, None)
         .try_collect::<Vec<_>>()
         .await
         .unwrap_err();

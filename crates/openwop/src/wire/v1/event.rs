@@ -6,7 +6,7 @@ use std::io::Write as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::log::LogMark;
+use crate::wire::log::Numbering;
 
 #[derive(Deserialize)]
 struct Document<'a> {
@@ -33,29 +33,29 @@ struct Diverged<'a> {
 ///
 /// # Errors
 /// The text is not an event document.
-pub fn project(mark: LogMark, document: &[u8]) -> serde_json::Result<Cow<'_, [u8]>> {
-    if mark.sequence(1) == 1 {
+pub fn project(numbers: Numbering, document: &[u8]) -> serde_json::Result<Cow<'_, [u8]>> {
+    if numbers == Numbering::STORED {
         return Ok(Cow::Borrowed(document));
     }
     let read: Document<'_> = serde_json::from_slice(document)?;
-    let mut numbers = vec![read.sequence];
+    let mut written = vec![read.sequence];
     if read.kind == DIVERGED
         && let Ok(diverged) = serde_json::from_str::<Diverged<'_>>(read.payload.get())
         && diverged.at_sequence.get().parse::<u64>().is_ok()
     {
-        numbers.push(diverged.at_sequence);
+        written.push(diverged.at_sequence);
     }
-    numbers.sort_by_key(|number| number.get().as_ptr());
+    written.sort_by_key(|number| number.get().as_ptr());
     let mut shown = Vec::with_capacity(document.len());
     let mut rest = document;
-    for number in numbers {
+    for number in written {
         let place: u64 = serde_json::from_str(number.get())?;
         // Both are parts of the document.
         let at = number.get().as_ptr().addr() - rest.as_ptr().addr();
         let (before, after) = rest.split_at(at);
         shown.extend_from_slice(before);
         // Writing to memory does not fail.
-        let _ = write!(shown, "{}", mark.sequence(place));
+        let _ = write!(shown, "{}", numbers.sequence(place));
         rest = after.get(number.get().len()..).unwrap_or_default();
     }
     shown.extend_from_slice(rest);
@@ -64,10 +64,10 @@ pub fn project(mark: LogMark, document: &[u8]) -> serde_json::Result<Cow<'_, [u8
 
 /// The place up to which a client that sends `lastSequence` has read a log. 0 is the same as no
 /// number, because clients of major 1 start with it.
-pub fn read_up_to(mark: LogMark, last_sequence: Option<u64>) -> u64 {
+pub fn read_up_to(numbers: Numbering, last_sequence: Option<u64>) -> u64 {
     match last_sequence {
         None | Some(0) => 0,
-        Some(sequence) => mark.read_up_to(sequence),
+        Some(sequence) => numbers.read_up_to(sequence),
     }
 }
 
@@ -79,30 +79,33 @@ mod tests {
 
     use super::*;
 
-    const NEW: LogMark = LogMark::NEW;
+    use crate::wire::Major;
+    use crate::wire::log::LogMark;
 
-    fn shown(mark: LogMark, document: &str) -> String {
-        let shown = project(mark, document.as_bytes()).unwrap();
+    /// The numbers of a run that was created under major 2.
+    const FROM_0: Numbering = LogMark::of_new(Major::V2).under(Major::V1);
+    const FROM_1: Numbering = LogMark::of_new(Major::V1).under(Major::V1);
+
+    fn shown(document: &str) -> String {
+        let shown = project(FROM_0, document.as_bytes()).unwrap();
         String::from_utf8(shown.into_owned()).unwrap()
     }
 
     #[test]
     fn a_log_that_begins_at_1_is_not_copied() {
-        for mark in [LogMark::default(), LogMark::default().of_fork()] {
-            // Not even read.
-            let shown = project(mark, b"{\"sequence\":1").unwrap();
-            assert!(matches!(shown, Cow::Borrowed(b"{\"sequence\":1")));
-        }
+        // Not even read.
+        let shown = project(FROM_1, b"{\"sequence\":1").unwrap();
+        assert!(matches!(shown, Cow::Borrowed(b"{\"sequence\":1")));
     }
 
     #[test]
     fn a_log_that_begins_at_0_has_other_numbers_and_no_other_byte() {
         let stored = r#"{"eventId":"evt_1_10", "sequence" : 10,"type":"eval.scored","payload":{"sequence":10, "score":1.0}}"#;
         let expected = stored.replacen("10,", "9,", 1);
-        assert_eq!(shown(NEW, stored), expected);
+        assert_eq!(shown(stored), expected);
         let stored = r#"{"payload":{"atSequence":1,"sourceRunId":"run_1"},"type":"replay.diverged","sequence":1}"#;
         let expected = r#"{"payload":{"atSequence":0,"sourceRunId":"run_1"},"type":"replay.diverged","sequence":0}"#;
-        assert_eq!(shown(NEW, stored), expected);
+        assert_eq!(shown(stored), expected);
     }
 
     #[rstest]
@@ -111,21 +114,22 @@ mod tests {
     #[case(r#"{"type":"x","payload":{},"sequence":"1"}"#)]
     #[case(r#"{"type":"x","payload":{},"sequence":1,"sequence":2}"#)]
     fn other_texts_are_refused(#[case] document: &str) {
-        assert!(project(NEW, document.as_bytes()).is_err());
+        assert!(project(FROM_0, document.as_bytes()).is_err());
     }
 
     #[rstest]
-    #[case(LogMark::NEW, None, 0)]
-    #[case(LogMark::NEW, Some(0), 0)]
-    #[case(LogMark::NEW, Some(1), 2)]
-    #[case(LogMark::default(), Some(0), 0)]
-    #[case(LogMark::default(), Some(1), 1)]
+    #[case(FROM_0, None, 0)]
+    #[case(FROM_0, Some(0), 0)]
+    #[case(FROM_0, Some(1), 2)]
+    #[case(FROM_1, None, 0)]
+    #[case(FROM_1, Some(0), 0)]
+    #[case(FROM_1, Some(1), 1)]
     fn last_sequence_is_a_place(
-        #[case] mark: LogMark,
+        #[case] numbers: Numbering,
         #[case] last_sequence: Option<u64>,
         #[case] expected: u64,
     ) {
-        assert_eq!(read_up_to(mark, last_sequence), expected);
+        assert_eq!(read_up_to(numbers, last_sequence), expected);
     }
 
     proptest! {
@@ -136,7 +140,7 @@ mod tests {
             kind in "[a-z]{1,8}\\.[a-z]{1,8}",
         ) {
             let stored = json!({"eventId": "evt_1", "type": kind, "sequence": place, "payload": payload});
-            let shown: Value = serde_json::from_str(&shown(NEW, &stored.to_string())).unwrap();
+            let shown: Value = serde_json::from_str(&shown(&stored.to_string())).unwrap();
             let mut expected = stored;
             expected["sequence"] = json!(place - 1);
             prop_assert_eq!(shown, expected);
@@ -144,7 +148,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_shown_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = project(NEW, &bytes);
+            let _ = project(FROM_0, &bytes);
         }
     }
 }

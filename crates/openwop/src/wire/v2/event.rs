@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::names;
 use super::payload::{self, Interrupts, object};
 use crate::events::SCHEMA_VERSION;
-use crate::wire::log::LogMark;
+use crate::wire::Major;
+use crate::wire::log::{LogMark, Numbering};
 
 /// The facts that all events of a log share.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,12 @@ pub struct LogContext<'a> {
     /// The tenant of the run; ids are bound to it.
     pub tenant: &'a str,
     pub mark: LogMark,
+}
+
+impl LogContext<'_> {
+    pub(super) const fn numbers(&self) -> Numbering {
+        self.mark.under(Major::V2)
+    }
 }
 
 /// Why an event has no form under major 2. The log must not be shown without the event: readers take
@@ -143,7 +150,7 @@ impl<'a> Projector<'a> {
         document.value("runId", &format_args!("{tenant}/{}", read.run_id));
         document.value("type", kind);
         document.copy("timestamp", read.timestamp);
-        document.value("sequence", &self.log.mark.sequence(read.sequence));
+        document.value("sequence", &self.log.numbers().sequence(read.sequence));
         document.value("schemaVersion", &read.schema_version);
         if let Some(version) = read.engine_version {
             let version = payload::engine_version(version).ok_or(Unprojectable::Document)?;
@@ -184,7 +191,7 @@ pub fn read_up_to(mark: LogMark, after_sequence: Option<i64>) -> Result<u64, Neg
     match after_sequence {
         None | Some(-1) => Ok(0),
         Some(sequence) => match u64::try_from(sequence) {
-            Ok(sequence) => Ok(mark.read_up_to(sequence)),
+            Ok(sequence) => Ok(mark.under(Major::V2).read_up_to(sequence)),
             Err(_) => Err(NegativeSequence),
         },
     }

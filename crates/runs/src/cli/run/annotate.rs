@@ -78,12 +78,13 @@ async fn scoring_event(
     run: &str,
     task: &str,
 ) -> Result<String, Failure> {
-    let mut after = 0;
+    let mut after: Option<u64> = None;
     loop {
         let path = format!("/v1/runs/{run}/events?streamMode=updates");
-        let call = Call::new(Method::GET, &path)
-            .header("accept", "application/json")
-            .header("last-event-id", &after.to_string());
+        let mut call = Call::new(Method::GET, &path).header("accept", "application/json");
+        if let Some(after) = after {
+            call = call.header("last-event-id", &after.to_string());
+        }
         let page: EventPage = client.call(call).await?;
         for event in &page.events {
             let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
@@ -96,7 +97,9 @@ async fn scoring_event(
         }
         let last = page.events.last().and_then(|event| event.get("sequence"));
         match last.and_then(Value::as_u64) {
-            Some(last) if !page.is_complete && last > after => after = last,
+            Some(last) if !page.is_complete && after.is_none_or(|after| last > after) => {
+                after = Some(last);
+            }
             _ => {
                 let failure = Failure::bad_input(
                     NO_SUCH_TASK,

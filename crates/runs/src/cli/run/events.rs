@@ -23,8 +23,8 @@ pub struct Events {
     #[arg(long)]
     follow: bool,
     /// Show only events with a higher sequence number
-    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-    after: u64,
+    #[arg(long, value_name = "SEQUENCE")]
+    after: Option<u64>,
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failure> {
@@ -50,25 +50,30 @@ pub async fn run(context: &Context<'_>, arguments: &Events) -> Result<Exit, Fail
     let began = SystemClock.now().to_string();
     loop {
         let path = format!(
-            "/v1/runs/{}/events/poll?lastSequence={after}&timeout=1",
-            arguments.run
+            "/v1/runs/{}/events/poll?lastSequence={}&timeout=1",
+            arguments.run,
+            after.unwrap_or_default()
         );
         let page: EventPage = client.get(&path).await?;
-        for event in &page.events {
-            after = event
-                .get("sequence")
-                .and_then(Value::as_u64)
-                .unwrap_or(after)
-                .max(after);
+        // `lastSequence=0` reads from the beginning, also in a log that begins with the number 0.
+        let is_new = |event: &&Value| {
+            let sequence = event.get("sequence").and_then(Value::as_u64);
+            sequence.is_none_or(|it| after.is_none_or(|after| it > after))
+        };
+        let new: Vec<&Value> = page.events.iter().filter(is_new).collect();
+        for event in &new {
             print(terminal, event);
         }
-        let newest = page
-            .events
+        let sequences = new
+            .iter()
+            .filter_map(|event| event.get("sequence")?.as_u64());
+        let newest = new
             .last()
             .and_then(|event| event.get("timestamp"))
             .and_then(Value::as_str);
         let caught_up = !ended && newest.is_some_and(|newest| newest > began.as_str());
-        if page.is_complete || page.events.is_empty() || caught_up {
+        after = sequences.max().or(after);
+        if page.is_complete || new.is_empty() || caught_up {
             return Ok(Exit::Good);
         }
     }

@@ -104,7 +104,7 @@ async fn follow_workflow(
 ) -> Result<Exit, Failure> {
     let path = format!("/v1/runs/{run}");
     {
-        let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
+        let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, None));
         while let Some(event) = events.next().await {
             let event = event?;
             let kind = event.get("type").and_then(Value::as_str);

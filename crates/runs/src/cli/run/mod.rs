@@ -284,7 +284,7 @@ async fn dispatch(context: &Context<'_>, kinds: Kinds, command: Command) -> Resu
 
 /// Follows a run to its end.
 async fn until_ended(client: &Client, run: &str) -> Result<(), Failure> {
-    let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
+    let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, None));
     while let Some(event) = events.next().await {
         event?;
     }

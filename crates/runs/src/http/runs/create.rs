@@ -11,6 +11,7 @@ use crate::service::runs::create::Dedup;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -20,6 +21,7 @@ use touchstone_openwop::events::ENGINE_VERSION;
 pub async fn create(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    Spoken(major): Spoken,
     headers: HeaderMap,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -28,7 +30,9 @@ pub async fn create(
     engine_version(&headers, caller.test)?;
     let (runs, who, request) = (state.runs.clone(), caller.clone(), body.clone());
     let operation = |claim: Option<IdempotencyClaim>| async move {
-        let created = runs.create(&who, &request, dedup, claim.as_ref()).await?;
+        let created = runs
+            .create(&who, &request, dedup, major, claim.as_ref())
+            .await?;
         Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
     };
     once(

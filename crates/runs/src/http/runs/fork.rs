@@ -13,6 +13,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, members};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::{Caller, authorise};
 use touchstone_kit::error::Problem;
@@ -21,21 +22,30 @@ use touchstone_kit::error::Problem;
 pub async fn fork(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    Spoken(major): Spoken,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     // Forking a run reads it, so it needs this scope too.
     authorise(&caller, Scope::RunsRead)?;
-    state.runs.record(&caller.tenant, &run).await?;
+    let source = state.runs.record(&caller.tenant, &run).await?;
     let request = parse(&body)?;
+    let mut asked = body;
+    if let Some(from) = asked.get_mut("fromSeq").filter(|from| from.is_u64()) {
+        // The same number may name another event under the other major.
+        let numbers = source.log.under(major);
+        *from = numbers.read_up_to(request.from_seq).into();
+    }
     let endpoint = format!("POST /v1/runs/{run}:fork");
     let (runs, who) = (state.runs.clone(), caller.clone());
     let operation = |claim: Option<IdempotencyClaim>| async move {
-        let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
+        let created = runs
+            .fork(&who, &run, &request, major, claim.as_ref())
+            .await?;
         Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
     };
-    once(&state.host, &caller, endpoint, key, &body, operation).await
+    once(&state.host, &caller, endpoint, key, &asked, operation).await
 }
 
 /// `POST /v1/host/touchstone/runs/{runId}:retry`.

@@ -79,12 +79,14 @@ impl Live {
     /// Applies an event; all events must be given in order. `now` is the time since any fixed
     /// moment.
     pub fn apply(&mut self, event: &Value, now: Duration) {
-        // A skipped event must not hide later ones.
-        if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
-            self.state.sequence = sequence.saturating_sub(1);
+        // The display needs no numbers. A skipped event must not hide later ones, and some logs
+        // begin with the number 0.
+        let mut numbered = event.clone();
+        if let Some(sequence) = numbered.get_mut("sequence") {
+            *sequence = (self.state.sequence + 1).into();
         }
         // An invalid event only affects the display: the result is fetched separately.
-        if self.state.apply(event.to_string().as_bytes()).is_err() {
+        if self.state.apply(numbered.to_string().as_bytes()).is_err() {
             return;
         }
         let text = |name: &str| event.get(name).and_then(Value::as_str);

@@ -15,11 +15,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::fold::RunState;
-use super::record::{EvalSpec, PartialRerun};
+use super::record::{EvalSpec, PartialRerun, RunRecord};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{EventId, RunId, TaskId};
 use touchstone_openwop::events::{EventDocument, Inherited};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::Numbering;
 
 /// Behavior of a fork after its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +48,7 @@ impl ForkMode {
 pub struct Fork {
     /// The run it was forked from.
     pub source_run_id: RunId,
-    /// Events before this sequence number are fixed history.
+    /// The place in the source's log before which events are fixed history; 0 and 1 for none.
     pub from_seq: u64,
     pub mode: ForkMode,
     /// Number of events copied from the source.
@@ -83,19 +85,25 @@ impl Fork {
         state.sequence - state.divergences(&self.source_run_id)
     }
 
-    pub fn provenance(&self) -> Provenance {
-        Provenance {
-            source_run_id: self.source_run_id.clone(),
-            from_seq: self.from_seq,
-            mode: self.mode,
-        }
+    /// The origin of a run under major 1, if it is a fork.
+    pub fn provenance(record: &RunRecord) -> Option<Provenance> {
+        let fork = record.fork.as_ref()?;
+        let numbers = record.log.under(Major::V1);
+        Some(Provenance {
+            source_run_id: fork.source_run_id.clone(),
+            from_seq: match fork.from_seq {
+                0 => 0,
+                place => numbers.sequence(place),
+            },
+            mode: fork.mode,
+        })
     }
 }
 
 /// The body of `POST /v1/runs/{runId}:fork`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForkRequest {
-    /// Where history ends; 0 for none.
+    /// The sequence before which events are history; 0 for none.
     pub from_seq: u64,
     /// What to do after it.
     pub mode: ForkMode,
@@ -197,22 +205,27 @@ fn overlay(value: &Value) -> Result<Overlay, Problem> {
     Ok(overlay)
 }
 
-/// Number of events that a fork copies from a source with `events` events.
+/// Number of events that a fork copies from a source with `events` events. `fromSeq` is one of the
+/// `numbers` of the source.
 ///
 /// # Errors
 /// `invalid_from_seq` past the end of the log.
-pub fn history(request: &ForkRequest, events: u64) -> Result<u64, Problem> {
-    if request.from_seq > events {
+pub fn history(request: &ForkRequest, numbers: Numbering, events: u64) -> Result<u64, Problem> {
+    let last = numbers.reached(events).unwrap_or_default();
+    if request.from_seq > last {
         return Err(Problem::new(
             ErrorCode::InvalidFromSeq,
-            format!("`fromSeq` is past the end of the run's log, which has {events} events"),
+            format!(
+                "`fromSeq` is past the end of the run's log, which has {events} events; the last \
+                 one has the sequence {last}"
+            ),
         )
         .with("field", "fromSeq")
-        .with("lastSequence", events));
+        .with("lastSequence", last));
     }
     Ok(match request.mode {
         ForkMode::Replay => events,
-        ForkMode::Branch => request.from_seq.saturating_sub(1),
+        ForkMode::Branch => numbers.events_before(request.from_seq),
     })
 }
 
@@ -279,6 +292,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
     use touchstone_openwop::events::Event;
+    use touchstone_openwop::wire::log::LogMark;
 
     use super::*;
 
@@ -318,21 +332,48 @@ mod tests {
         assert_eq!(problem.details["field"], field);
     }
 
+    const FROM_0: Numbering = LogMark::of_new(Major::V2).under(Major::V1);
+    const FROM_1: Numbering = LogMark::of_new(Major::V1).under(Major::V1);
+
     #[rstest]
-    #[case("replay", 0, Some(10))]
-    #[case("replay", 10, Some(10))]
-    #[case("replay", 11, None)]
-    #[case("branch", 0, Some(0))]
-    #[case("branch", 1, Some(0))]
-    #[case("branch", 10, Some(9))]
-    #[case("branch", 11, None)]
+    #[case(FROM_1, "replay", 0, Some(10))]
+    #[case(FROM_1, "replay", 10, Some(10))]
+    #[case(FROM_1, "replay", 11, None)]
+    #[case(FROM_1, "branch", 0, Some(0))]
+    #[case(FROM_1, "branch", 1, Some(0))]
+    #[case(FROM_1, "branch", 10, Some(9))]
+    #[case(FROM_1, "branch", 11, None)]
+    #[case(FROM_0, "replay", 0, Some(10))]
+    #[case(FROM_0, "replay", 9, Some(10))]
+    #[case(FROM_0, "replay", 10, None)]
+    #[case(FROM_0, "branch", 0, Some(0))]
+    #[case(FROM_0, "branch", 1, Some(1))]
+    #[case(FROM_0, "branch", 9, Some(9))]
+    #[case(FROM_0, "branch", 10, None)]
     fn history_ends_before_from_seq(
+        #[case] numbers: Numbering,
         #[case] mode: &str,
         #[case] from_seq: u64,
         #[case] expected: Option<u64>,
     ) {
         let request = parse(&json!({"mode": mode, "fromSeq": from_seq})).unwrap();
-        assert_eq!(history(&request, 10).ok(), expected);
+        let found = history(&request, numbers, 10);
+        if let Err(problem) = &found {
+            assert_eq!(problem.details["lastSequence"], numbers.sequence(10));
+        }
+        assert_eq!(found.ok(), expected);
+    }
+
+    #[rstest]
+    #[case(FROM_1)]
+    #[case(FROM_0)]
+    fn a_run_without_events_can_be_forked_from_its_beginning(#[case] numbers: Numbering) {
+        let forked = |from_seq: u64| {
+            let request = parse(&json!({"mode": "branch", "fromSeq": from_seq})).unwrap();
+            history(&request, numbers, 0)
+        };
+        assert_eq!(forked(0).unwrap(), 0);
+        assert!(forked(1).is_err());
     }
 
     #[rstest]

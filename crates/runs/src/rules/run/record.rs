@@ -24,6 +24,7 @@ use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct RunRecord {
     /// The place in its trace of the request that created the run, if the request named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
+    /// How its events are numbered on the wire.
+    #[serde(default, skip_serializing_if = "LogMark::is_old")]
+    pub log: LogMark,
 }
 
 /// The workflow of runs that ask people for an approval on the host's behalf.

@@ -10,9 +10,6 @@ use crate::rules::kind::Kinds;
 use touchstone_kit::ids::NodeId;
 use touchstone_openwop::events::{ENGINE_VERSION, Owner, RunError};
 
-/// Version of the event log's schema.
-pub const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
-
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot<'a> {
@@ -88,7 +85,7 @@ pub fn snapshot<'a>(
             .spec
             .eval()
             .and_then(|eval| eval.execution.replayed_from.as_deref()),
-        fork: record.fork.as_ref().map(Fork::provenance),
+        fork: Fork::provenance(record),
         kind: of_kind(kinds, record, state).into_iter().collect(),
         current_node_id: state.flow.pending().map(|(node, _)| node),
         node_states: workflow.map(|spec| node_states(spec, state)),
@@ -97,7 +94,7 @@ pub fn snapshot<'a>(
         completed_at: state.completed_at,
         error: state.error.as_ref(),
         engine_version: ENGINE_VERSION,
-        event_log_schema_version: EVENT_LOG_SCHEMA_VERSION,
+        event_log_schema_version: record.log.era(),
         tags: &record.spec.tags,
         metadata: &record.spec.metadata,
         configurable: &record.spec.configurable,

@@ -20,6 +20,8 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::suite::SuiteDocument;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_packs::ports::inventory::SuiteRecord;
 use touchstone_packs::store as pack_store;
 
@@ -54,10 +56,12 @@ pub(super) struct NewRun {
     pub(super) fork: Option<Fork>,
     /// The callback for the end of the run, in addition to the tenant's subscriptions.
     pub(super) callback: Option<WebhookRecord>,
+    pub(super) log: LogMark,
 }
 
 impl Runs {
-    /// Creates a run. With a claim, the idempotency record is completed in the same transaction.
+    /// Creates a run for a request under a major. With a claim, the idempotency record is completed
+    /// in the same transaction.
     ///
     /// # Errors
     /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`;
@@ -68,6 +72,7 @@ impl Runs {
         caller: &Caller,
         body: &Value,
         dedup: Dedup,
+        major: Major,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let mut request = parse(self.library.kinds, body)?;
@@ -106,7 +111,8 @@ impl Runs {
             Some(url) => Some(self.webhooks.callback(caller, url).await?),
             None => None,
         };
-        self.record_run(caller, spec, callback, claim).await
+        let log = LogMark::of_new(major);
+        self.record_run(caller, spec, callback, log, claim).await
     }
 
     /// Creates an eval run of this suite under an id that the caller derives from its purpose:
@@ -179,6 +185,7 @@ impl Runs {
                 .await?,
             fork: None,
             trace: None,
+            log: LogMark::of_new(Major::V1),
         };
         self.reserve_run(&record).await?;
         match store::runs::create(&self.store, &record, None).await {
@@ -196,6 +203,7 @@ impl Runs {
         caller: &Caller,
         spec: RunSpec,
         callback: Option<WebhookRecord>,
+        log: LogMark,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let run = NewRun {
@@ -204,6 +212,7 @@ impl Runs {
             spec,
             fork: None,
             callback,
+            log,
         };
         self.record_new(run, Value::Null, claim).await
     }
@@ -254,6 +263,7 @@ impl Runs {
             spec,
             fork: run.fork,
             trace: span::context(),
+            log: run.log,
         };
         self.reserve_run(&record).await?;
         let completes = claim.map(|claim| IdempotencyCompletion {

@@ -25,6 +25,8 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::events::{Event, EventDocument};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 
 /// Events read per page; the first task is judged early.
 const PAGE: u32 = 256;
@@ -83,7 +85,8 @@ fn check_branch(kinds: Kinds, record: &RunRecord, caller: &Caller) -> Result<(),
 }
 
 impl Runs {
-    /// Forks a run of the caller's tenant. The fork belongs to the owner of its source.
+    /// Forks a run of the caller's tenant for a request under a major, whose numbers `fromSeq` is one
+    /// of. The fork belongs to the owner of its source.
     ///
     /// # Errors
     /// `not_found`; `invalid_from_seq` beyond the end of the log; `validation_error` for an invalid
@@ -93,6 +96,7 @@ impl Runs {
         caller: &Caller,
         source: &RunId,
         request: &ForkRequest,
+        major: Major,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let record = self.record(&caller.tenant, source).await?;
@@ -109,7 +113,8 @@ impl Runs {
                 (state.status, state.sequence, state.completed_at)
             })
             .await?;
-        let history = history(request, events)?;
+        let numbers = record.log.under(major);
+        let history = history(request, numbers, events)?;
         let judged = match (request.mode, record.spec.eval()) {
             (ForkMode::Branch, Some(_)) => self.judged_by(source, history).await?,
             _ => None,
@@ -146,7 +151,7 @@ impl Runs {
         }
         let fork = Fork {
             source_run_id: source.clone(),
-            from_seq: request.from_seq,
+            from_seq: numbers.read_up_to(request.from_seq),
             mode: request.mode,
             history,
             origin: record.facts_of().clone(),
@@ -163,6 +168,10 @@ impl Runs {
             spec,
             fork: Some(fork),
             callback: None,
+            log: match history {
+                0 => LogMark::of_new(major),
+                _ => record.log.of_fork(),
+            },
         };
         self.record_new(run, answer, claim).await
     }

@@ -33,6 +33,8 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{NodeId, RunId, TenantId};
 use touchstone_openwop::events::{Event, InterruptKind, NewEvent};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 /// Maximum lifetime of a token; it ends earlier with its interrupt.
@@ -224,6 +226,7 @@ impl Runs {
             spec,
             fork: None,
             trace: None,
+            log: LogMark::of_new(Major::V1),
         })
     }
 

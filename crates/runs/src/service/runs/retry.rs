@@ -16,6 +16,8 @@ use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::LogMark;
 
 /// Lease of a claim that only finds out whether a process works on a run.
 const TAKE_OVER: Duration = Duration::from_secs(5);
@@ -79,7 +81,8 @@ impl Runs {
             eval.execution.retries = made.max(eval.execution.retries).saturating_add(1);
             eval.execution.retry_root = Some(root);
         }
-        self.record_run(caller, spec, None, claim).await
+        let log = LogMark::of_new(Major::V1);
+        self.record_run(caller, spec, None, log, claim).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! The last deliveries of a webhook, and sending one of them again.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use crate::ports::webhooks::{DeliveryRecord, WebhookRecord, Window};
@@ -15,6 +17,9 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::WebhookId;
 use touchstone_kit::webhook::Delivery;
 use touchstone_kit::webhook::delivery::Addressed;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::Numbering;
+use touchstone_openwop::wire::v1::event::project;
 
 /// A page of deliveries, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +29,17 @@ pub struct DeliveryPage {
     pub next: Option<u64>,
 }
 
-/// An event as webhooks send it: receivers get no task content of eval runs.
-pub fn sent(event: &StoredEvent, is_eval: bool) -> Bytes {
-    match is_eval && has_task_content(&event.kind) {
+/// An event as webhooks send it: with the number that polls show, and without task content of eval
+/// runs.
+pub fn sent(event: &StoredEvent, is_eval: bool, numbers: Numbering) -> Bytes {
+    let shown = match is_eval && has_task_content(&event.kind) {
         true => without_task_content(&event.kind, &event.body),
         false => event.body.clone(),
+    };
+    match project(numbers, &shown) {
+        Ok(Cow::Owned(renumbered)) => renumbered.into(),
+        // A damaged event is sent as it is stored.
+        Ok(Cow::Borrowed(_)) | Err(_) => shown,
     }
 }
 
@@ -150,6 +161,38 @@ impl Webhooks {
             store::webhooks::events_of(&self.store, &delivery.run_id, window, kinds, 1).await;
         let events = events.map_err(|cause| internal(&cause))?;
         let event = events.first().ok_or_else(gone)?;
-        Ok(sent(event, run.spec.work.is_eval()))
+        let numbers = run.log.under(Major::V1);
+        Ok(sent(event, run.spec.work.is_eval(), numbers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use touchstone_openwop::wire::log::LogMark;
+
+    use super::*;
+
+    #[test]
+    fn a_delivery_has_the_number_that_polls_show() {
+        let stored = json!({"eventId": "evt_1_3", "type": "eval.scored", "sequence": 3,
+            "payload": {"taskId": "a"}});
+        let event = StoredEvent {
+            sequence: 3,
+            kind: "eval.scored".into(),
+            body: stored.to_string().into(),
+        };
+        for (made, expected) in [(Major::V1, 3), (Major::V2, 2)] {
+            let numbers = LogMark::of_new(made).under(Major::V1);
+            let shown: Value = serde_json::from_slice(&sent(&event, true, numbers)).unwrap();
+            assert_eq!(shown["sequence"], expected);
+            assert_eq!(shown["payload"], stored["payload"]);
+        }
+        let damaged = StoredEvent {
+            body: "{".into(),
+            ..event
+        };
+        let numbers = LogMark::of_new(Major::V2).under(Major::V1);
+        assert_eq!(sent(&damaged, false, numbers), damaged.body);
     }
 }

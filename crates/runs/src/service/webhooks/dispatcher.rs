@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, Window};
-use crate::rules::run::bundle::has_task_content;
 use crate::service::metrics::RUN_METRICS;
 use crate::service::webhooks::deliveries::sent;
 use crate::store;
@@ -35,6 +34,8 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::delivery::Addressed;
 use touchstone_kit::webhook::{Admission, Delivery};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::log::Numbering;
 
 /// Much longer than the longest attempt; every recorded attempt extends it.
 const LEASE: Duration = Duration::from_secs(30);
@@ -141,6 +142,8 @@ struct RunFacts {
     /// Whether it has one of the requested tags.
     is_tagged: bool,
     is_eval: bool,
+    /// The numbers of its events.
+    numbers: Numbering,
     /// Its place in a trace.
     place: Option<Place>,
 }
@@ -230,7 +233,7 @@ impl Session {
     }
 
     async fn attempt(&mut self, run: &RunId, event: &StoredEvent) -> Result<(), StoreError> {
-        let body = self.without_content(run, event).await?;
+        let body = self.shown(run, event).await?;
         let place = self.facts(run).await?.place;
         let webhook = &self.claim.webhook;
         let addressed = Addressed {
@@ -307,20 +310,17 @@ impl Session {
         let facts = RunFacts {
             is_tagged: record.is_some_and(|it| it.spec.tags.iter().any(requested)),
             is_eval: record.is_none_or(|it| it.spec.work.is_eval()),
+            numbers: record.map_or(Numbering::STORED, |it| it.log.under(Major::V1)),
             place: span::root(run.as_str(), record.and_then(|it| it.trace.as_ref())),
         };
         self.runs.insert(run.clone(), facts.clone());
         Ok(facts)
     }
 
-    /// The event as webhooks send it: receivers get no task content of eval runs.
-    async fn without_content(
-        &mut self,
-        run: &RunId,
-        event: &StoredEvent,
-    ) -> Result<Bytes, StoreError> {
-        let is_eval = has_task_content(&event.kind) && self.facts(run).await?.is_eval;
-        Ok(sent(event, is_eval))
+    /// The event as webhooks send it.
+    async fn shown(&mut self, run: &RunId, event: &StoredEvent) -> Result<Bytes, StoreError> {
+        let facts = self.facts(run).await?;
+        Ok(sent(event, facts.is_eval, facts.numbers))
     }
 }
 

@@ -3,6 +3,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::wire::Major;
 use crate::wire::log::LogMark;
 use crate::wire::sample;
 use crate::wire::v2::event::{LogContext, Projector};
@@ -383,7 +384,7 @@ fn the_envelope_of_a_poll_is_written_around_its_events(
 fn projected_payload(kind: &str, payload: &Value) -> Value {
     let log = LogContext {
         tenant: TENANT,
-        mark: LogMark::NEW,
+        mark: LogMark::of_new(Major::V1),
     };
     let document = sample::document(kind, 1, payload).to_string();
     let mut out = Vec::new();

@@ -10,7 +10,7 @@ use crate::wire::v2::subject;
 
 const NEW: LogContext<'_> = LogContext {
     tenant: "acme",
-    mark: LogMark::NEW,
+    mark: LogMark::of_new(Major::V1),
 };
 
 fn suspended() -> Value {
@@ -482,11 +482,11 @@ fn other_texts_are_no_documents(#[case] text: &str) {
 }
 
 #[rstest]
-#[case(LogMark::NEW, None, Ok(0))]
-#[case(LogMark::NEW, Some(-1), Ok(0))]
-#[case(LogMark::NEW, Some(0), Ok(1))]
-#[case(LogMark::NEW, Some(7), Ok(8))]
-#[case(LogMark::NEW, Some(-2), Err(NegativeSequence))]
+#[case(LogMark::of_new(Major::V1), None, Ok(0))]
+#[case(LogMark::of_new(Major::V1), Some(-1), Ok(0))]
+#[case(LogMark::of_new(Major::V1), Some(0), Ok(1))]
+#[case(LogMark::of_new(Major::V1), Some(7), Ok(8))]
+#[case(LogMark::of_new(Major::V1), Some(-2), Err(NegativeSequence))]
 #[case(LogMark::default(), Some(0), Ok(0))]
 #[case(LogMark::default(), Some(7), Ok(7))]
 fn after_sequence_is_a_place(

@@ -152,7 +152,7 @@ impl Context<'_> {
             ("eval.started", "fixtureRuns") => self.write_runs(value, out)?,
             // The log that a fork replays has the mark of the fork.
             ("replay.diverged" | "replay.diverged-at-refusal", "atSequence") => {
-                write(out, &self.log.mark.sequence(number(value)?));
+                write(out, &self.log.numbers().sequence(number(value)?));
             }
             ("replay.diverged", "divergencePoint") => {
                 write(out, names::projected(&text(value)?)?);

@@ -523,7 +523,7 @@ impl RecordedRun<'_> {
             facts_recorded_at: spec.facts_recorded_at,
             partial_rerun: spec.partial_rerun.clone(),
             extensions: outcome.map(|it| it.report.clone()).unwrap_or_default(),
-            fork: record.fork.as_ref().map(Fork::provenance),
+            fork: Fork::provenance(record),
             completed_at: state.completed_at,
             duration_ms,
         }
