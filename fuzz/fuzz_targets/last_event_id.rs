@@ -9,12 +9,13 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use touchstone_fuzz::{EVENTS, event_id, run_record};
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::store::database::Database;
 use touchstone_host::system::host_key::HostKeyFile;
-use touchstone_runs::service::log_reader::LogReader;
-use touchstone_fuzz::{EVENTS, event_id, run_record};
 use touchstone_kit::ids::RunId;
+use touchstone_openwop::wire::log::Numbering;
+use touchstone_runs::service::log_reader::LogReader;
 
 struct Log {
     runtime: Runtime,
@@ -73,7 +74,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         let log = kept.get_or_insert_with(log);
         let position = log
             .runtime
-            .block_on(log.reader.position(&log.run, text))
+            .block_on(log.reader.position(&log.run, Numbering::STORED, text))
             .expect("the store works");
         if let Some(position) = position
             && !text.bytes().all(|octet| octet.is_ascii_digit())

@@ -76,7 +76,7 @@ pub fn check_event(document: &Value) {
     let entry = event.entry.get_or_init(|| {
         ASYNCAPI.schemas.compiled(&strict(json!({
             "allOf": [{"$ref": "#/components/schemas/Envelope"}],
-            "properties": {"sequence": {"minimum": 1}, "payload": event.payload},
+            "properties": {"payload": event.payload},
         })))
     });
     check(kind, entry, document);

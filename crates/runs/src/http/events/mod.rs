@@ -1,6 +1,7 @@
 //! `GET /v1/runs/{runId}/events`: the event stream, or its backlog as JSON for a client that
 //! accepts only JSON.
 
+pub mod form;
 pub mod poll;
 pub mod stream;
 
@@ -12,15 +13,15 @@ use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Method};
 
 use crate::http::RunsApi;
+use crate::http::events::form::{form_for, streamed_up_to};
 use crate::http::events::poll::collect;
 use crate::http::events::stream::Subscription;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
 use crate::http::extract::OwnRun;
-use crate::rules::run::record::RunRecord;
-use crate::service::log_reader::page::Page;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
+use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
@@ -41,6 +42,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
 pub async fn stream(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    Spoken(major): Spoken,
     query: Query,
     headers: HeaderMap,
     OwnRun(record): OwnRun,
@@ -53,35 +55,21 @@ pub async fn stream(
         .head(run)
         .await
         .map_err(|cause| internal(&cause))?;
-    let position = match headers.get("last-event-id").map(|id| id.to_str()) {
-        Some(Ok(id)) => state
-            .log
-            .position(run, id)
-            .await
-            .map_err(|cause| internal(&cause))?,
-        _ => None,
-    };
+    let form = form_for(&record, &caller, major);
+    let position = streamed_up_to(&state, &record, &form, &headers).await?;
     if let (true, Mode::Events(filter)) = (only_json(&headers), options.mode) {
-        let after = position.unwrap_or_default();
-        return collect(&state, &caller, &record, after, head, filter).await;
+        return collect(&state, &record, &form, position, head, filter).await;
     }
     let subscription = Subscription {
         state: state.clone(),
         caller,
         run: record,
-        position: position.unwrap_or_default(),
+        form,
+        position,
         head,
         place,
     };
     Ok(subscription.into_response(options))
-}
-
-/// The page as the caller may see it. Task content of eval runs needs a scope of its own.
-fn visible(page: Arc<Page>, run: &RunRecord, caller: &Caller) -> Arc<Page> {
-    match run.spec.work.is_eval() && !caller.has(Scope::RunsContent) {
-        true => page.without_content(),
-        false => page,
-    }
 }
 
 /// Whether the client accepts JSON and no event stream.

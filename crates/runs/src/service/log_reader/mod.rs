@@ -8,11 +8,15 @@
 //! A page ends after [`PAGE_EVENTS`] events or [`PAGE_BYTES`] bytes. A page cut by its bytes is
 //! followed by pages that start at the reader's position. Pages count against the memory of all
 //! readers for as long as any slice of them is held.
+//!
+//! The store has the form of major 1. Other [forms](form) of a page are made once and cached too.
 
 pub mod filter;
 pub mod follower;
+pub mod form;
 pub mod memory;
 pub mod page;
+pub mod projections;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +27,11 @@ use tokio::sync::{Mutex, Semaphore};
 pub use crate::service::log_reader::filter::Filter;
 pub use crate::service::log_reader::follower::Follow;
 use crate::service::log_reader::follower::Followers;
+pub use crate::service::log_reader::form::{LogForm, Unshown};
 pub use crate::service::log_reader::memory::{MemoryPermit, OutOfMemory, ReadMemory};
+use crate::service::log_reader::page::Layout;
 pub use crate::service::log_reader::page::{PAGE_BYTES, PAGE_EVENTS, Page, PagedEvent};
+use crate::service::log_reader::projections::Projections;
 use crate::store;
 use touchstone_host::store::database::head;
 
@@ -32,6 +39,7 @@ use touchstone_host::ports::run_log::{Head, reaches_end};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
+use touchstone_openwop::wire::log::Numbering;
 
 const DEFAULT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// Concurrent reads of the store: each may return [`PAGE_BYTES`] and one event more.
@@ -58,6 +66,9 @@ pub enum Error {
     /// Other readers have used up the memory.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+    /// An event has no form under the reader's major.
+    #[error(transparent)]
+    Unshown(Arc<Unshown>),
 }
 
 impl From<StoreError> for Error {
@@ -71,9 +82,10 @@ type Tail = Arc<Mutex<Option<Arc<Page>>>>;
 /// Shared access to the logs of all runs, with limited memory.
 pub struct LogReader {
     store: Arc<Database>,
-    /// Keyed by the first sequence.
+    /// Keyed by the first place.
     full: Cache<(RunId, u64), Arc<Page>>,
     tails: Cache<RunId, Tail>,
+    projections: Projections,
     followers: Followers,
     memory: ReadMemory,
     turns: Semaphore,
@@ -85,7 +97,7 @@ impl LogReader {
         Self::with_cache_bytes(store, DEFAULT_CACHE_BYTES)
     }
 
-    /// A reader that caches up to `cache_bytes` of full pages.
+    /// A reader that caches up to `cache_bytes` of full pages, and half of that in other forms.
     pub fn with_cache_bytes(store: Arc<Database>, cache_bytes: u64) -> Self {
         Self {
             store,
@@ -100,6 +112,7 @@ impl LogReader {
                 .time_to_idle(TAIL_IDLE)
                 .time_to_live(CONTENT_TTL)
                 .build(),
+            projections: Projections::new(cache_bytes / 2),
             followers: Followers::default(),
             memory: ReadMemory::default(),
             turns: Semaphore::new(AT_ONCE),
@@ -119,14 +132,20 @@ impl LogReader {
         Ok(head(&self.store, run).await?.unwrap_or_default())
     }
 
-    /// The position for a `Last-Event-ID`, which is a sequence or an event id. `None` for anything
-    /// else.
+    /// The place for a `Last-Event-ID` under major 1, which is one of the log's `numbers` or an event
+    /// id. `None` for anything else.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn position(&self, run: &RunId, last_event_id: &str) -> Result<Option<u64>, Error> {
+    pub async fn position(
+        &self,
+        run: &RunId,
+        numbers: Numbering,
+        last_event_id: &str,
+    ) -> Result<Option<u64>, Error> {
         if last_event_id.bytes().all(|b| b.is_ascii_digit()) {
-            return Ok(last_event_id.parse().ok());
+            let sequence = last_event_id.parse().ok();
+            return Ok(sequence.map(|it| numbers.read_up_to(it)));
         }
         let well_formed = last_event_id.len() <= 128
             && last_event_id
@@ -138,7 +157,33 @@ impl LogReader {
         Ok(store::runs::sequence_of(&self.store, run, last_event_id).await?)
     }
 
-    /// The page with the event after `position` in a log that reaches at least `head`.
+    /// As [`page_after`](Self::page_after), in the form of a reader.
+    ///
+    /// # Errors
+    /// [`Error::Unshown`], and as there.
+    pub async fn page_for(
+        &self,
+        run: &RunId,
+        position: u64,
+        head: u64,
+        form: &LogForm,
+    ) -> Result<Arc<Page>, Error> {
+        let page = self.page_after(run, position, head).await?;
+        let page = match form.is_masked {
+            true => page.without_content(),
+            false => page,
+        };
+        match form.is_stored() {
+            true => Ok(page),
+            false => self.projections.of(self, run, &page, form).await,
+        }
+    }
+
+    /// The page with the event after `position` in a log that reaches at least `head`, as it is
+    /// stored.
+    ///
+    /// # Errors
+    /// The log cannot be read, or is not what its head announces.
     pub async fn page_after(
         &self,
         run: &RunId,
@@ -225,7 +270,7 @@ impl LogReader {
 
     async fn load(&self, run: &RunId, first: u64, last: u64) -> Result<Page, Error> {
         let (events, permit) = self.read(run, first - 1, last).await?;
-        Ok(Page::new(first, events, permit))
+        Ok(Page::new(first, Layout::STORED, events, permit))
     }
 
     /// The events after `after` within one page, at least up to `last` unless they are large; with

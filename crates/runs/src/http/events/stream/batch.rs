@@ -7,15 +7,13 @@ use tokio::time::Instant;
 
 use crate::http::RunsApi;
 use crate::http::events::stream::{Signals, later};
-use crate::service::log_reader::Error;
 use crate::service::log_reader::filter::Filter;
+use crate::service::log_reader::form::SUSPENDED;
 use crate::service::log_reader::memory::{OutOfMemory, ReadMemory};
 use crate::service::log_reader::page::PagedEvent;
+use crate::service::log_reader::{Error, LogForm};
 use touchstone_host::ports::run_log::Head;
 use touchstone_kit::ids::RunId;
-
-/// An event that is sent at once: the run waits for a person.
-const SUSPENDED: &str = "node.suspended";
 
 /// Frames up to this size, in bytes, do not count against the readers' memory.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -53,7 +51,8 @@ pub async fn gather(
     Ok(Window::Upto(head))
 }
 
-/// Whether a node was suspended after the first sequence, up to and including the second.
+/// Whether a node was suspended, so that the run waits for a person: after the first place, up to
+/// and including the second.
 async fn suspends(state: &RunsApi, run: &RunId, mut after: u64, upto: u64) -> Result<bool, Error> {
     while after < upto {
         let page = state.log.page_after(run, after, upto).await?;
@@ -73,13 +72,16 @@ async fn suspends(state: &RunsApi, run: &RunId, mut after: u64, upto: u64) -> Re
 /// There is not enough memory for it.
 pub async fn frame(
     memory: &ReadMemory,
+    form: &LogForm,
     events: &[PagedEvent],
     filter: Filter,
 ) -> Result<Option<Bytes>, OutOfMemory> {
-    let passing = || events.iter().filter(|event| filter.passes(&event.kind));
+    let passes = |event: &&PagedEvent| filter.passes(form.major, &event.kind);
+    let passing = || events.iter().filter(passes);
     let Some(highest) = passing().map(|event| event.sequence).max() else {
         return Ok(None);
     };
+    let highest = form.numbers().sequence(highest);
     let bytes = passing().map(|event| event.body.len() + 1).sum::<usize>() + 64;
     let permit = match bytes > SMALL_BYTES {
         true => Some(memory.reserve(bytes).await?),

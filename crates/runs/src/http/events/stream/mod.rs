@@ -25,11 +25,12 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::info;
 
 use crate::http::RunsApi;
+use crate::http::events::form::page_for;
 use crate::http::events::stream::annotated::AnnotationFeed;
 use crate::http::events::stream::batch::Window;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
-use crate::http::events::visible;
 use crate::rules::run::record::RunRecord;
+use crate::service::log_reader::LogForm;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::follower::Follow;
 use crate::store;
@@ -48,7 +49,9 @@ pub struct Subscription {
     pub state: Arc<RunsApi>,
     pub caller: Caller,
     pub run: Arc<RunRecord>,
-    /// The last sequence the consumer has.
+    /// The form of the log for the consumer.
+    pub form: LogForm,
+    /// The place of the last event that the consumer has.
     pub position: u64,
     /// Where the log ended when the consumer connected.
     pub head: Head,
@@ -158,6 +161,10 @@ async fn key_is_valid(subscription: &Subscription) -> bool {
     valid.is_ok()
 }
 
+fn ended_early(run: &RunId) {
+    tracing::warn!(run_id = %run, "a stream ends: an event cannot be shown");
+}
+
 fn unreadable(run: &RunId, cause: &dyn std::error::Error) {
     tracing::error!(run_id = %run, cause = chain(cause), "a stream ends: could not read the log");
 }
@@ -171,8 +178,9 @@ fn events(
         let state = subscription.state.clone();
         let run = subscription.run.run_id.clone();
         let (mut position, mut head) = (subscription.position, subscription.head);
+        let form = &subscription.form;
         let mut signals = Signals::new(&subscription);
-        let mut annotations = match AnnotationFeed::from_now_on(&state, &run, filter, head.ended).await {
+        let mut annotations = match AnnotationFeed::from_now_on(&state, &subscription.run, form, filter, head.ended).await {
             Ok(annotations) => annotations,
             Err(cause) => return unreadable(&run, &cause),
         };
@@ -190,14 +198,16 @@ fn events(
                 }
             }
             while position < head.sequence {
-                let page = match state.log.page_after(&run, position, head.sequence).await {
-                    Ok(page) => visible(page, &subscription.run, &subscription.caller),
-                    Err(cause) => return unreadable(&run, &cause),
+                let page = page_for(&state, &subscription.run, form, position, head.sequence);
+                let page = match page.await {
+                    Ok(page) => page,
+                    // The cause has been logged. A terminal event would say that the log is whole.
+                    Err(_) => return ended_early(&run),
                 };
                 let frames = if buffer.is_zero() {
                     page.frames_after(position, filter)
                 } else {
-                    match batch::frame(state.log.memory(), page.events_after(position), filter).await {
+                    match batch::frame(state.log.memory(), form, page.events_after(position), filter).await {
                         Ok(frame) => frame,
                         Err(cause) => return unreadable(&run, &cause),
                     }
@@ -218,7 +228,7 @@ fn events(
             match signals.next(&state).await {
                 Wakeup::Changed => {}
                 Wakeup::Annotated => {
-                    for frame in annotations.frames(&state, &run, position, !buffer.is_zero()).await {
+                    for frame in annotations.frames(&state, position, !buffer.is_zero()).await {
                         signals.sent_since_tick = true;
                         yield Ok(frame);
                     }

@@ -31,7 +31,7 @@ impl StreamOptions {
     /// `unsupported_stream_mode`, `validation_error`.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mode = match query.get("streamMode") {
-            None => Mode::Events(Filter::Updates),
+            None => Mode::Events(Filter::UPDATES),
             Some(list) => parse_modes(list).ok_or_else(unsupported)?,
         };
         let buffer = query
@@ -45,24 +45,23 @@ impl StreamOptions {
 }
 
 fn parse_modes(list: &str) -> Option<Mode> {
-    let (mut updates, mut messages, mut debug) = (false, false, false);
     if list == "values" {
         return Some(Mode::Values);
     }
+    let mut filter = Filter {
+        updates: false,
+        messages: false,
+        debug: false,
+    };
     for mode in list.split(',') {
         match mode {
-            "updates" => updates = true,
-            "messages" => messages = true,
-            "debug" => debug = true,
+            "updates" => filter.updates = true,
+            "messages" => filter.messages = true,
+            "debug" => filter.debug = true,
             _ => return None,
         }
     }
-    Some(Mode::Events(match (debug, updates, messages) {
-        (true, _, _) => Filter::Everything,
-        (false, true, true) => Filter::UpdatesAndMessages,
-        (false, true, false) => Filter::Updates,
-        (false, false, _) => Filter::Messages,
-    }))
+    Some(Mode::Events(filter))
 }
 
 fn unsupported() -> Problem {
@@ -80,12 +79,12 @@ mod tests {
     use rstest::rstest;
 
     #[rstest]
-    #[case("updates", Some(Mode::Events(Filter::Updates)))]
+    #[case("updates", Some(Mode::Events(Filter::UPDATES)))]
     #[case("values", Some(Mode::Values))]
-    #[case("messages", Some(Mode::Events(Filter::Messages)))]
-    #[case("debug", Some(Mode::Events(Filter::Everything)))]
-    #[case("debug,updates", Some(Mode::Events(Filter::Everything)))]
-    #[case("messages,updates", Some(Mode::Events(Filter::UpdatesAndMessages)))]
+    #[case("messages", Some(Mode::Events(Filter::MESSAGES)))]
+    #[case("debug", Some(Mode::Events(Filter::DEBUG)))]
+    #[case("debug,updates", Some(Mode::Events(Filter { debug: true, ..Filter::UPDATES })))]
+    #[case("messages,updates", Some(Mode::Events(Filter::UPDATES_AND_MESSAGES)))]
     #[case("", None)]
     #[case("UPDATES", None)]
     #[case("values,updates", None)]

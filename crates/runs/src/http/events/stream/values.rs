@@ -1,7 +1,8 @@
 //! `streamMode=values`: the run's snapshot, on connect and after every change.
 //!
-//! The snapshot is sent in the envelope of an event, type `state.snapshot`, because clients drop
-//! data without one. It is not an entry of the log: its id is the sequence it was folded up to.
+//! Under major 1, the snapshot is sent in the envelope of an event, type `state.snapshot`, because
+//! clients drop data without one; major 2 has none. It is not an entry of the log: its id is the
+//! sequence it was folded up to.
 
 use std::io;
 
@@ -15,9 +16,11 @@ use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
+use touchstone_openwop::wire::{Major, v2};
 
 struct Snapshot {
-    sequence: u64,
+    /// Number of events it was folded from.
+    events: u64,
     ended: bool,
     payload: Value,
 }
@@ -39,7 +42,8 @@ pub fn stream(
             // The cause has been logged.
             let Ok(snapshot) = take(&subscription).await else { return };
             if shown.as_ref() != Some(&snapshot.payload) {
-                yield Ok(frame(&subscription, &snapshot));
+                let Some(frame) = frame(&subscription, &snapshot) else { return };
+                yield Ok(frame);
                 signals.sent_since_tick = true;
                 shown = Some(snapshot.payload);
             }
@@ -78,7 +82,7 @@ async fn take(subscription: &Subscription) -> Result<Snapshot, Problem> {
         .with_state(&run.run_id, |folded| {
             let payload = serde_json::to_value(snapshot(kinds, run, folded, cancelling));
             payload.map(|payload| Snapshot {
-                sequence: folded.sequence,
+                events: folded.sequence,
                 ended: folded.status.is_terminal(),
                 payload,
             })
@@ -88,20 +92,34 @@ async fn take(subscription: &Subscription) -> Result<Snapshot, Problem> {
     folded.map_err(|cause| internal(&cause))
 }
 
-fn frame(subscription: &Subscription, snapshot: &Snapshot) -> Bytes {
+/// `None` if the snapshot has no form under the major.
+fn frame(subscription: &Subscription, snapshot: &Snapshot) -> Option<Bytes> {
     let run = &subscription.run.run_id;
-    let document = json!({
-        "eventId": format!("snapshot-{}-{run}", snapshot.sequence),
-        "runId": run,
-        "type": "state.snapshot",
-        "timestamp": subscription.state.host.clock.now(),
-        "sequence": snapshot.sequence,
-        "schemaVersion": SCHEMA_VERSION,
-        "engineVersion": ENGINE_VERSION,
-        "payload": snapshot.payload,
-    });
-    Bytes::from(format!(
-        "id: {}\nevent: state.snapshot\ndata: {document}\n\n",
-        snapshot.sequence
-    ))
+    let reached = subscription.form.numbers().reached(snapshot.events);
+    let document = match subscription.form.major {
+        Major::V1 => json!({
+            "eventId": format!("snapshot-{}-{run}", snapshot.events),
+            "runId": run,
+            "type": "state.snapshot",
+            "timestamp": subscription.state.host.clock.now(),
+            "sequence": reached.unwrap_or_default(),
+            "schemaVersion": SCHEMA_VERSION,
+            "engineVersion": ENGINE_VERSION,
+            "payload": snapshot.payload,
+        }),
+        Major::V2 => {
+            let context = v2::Context {
+                tenant: subscription.run.tenant.as_str(),
+                recorded_fixtures: false,
+            };
+            let shown = v2::answer("getRun", &context, 200, snapshot.payload.clone());
+            if let Err(cause) = &shown {
+                tracing::error!(run_id = %run, ?cause, "a stream ends: the snapshot has no form under major 2");
+            }
+            shown.ok()?
+        }
+    };
+    // Without an id, a client that resumes begins again.
+    let id = reached.map_or_else(String::new, |reached| format!("id: {reached}\n"));
+    Some(format!("{id}event: state.snapshot\ndata: {document}\n\n").into())
 }
