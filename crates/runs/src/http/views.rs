@@ -23,6 +23,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::answer::etag::conditional;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{PathParameters, Query};
+use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -170,12 +171,16 @@ const DIFF_BYTES: usize = 16 * 1024 * 1024;
 pub async fn diff(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    Spoken(major): Spoken,
     query: Query,
     OwnRun(run): OwnRun,
 ) -> Answer {
     let against = query.run("against")?;
     let _permit = state.log.memory().reserve(DIFF_BYTES).await.map_err(full)?;
-    let diff = state.diffs.diff(&caller, &run.run_id, &against).await?;
+    let diff = state
+        .diffs
+        .diff(&caller, (&run.run_id, &against), major)
+        .await?;
     json(StatusCode::OK, &diff)
 }
 

@@ -1,6 +1,6 @@
 //! Differences between two runs (RFC 0054): a pure function of their logs.
 //!
-//! Events are aligned by sequence number. Members that always differ are excluded: the ids of
+//! Events are aligned by their place in the logs. Members that always differ are excluded: the ids of
 //! event, run and cause, and the time. Numbers are compared by value, and the order of members is
 //! ignored. Logs are read event by event, so memory use depends on the stored differences only, not
 //! on the length of the runs.
@@ -20,6 +20,9 @@ use touchstone_openwop::diff::{DiffOp, EventDiff, RunDiff};
 const MAX_DIFFS: usize = 1_000;
 /// Maximum total size of the events in them, in bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The type of the placeholder for an event that cannot be parsed.
+pub const UNREADABLE: &str = "touchstone.unreadable";
 
 /// One of the two runs.
 #[derive(Clone, Debug)]
@@ -51,8 +54,8 @@ pub struct LogDiff {
 }
 
 impl LogDiff {
-    /// Compares the events at one sequence number; call it in rising order. Events that cannot be
-    /// parsed are compared byte by byte and shown by their sequence number only.
+    /// Compares the events at one place; call it in rising order. Events that cannot be parsed are
+    /// compared byte by byte and shown by their sequence only.
     pub fn compare(&mut self, seq: u64, a: Option<&[u8]>, b: Option<&[u8]>) {
         let op = match (a, b) {
             (None, None) => return,
@@ -74,7 +77,7 @@ impl LogDiff {
             return;
         }
         let read = |body: Option<&[u8]>| {
-            let unreadable = || json!({"sequence": seq, "type": "touchstone.unreadable"});
+            let unreadable = || json!({"sequence": seq, "type": UNREADABLE});
             body.map(|body| serde_json::from_slice(body).unwrap_or_else(|_| unreadable()))
         };
         self.bytes += bytes;
