@@ -706,6 +706,20 @@ impl TestHost {
         created.json()["runId"].as_str().unwrap().into()
     }
 
+    /// Waits until a run has ended, whatever the numbers of its events.
+    pub async fn ended_of(&self, run: &RunId) {
+        let mut after = 0;
+        loop {
+            let path = format!("/v1/runs/{run}/events/poll?lastSequence={after}&timeout=30");
+            let page = self.get(&path).await.json();
+            if page["isComplete"] == true {
+                return;
+            }
+            let last = page["events"].as_array().unwrap().last();
+            after = last.map_or(after, |event| event["sequence"].as_u64().unwrap());
+        }
+    }
+
     /// Waits until a run has ended and returns its log.
     pub async fn ended(&self, run: &RunId) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::ports::ids::Ids as _;
 use touchstone_host::ports::run_log::Fence;
@@ -48,6 +49,19 @@ impl Recorder {
         }
     }
 
+    /// Takes the lease of an existing run of `acme`.
+    pub async fn of_run(host: &TestHost, run: RunId) -> Self {
+        let lease = Duration::from_secs(600);
+        let claim =
+            run_store::queue::claim_run(&host.store, &"acme".into(), &run, "recorder", lease);
+        Self {
+            store: host.store.clone(),
+            fence: claim.await.unwrap().unwrap().fence,
+            run,
+            written: 0,
+        }
+    }
+
     /// A log of `count` events, ended or not.
     pub async fn log_of(host: &TestHost, count: u64, ended: bool) -> Self {
         let mut recorder = Self::of(host).await;
@@ -89,6 +103,29 @@ impl Recorder {
         let head = Head {
             sequence: self.written,
             ended,
+        };
+        self.store.notify_run(&self.run, head).await;
+    }
+
+    /// Appends an event of any type.
+    pub async fn append_raw(&mut self, kind: &str, payload: Value) {
+        self.written += 1;
+        let body = json!({
+            "eventId": EventId::at(&SystemIds.mint("evt"), self.written), "runId": self.run,
+            "type": kind, "timestamp": format!("{:.6}", SystemClock.now()),
+            "sequence": self.written, "schemaVersion": 1, "engineVersion": "1", "payload": payload,
+        });
+        let stored = StoredEvent {
+            sequence: self.written,
+            kind: kind.into(),
+            body: body.to_string().into(),
+        };
+        run_store::runs::append(&self.store, &self.run, self.fence, &[stored], false)
+            .await
+            .unwrap();
+        let head = Head {
+            sequence: self.written,
+            ended: false,
         };
         self.store.notify_run(&self.run, head).await;
     }
