@@ -17,7 +17,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::MethodRouter;
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use url::form_urlencoded;
 
 use crate::http::HttpHost;
@@ -35,6 +35,10 @@ use touchstone_openwop::wire::id::{IdError, Seat, opaque};
 use touchstone_openwop::wire::operation::{self, Operation};
 use touchstone_openwop::wire::v2::{self, Context, Inner, Refusal, Unprojectable};
 use touchstone_openwop::wire::{Major, error, idempotency};
+
+/// Operations that answer with a document of the request's major, which their handlers know. They
+/// have no tenant.
+const DOCUMENTS: [&str; 2] = ["getCapabilities", "getOpenApiSpec"];
 
 /// Path parameters that name their tenant.
 const TENANT_BOUND: [&str; 2] = ["runId", "webhookId"];
@@ -68,15 +72,17 @@ struct TranslatedRoute {
     operation: &'static Operation,
 }
 
-/// The route, with the translation around its handler if the host serves major 2 and the operation
-/// is one of the protocol. Guards go around the result.
+/// The route, with the translation around its handler if the host serves major 2 and it has the
+/// operation. Guards go around the result.
 pub fn around<S: Clone + Send + Sync + 'static>(
     route: MethodRouter<S>,
     host: &Arc<HttpHost>,
     of: routes::Operation,
 ) -> MethodRouter<S> {
     let operation = operation::find(of.method, of.path);
-    match operation.filter(|it| it.majors.contains(&Major::V2)) {
+    let is_translated =
+        |it: &&Operation| it.majors.contains(&Major::V2) && !DOCUMENTS.contains(&it.id);
+    match operation.filter(is_translated) {
         Some(operation) if host.settings.protocol.majors.are_selected() => {
             let host = host.clone();
             let translated = TranslatedRoute { host, operation };
@@ -109,7 +115,7 @@ async fn translate(
     }
 }
 
-/// What the rules of this host's major 2 depend on. Operations that anyone may call have no tenant.
+/// What the rules of this host's major 2 depend on.
 fn context_of(tenant: &str) -> Context<'_> {
     Context {
         tenant,
@@ -140,12 +146,13 @@ async fn inner_request(
     request: Request,
 ) -> Result<Request, Failure> {
     let (mut parts, body) = request.into_parts();
+    // First of all, so that nothing else tells a tenant of another's ids.
+    let ids = opaque_ids(&mut parts, context.tenant).await?;
+    parts.extensions.insert(ids);
     let writes = route.operation.writes();
     if writes {
         check_key(&parts.headers)?;
     }
-    let ids = opaque_ids(&mut parts, context.tenant).await?;
-    parts.extensions.insert(ids);
     rename(&mut parts.headers);
     let (mut request, body) = match writes {
         true => {
@@ -270,10 +277,10 @@ async fn outer_answer(
         return Ok(response);
     }
     let (mut parts, body) = response.into_parts();
-    let body = body.collect().await.map_err(|cause| internal(&cause))?;
+    let body = whole(body, route.host.settings.max_body_memory).await?;
     let body = match is_translated {
-        true => body.to_bytes(),
-        false => projected(route, context, parts.status.as_u16(), body.to_bytes()).await?,
+        true => body,
+        false => projected(route, context, parts.status.as_u16(), body).await?,
     };
     parts.headers.remove(CONTENT_LENGTH);
     if !is_tagged {
@@ -287,6 +294,23 @@ async fn outer_answer(
     Ok(response)
 }
 
+/// The bytes of an answer, which a handler may write piece by piece.
+async fn whole(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let read = Limited::new(body, limit).collect().await;
+    let read = read.map_err(|cause| match cause.is::<LengthLimitError>() {
+        true => too_large(),
+        false => internal(cause.as_ref()),
+    })?;
+    Ok(read.to_bytes())
+}
+
+fn too_large() -> Problem {
+    Problem::new(
+        ErrorCode::PayloadTooLarge,
+        "the answer has too many values for version 2.0 of the protocol; read it under version 1.0",
+    )
+}
+
 /// The text of an answer under major 2.
 async fn projected(
     route: &TranslatedRoute,
@@ -295,7 +319,11 @@ async fn projected(
     octets: Bytes,
 ) -> Result<Bytes, Problem> {
     // Parsed, an answer takes as much memory as a body of a request.
-    let _memory = route.host.limits.weigh(json::weight(&octets))?;
+    let memory = route.host.limits.weigh(json::weight(&octets));
+    let _memory = memory.map_err(|refusal| match refusal.code {
+        ErrorCode::PayloadTooLarge => too_large(),
+        _ => refusal,
+    })?;
     let is_large = octets.len() > QUICKLY_PARSED;
     let (operation, tenant) = (route.operation.id, context.tenant.to_owned());
     let project = move || {
