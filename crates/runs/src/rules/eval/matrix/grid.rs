@@ -66,7 +66,7 @@ pub fn tasks(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixTas
             results: has
                 .iter()
                 .zip(trials)
-                .map(|(has, trials)| cell(trials.get(id), has.contains(id)))
+                .map(|(has, trials)| cell(trials.get(id.as_str()), has.contains(id)))
                 .collect(),
         })
         .collect()

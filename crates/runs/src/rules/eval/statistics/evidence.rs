@@ -1,5 +1,7 @@
 //! The runs that are judged together.
 
+use std::sync::Arc;
+
 use super::results::{RunResults, TaskFigures};
 use crate::rules::eval::attempts::Attempt;
 use crate::rules::eval::report::{EvalReport, RunTotals, totals};
@@ -12,14 +14,14 @@ use touchstone_openwop::suite::Thresholds;
 #[derive(Clone, Debug)]
 pub struct EvidenceRun {
     pub report: RunTotals,
-    pub results: RunResults,
+    pub results: Arc<RunResults>,
 }
 
 impl EvidenceRun {
     pub fn of(report: &EvalReport) -> Self {
         Self {
             report: report.totals(),
-            results: RunResults::of_report(report),
+            results: RunResults::of_report(report).into(),
         }
     }
 
@@ -33,11 +35,11 @@ impl EvidenceRun {
     ) -> Self {
         Self {
             report: totals(kinds, record, spec, thresholds, state),
-            results: RunResults::of_run(spec, &state.eval),
+            results: RunResults::of_run(spec, &state.eval).into(),
         }
     }
 
-    pub const fn figures(&self) -> &TaskFigures {
+    pub fn figures(&self) -> &TaskFigures {
         &self.results.figures
     }
 

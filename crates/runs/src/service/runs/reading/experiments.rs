@@ -1,11 +1,14 @@
 //! Runs that are pooled, and the statistics of their scores.
 
 use crate::rules::eval::attempts::Attempt;
-use crate::rules::eval::report::Verdict;
+use crate::rules::eval::report::{Verdict, totals_of};
+use crate::rules::eval::statistics::ended::EndedResults;
 use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::trials::counting_trials;
+use crate::service::projections::ended;
+use crate::service::projections::stored::LONG_LOG;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
@@ -30,21 +33,55 @@ impl Runs {
         eval: &EvalSpec,
     ) -> Result<EvidenceRun, Problem> {
         let (tenant, run) = (&record.tenant, &record.run_id);
-        let thresholds = self.thresholds(eval).await?;
         let additions = self.additions(tenant, run, Some(eval)).await?;
-        let annotated = additions.annotated_tasks();
-        let is_scored = |state: &RunState, id: &TaskId| state.eval.scored(id).is_some();
-        let (mut found, annotated) = self
-            .with_state(run, |state| {
-                let kinds = self.library.kinds;
-                (
-                    EvidenceRun::of_run(kinds, record, eval, &thresholds, state),
-                    annotated.iter().filter(|id| is_scored(state, id)).count(),
-                )
-            })
-            .await?;
+        let mut found = match self.projections.ended_results(run, &eval.tasks).await {
+            Some(ended) => self.evidence_from(record, eval, &ended.state, &ended.results),
+            None => self.evidence_of_state(record, eval).await?,
+        };
+        let annotated = additions.annotated_tasks().into_iter();
+        let is_scored = |id: &TaskId| found.results.has(id);
+        let annotated = annotated.filter(|id| is_scored(id)).count();
         additions.add_to_totals(&mut found.report, annotated);
         Ok(found)
+    }
+
+    /// Evidence from the state of a run. The results of an ended run are stored for the next reader.
+    async fn evidence_of_state(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+    ) -> Result<EvidenceRun, Problem> {
+        let run = &record.run_id;
+        let thresholds = self.thresholds(eval).await?;
+        let (found, to_store) = self
+            .with_state(run, |state| {
+                let results = EndedResults::of(eval, &thresholds, &state.eval);
+                let is_stored = state.status.is_terminal()
+                    && state.sequence >= LONG_LOG
+                    && self.library.kinds.of(eval).is_none();
+                let found = self.evidence_from(record, eval, state, &results);
+                (found, is_stored.then_some((state.sequence, results)))
+            })
+            .await?;
+        if let Some((at, results)) = to_store {
+            ended::store(&self.store, run, at, results).await;
+        }
+        Ok(found)
+    }
+
+    /// Evidence from the results of a run. The state needs no facts of tasks.
+    fn evidence_from(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        state: &RunState,
+        found: &EndedResults,
+    ) -> EvidenceRun {
+        let (thresholds, tally) = (&found.thresholds, &found.tally);
+        EvidenceRun {
+            report: totals_of(self.library.kinds, record, eval, thresholds, state, tally),
+            results: found.results.clone(),
+        }
     }
 
     /// A run with the other trials of its experiment, if it is a trial.

@@ -90,7 +90,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     let results = RunResults::of_report(run);
     let now = by_task(&[&results]);
     let left_out = left_out(log, run, &before, &now);
-    let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
+    let left: HashSet<&str> = left_out.iter().map(|task| task.task_id.as_str()).collect();
     let in_run = run.tasks.iter().map(|task| &task.task_id);
     let only_run = |task: &&ExcludedTask| task.reason == ExclusionReason::OnlyCandidate;
     if left_out.iter().filter(only_run).count() == in_run.clone().count() {
@@ -106,7 +106,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     // The id is only for results that name their baseline, and this one names a log.
     let tested = difference(&now, &before, &RunId::from("log"));
     let changed = |task: &TaskId| {
-        let (was, is) = (before.get(task)?, now.get(task)?);
+        let (was, is) = (before.get(task.as_str())?, now.get(task.as_str())?);
         Some(TaskChange {
             task_id: task.clone(),
             turn: change_kind(was, is)?,
@@ -173,7 +173,7 @@ fn left_out(
         let id = &task.task_id;
         let reason = if !had.contains(id) {
             ExclusionReason::OnlyCandidate
-        } else if !before.contains(id) || !now.contains(id) {
+        } else if !before.contains(id.as_str()) || !now.contains(id.as_str()) {
             ExclusionReason::Unjudged
         } else {
             return None;
