@@ -38,6 +38,8 @@ class Cluster(Site):
         self.replicas: dict[str, Serving] = {}
         self.workers: dict[str, Worker] = {}
         self.gate_of: dict[str, Gate] = {}
+        # What replaces a process; those without an entry run `self.program`.
+        self.program_of: dict[str, str] = {}
         self.mounted: Path | None = None
         super().__init__(tasks=tasks, latency_s=latency_s, jitter_s=jitter_s, concurrency=concurrency, lease_s=lease_s,
                          database_url=self.postgres.url)
@@ -85,7 +87,7 @@ class Cluster(Site):
         config = self.folder / f"{name}.toml"
         section = CLUSTER.format(nats=self.gate_of[name].urls, copies=len(self.nats.nodes), hold_s=self.hold_s)
         config.write_text((self.folder / "touchstone.toml").read_text() + section)
-        host = Host(self.program, self.folder, self.database_url, config=config)
+        host = Host(self.program_of.get(name, self.program), self.folder, self.database_url, config=config)
         host.variables = {"CAMPAIGN_MODEL_KEY": name}
         serving = Serving(host, self.folder / f"{name}-{len(self.running)}.log")
         self.running.append(serving)
@@ -97,7 +99,7 @@ class Cluster(Site):
             section = CLUSTER.format(nats=self.nats.urls, copies=len(self.nats.nodes), hold_s=self.hold_s)
             text = (self.folder / "touchstone.toml").read_text()
             config.write_text(text + section)
-        host = Host(self.program, self.folder, None, config=config)
+        host = Host(self.program_of.get(name, self.program), self.folder, None, config=config)
         host.variables = {"CAMPAIGN_MODEL_KEY": name}
         self.workers[name] = Worker(host, name, self.at_once, self.folder / f"{name}.log")
 

@@ -53,6 +53,11 @@ EXTERNAL = {
         "ca": {"existingSecret": "nats-ca"},
     },
 }
+KEYS = {
+    **EXTERNAL,
+    "workers": {"replicas": 2, "keys": {"existingSecret": "worker-keys"}},
+    "cluster": {"nats": "tls://nats.example:4222", "key": {"existingSecret": "host-key"}},
+}
 REFUSED = {
     "no first key": {},
     "replicas of SQLite": {**KEY, "replicas": 2},
@@ -63,6 +68,9 @@ REFUSED = {
     "workers without NATS": {**KEY, "workers": {"replicas": 1}},
     "two kinds of NATS": {**EXTERNAL, "nats": {"enabled": True}},
     "two NATS servers": {**KEY, "nats": {"enabled": True, "replicas": 2}},
+    "two users of a host": {**EXTERNAL, "cluster": {**EXTERNAL["cluster"], "key": {"existingSecret": "host-key"}}},
+    "keys of workers without a user of hosts": {**KEYS, "cluster": {"nats": "tls://nats.example:4222"}},
+    "keys for servers without users": {**WORKERS, "workers": {"replicas": 1, "keys": {"existingSecret": "worker-keys"}}},
     "a password in an address": {**KEY, "cluster": {"nats": "tls://user:password@nats.example:4222"}},
     "a tag as a digest": {**KEY, "image": {"repository": "touchstone", "digest": "latest"}},
 }
@@ -95,13 +103,13 @@ class Strict(yaml.SafeLoader):
 
 def main():
     path = sys.argv[1]
-    for values in (KEY, CLUSTER, WORKERS, EXTERNAL):
+    for values in (KEY, CLUSTER, WORKERS, EXTERNAL, KEYS):
         report = helm.lint(path, values, strict=True)
         findings = [one for one in report.get("messages", []) if "icon is recommended" not in json.dumps(one)]
         assert not findings, findings
     with helm.Chart.load(path) as chart:
         documents = {"sqlite": rendered(chart, KEY), "postgresql": rendered(chart, CLUSTER)}
-        documents |= {"workers": rendered(chart, WORKERS), "external": rendered(chart, EXTERNAL)}
+        documents |= {"workers": rendered(chart, WORKERS), "external": rendered(chart, EXTERNAL), "keys": rendered(chart, KEYS)}
         for what, values in REFUSED.items():
             try:
                 chart.render(values, name="evals", namespace="prod")

@@ -3,7 +3,7 @@
 
 use std::alloc::System;
 use std::hint::black_box;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -20,8 +20,11 @@ use touchstone_runs::render::junit::Junit;
 use touchstone_runs::render::markdown::Markdown;
 use touchstone_runs::render::sarif::Sarif;
 use touchstone_runs::render::scorecard::Scorecard;
+use touchstone_runs::rules::eval::comparison::ShortComparison;
 use touchstone_runs::rules::eval::report::{RunTotals, report, totals};
-use touchstone_runs::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
+use touchstone_runs::rules::eval::statistics::{
+    CollectedResults, Evidence, EvidenceRun, statistics,
+};
 use touchstone_runs::rules::kind::Kinds;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::listing::RunResult;
@@ -151,6 +154,87 @@ fn totals_and_the_row_of_the_list_allocate_little_for_each_task() {
     println!("{of_totals} bytes a task for totals, {of_row} for a row, {of_report} for a report");
     assert!(of_totals <= 32, "{of_totals} bytes a task for totals");
     assert!(of_row <= 160, "{of_row} bytes a task for a row");
+}
+
+#[test]
+fn results_that_are_read_in_pages_take_little_for_each_task() {
+    const PAGE: usize = 500;
+    const ALL: usize = 50_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let region = Region::new(ALLOCATOR);
+    let mut results = CollectedResults::default();
+    for first in (0..ALL).step_by(PAGE) {
+        for (numbers, task) in page(first, PAGE) {
+            results.add(&numbers, &task);
+        }
+    }
+    let found = results.finish();
+    let change = region.change();
+    let live = change.bytes_allocated - change.bytes_deallocated;
+    black_box(found);
+    println!("{} bytes a task", live / ALL);
+    // The row, and the id with its end.
+    assert!(live <= 80 * ALL, "{live} bytes");
+}
+
+/// A comparison in which `tasks` tasks broke, as its text is read.
+struct Text {
+    rest: Vec<u8>,
+    changes: usize,
+    region: Region<'static, System>,
+    most: usize,
+}
+
+impl Read for Text {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.rest.is_empty() && self.changes > 0 {
+            self.changes -= 1;
+            let result = |passes: bool| json!({"passes": passes, "score": 1.0, "trials": 1, "passedTrials": 1});
+            let id = format!("item-{:07}", self.changes);
+            let change = json!({"taskId": id, "turn": "broke", "baseline": result(true), "candidate": result(false)});
+            let end = if self.changes == 0 { "]}" } else { "," };
+            self.rest = format!("{change}{end}").into_bytes();
+        }
+        let change = self.region.change();
+        let live = change
+            .bytes_allocated
+            .saturating_sub(change.bytes_deallocated);
+        self.most = self.most.max(live);
+        let length = buffer.len().min(self.rest.len());
+        for (to, from) in buffer.iter_mut().zip(self.rest.drain(..length)) {
+            *to = from;
+        }
+        Ok(length)
+    }
+}
+
+#[test]
+fn comparisons_of_ten_times_as_many_tasks_take_the_same_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let side = json!({"runId": "run_1", "runIds": ["run_1"], "missingTrials": 0, "suiteId": "s",
+        "suiteVersion": "1.0.0", "suiteDigest": "d", "agentId": "a", "agentVersion": "1.0.0",
+        "model": "m", "provider": "p"});
+    let measured = |changes: usize| {
+        let head = json!({"baseline": side, "candidate": side, "differences": [], "notes": [],
+            "nTasks": changes, "leftOut": [], "score": null, "costUsd": null, "latencyMs": null,
+            "confidence": 0.95, "fixed": 0, "broke": changes, "mcnemarP": null,
+            "regression": {"verdict": "regressed", "margin": 0.02, "confidence": 0.9, "low": null,
+                "high": null}});
+        let head = head.to_string();
+        let head = head.strip_suffix('}').unwrap_or_default();
+        let mut text = Text {
+            rest: format!("{head},\"changes\":[").into_bytes(),
+            changes,
+            region: Region::new(ALLOCATOR),
+            most: 0,
+        };
+        let short: ShortComparison = serde_json::from_reader(&mut text).unwrap();
+        assert_eq!(short.changes.count, changes);
+        text.most
+    };
+    let (few, many) = (measured(1_000), measured(10_000));
+    println!("at most {few} bytes for 1,000 changed tasks, {many} bytes for 10,000");
+    assert!(many <= few + few / 10, "{few}, {many}");
 }
 
 /// Counts what is allocated when something is written.

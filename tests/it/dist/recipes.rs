@@ -199,13 +199,31 @@ fn assert_workers(rendered: &Value) {
     assert_eq!(variable(container, "TOUCHSTONE_CLUSTER__INSECURE"), "false");
     let mounts = container["volumeMounts"].as_array().unwrap();
     for (variable_name, mount) in [
-        ("TOUCHSTONE_CLUSTER__CREDENTIALS_FILE", "nats-credentials"),
+        ("TOUCHSTONE_CLUSTER__CREDENTIALS_FILE", "nats-user"),
         ("TOUCHSTONE_CLUSTER__CA_FILE", "nats-ca"),
     ] {
         let file = variable(container, variable_name).as_str().unwrap();
         let mounted = mounts.iter().find(|it| it["name"] == mount).unwrap();
         assert!(file.starts_with(mounted["mountPath"].as_str().unwrap()));
     }
+
+    // With keys, a host and each worker has a NATS user of its own.
+    let host = named(&rendered["keys"], "StatefulSet", "evals-touchstone");
+    let worker = named(&rendered["keys"], "StatefulSet", "evals-touchstone-worker");
+    for (workload, secret, file) in [
+        (host, "host-key", "host.nk"),
+        (worker, "worker-keys", "$(POD_NAME).nk"),
+    ] {
+        let pod = &workload["spec"]["template"]["spec"];
+        let volumes = pod["volumes"].as_array().unwrap();
+        let volume = volumes.iter().find(|it| it["name"] == "nats-user").unwrap();
+        assert_eq!(volume["secret"]["secretName"], secret);
+        let container = &pod["containers"][0];
+        let named = variable(container, "TOUCHSTONE_CLUSTER__NKEY_FILE");
+        assert_eq!(named, &json!(format!("/etc/touchstone-nats/{file}")));
+    }
+    let arguments = &worker["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(arguments[2], "$(POD_NAME)");
 }
 
 /// The example of a cluster on one machine: the program accepts its commands, variables and

@@ -11,7 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
-use crate::rules::wire::{self, Claim, Claimed, End, Ending, Facts, Frame, Token};
+use crate::rules::wire::{
+    self, Ask, Claim, Claimed, End, Ending, Facts, Frame, Proof, Question, Token,
+};
 use crate::service::tests::support::earlier;
 use crate::simulation::schedule::Node;
 use crate::simulation::world::{Granted, World};
@@ -181,6 +183,12 @@ async fn deliver(
         Operation::Claim => wire::read::<Claim>(&message).ok(),
         _ => None,
     };
+    if world.schedule.earlier
+        && address.operation == Operation::Meter
+        && is_of_this_version(&message)
+    {
+        world.violated(format!("an earlier version is asked: {}", text(&message)));
+    }
     let answer = world.bus.request(&address, message, UNDER_WAY).await;
     let answer = match world.schedule.earlier {
         true => answer.map(|it| earlier(&it)),
@@ -201,6 +209,14 @@ async fn deliver(
     });
     tokio::time::sleep(*back.first()?).await;
     Some(answer)
+}
+
+/// Whether an owner of an earlier version would not understand a message, or would not record its facts.
+fn is_of_this_version(message: &Bytes) -> bool {
+    let asked = wire::read::<Ask>(message);
+    asked.is_ok_and(|it| {
+        it.facts.is_some() || matches!(it.question, Question::ReserveAndCall { .. })
+    })
 }
 
 /// Remembers which worker holds an attempt.
@@ -226,31 +242,54 @@ fn note_grant(world: &World, worker: usize, claim: Claim, answer: &[u8]) {
 impl SimulatedBus {
     /// Sends facts that look like those of a worker, without its token or from another worker.
     fn forge(&self, address: &Address, message: &Bytes) {
-        let Ok(mut facts) = wire::read::<Facts>(message) else {
+        let mut address = address.clone();
+        let Some(message) = self.forged(&mut address, message) else {
             return;
         };
-        let mut address = address.clone();
-        match self.world.random(0..=3) {
-            0 => facts.proof.token = Token::new(&[9; 32]),
-            1 => {
-                address.worker = "w9".to_owned();
-                facts.proof.worker.worker = "w9".to_owned();
-            }
-            2 => facts.proof.worker.epoch = "epoch_of_an_earlier_start".to_owned(),
-            _ => return,
-        }
-        facts.frames = vec![Frame::Ended(Ending {
-            end: End::Decided {
-                output: json!("forged"),
-            },
-            schema_valid: None,
-            latency_ms: 0,
-        })];
-        let message = wire::write(&facts).unwrap();
         let bus = self.world.bus.clone();
         later(async move {
             let _ = bus.request(&address, message, UNDER_WAY).await;
         });
+    }
+
+    fn forged(&self, address: &mut Address, message: &Bytes) -> Option<Bytes> {
+        match address.operation {
+            Operation::Facts => {
+                let mut facts = wire::read::<Facts>(message).ok()?;
+                facts.frames = vec![Frame::Ended(Ending {
+                    end: End::Decided {
+                        output: json!("forged"),
+                    },
+                    schema_valid: None,
+                    latency_ms: 0,
+                })];
+                self.disguise(address, &mut facts.proof)?;
+                wire::write(&facts).ok()
+            }
+            Operation::Meter => {
+                let mut ask = wire::read::<Ask>(message).ok()?;
+                // Its facts once more, as if they were later ones.
+                let facts = ask.facts.as_mut()?;
+                facts.from += facts.frames.len() as u64;
+                self.disguise(address, &mut ask.proof)?;
+                wire::write(&ask).ok()
+            }
+            Operation::Claim | Operation::Beat => None,
+        }
+    }
+
+    /// Makes the proof one that an owner must not accept. `None` if nothing is forged this time.
+    fn disguise(&self, address: &mut Address, proof: &mut Proof) -> Option<()> {
+        match self.world.random(0..=3) {
+            0 => proof.token = Token::new(&[9; 32]),
+            1 => {
+                address.worker = "w9".to_owned();
+                proof.worker.worker = "w9".to_owned();
+            }
+            2 => proof.worker.epoch = "epoch_of_an_earlier_start".to_owned(),
+            _ => return None,
+        }
+        Some(())
     }
 }
 

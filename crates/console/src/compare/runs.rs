@@ -22,9 +22,8 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_runs::render::report_page::rows::{Change, ChangeRow, interval};
 use touchstone_runs::rules::eval::comparison::{
-    ChangeKind, ComparedRun, ExclusionReason, RunComparison,
+    ChangeKind, ComparedRun, ExclusionReason, RunComparison, TaskChange, UnchangedTask,
 };
-use touchstone_runs::rules::eval::report::RunTotals;
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
 use touchstone_runs::service::runs::shared::Assessed;
 
@@ -117,7 +116,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(run: &ComparedRun, assessed: &Assessed<RunTotals>) -> Self {
+    fn of(run: &ComparedRun, assessed: &Assessed) -> Self {
         let report = &assessed.report;
         Self {
             id: run.run_id.to_string(),
@@ -191,10 +190,9 @@ async fn differences(
 ) -> Answer {
     let (runs, tenant) = (&api.runs.runs, visit.tenant());
     let shared = runs.shared_comparison(tenant, candidate, baseline).await?;
-    let mut found = RunComparison::clone(&shared);
+    let found = &*shared;
     let before = runs.shared_totals(tenant, baseline).await?;
     let now = runs.shared_totals(tenant, candidate).await?;
-    let all = Change::of(&found);
     let parameter = |name: &str| {
         let mut members = url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes());
         let found = members.find(|(known, _)| known == name);
@@ -202,13 +200,25 @@ async fn differences(
     };
     let show = parameter("show");
     let from: usize = parameter("from").parse().unwrap_or_default();
-    found.changes.retain(|change| is_shown(&show, change.turn));
+    let shown = found.changes.iter();
+    let changes = shown.filter(|change| is_shown(&show, change.turn));
     let has_unchanged = matches!(show.as_str(), "same" | "all");
-    if !has_unchanged {
-        found.unchanged.clear();
-    }
-    let matching = found.changes.len() + found.unchanged.len();
-    let rows = rows(&mut found, from);
+    let unchanged = match has_unchanged {
+        true => found.unchanged.as_slice(),
+        false => &[],
+    };
+    let changed = changes.clone().count();
+    let matching = changed + unchanged.len();
+    let runs = [baseline, candidate];
+    let mut rows: Vec<Row> = changes
+        .skip(from)
+        .take(CHANGES)
+        .map(|it| row(it, runs))
+        .collect();
+    // The others follow the changed ones.
+    let others = unchanged.iter().skip(from.saturating_sub(changed));
+    let room = CHANGES - rows.len();
+    rows.extend(others.take(room).map(|it| unchanged_row(it, runs)));
     let address = |from: usize| {
         let show: String = url::form_urlencoded::byte_serialize(show.as_bytes()).collect();
         format!("/console/compare?runs={baseline},{candidate}&show={show}&from={from}")
@@ -241,12 +251,12 @@ async fn differences(
             1 => "1 task is not compared".to_owned(),
             n => format!("{} tasks are not compared", count(n)),
         },
-        left_out: left_out(&found),
+        left_out: left_out(found),
         more_left_out: found.left_out.len().saturating_sub(CHANGES),
         may_read_content: visit.may(Scope::RunsContent),
         runs: format!("{baseline},{candidate}"),
         swapped: format!("/console/compare?runs={candidate},{baseline}"),
-        it: all,
+        it: Change::of(&found.short()),
     })
 }
 
@@ -260,34 +270,25 @@ fn is_shown(show: &str, turn: ChangeKind) -> bool {
     }
 }
 
-/// The tasks of a page: changed ones, then the others.
-fn rows(found: &mut RunComparison, from: usize) -> Vec<Row> {
-    let before = from.saturating_sub(found.changes.len());
-    let kept = found.changes.len().min(from);
-    found.changes.drain(..kept);
-    found.changes.truncate(CHANGES);
-    let (baseline, candidate) = (&found.baseline.run_id, &found.candidate.run_id);
-    let href = |task: &TaskId| task_page(task, baseline, candidate);
-    let room = CHANGES - found.changes.len();
-    let unchanged = found.unchanged.iter().skip(before).take(room);
-    let unchanged = unchanged.map(|task| Row {
-        href: href(&task.task_id),
-        sign: "=",
-        row: ChangeRow::of_unchanged(task),
-    });
-    let rows = Change::of(found).rows.into_iter().zip(&found.changes);
-    rows.map(|(row, change)| Row {
-        href: href(&change.task_id),
+fn row(change: &TaskChange, [baseline, candidate]: [&RunId; 2]) -> Row {
+    Row {
+        href: task_page(&change.task_id, baseline, candidate),
         sign: match change.turn {
             ChangeKind::Broke => "✗",
             ChangeKind::Worse => "↓",
             ChangeKind::Fixed => "✓",
             ChangeKind::Better => "↑",
         },
-        row,
-    })
-    .chain(unchanged)
-    .collect()
+        row: ChangeRow::of(change),
+    }
+}
+
+fn unchanged_row(task: &UnchangedTask, [baseline, candidate]: [&RunId; 2]) -> Row {
+    Row {
+        href: task_page(&task.task_id, baseline, candidate),
+        sign: "=",
+        row: ChangeRow::of_unchanged(task),
+    }
 }
 
 /// The page of the answers of two runs to one task.

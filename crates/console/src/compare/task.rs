@@ -111,14 +111,16 @@ async fn beside(
         Err(problem) => return Err(problem),
     };
     let changed = found.changes.iter().map(|it| &it.task_id);
-    let tasks: Vec<&TaskId> = changed
-        .chain(found.unchanged.iter().map(|it| &it.task_id))
-        .collect();
-    let Some(at) = tasks.iter().position(|it| *it == task) else {
-        return Ok((None, None));
-    };
-    let page = |at: usize| Some(compared_page(tasks.get(at)?, baseline, candidate));
-    Ok((at.checked_sub(1).and_then(page), page(at + 1)))
+    let mut tasks = changed.chain(found.unchanged.iter().map(|it| &it.task_id));
+    let mut previous = None;
+    for it in tasks.by_ref() {
+        if it == task {
+            let page = |it| compared_page(it, baseline, candidate);
+            return Ok((previous.map(page), tasks.next().map(page)));
+        }
+        previous = Some(it);
+    }
+    Ok((None, None))
 }
 
 async fn side(

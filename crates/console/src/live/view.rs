@@ -16,7 +16,7 @@ use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_runs::render::report_page::ReportView;
 use touchstone_runs::render::report_page::failures::TaskRow;
 use touchstone_runs::render::words::counts;
-use touchstone_runs::rules::eval::report::{RunTotals, ScoredTask};
+use touchstone_runs::rules::eval::report::ScoredTask;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::service::runs::Assessed;
 
@@ -60,7 +60,7 @@ pub struct LiveView {
 /// A run with its report.
 pub struct Watched {
     pub live: LiveView,
-    pub assessed: Arc<Assessed<RunTotals>>,
+    pub assessed: Arc<Assessed>,
 }
 
 /// Values that are read from the state before the report, so that the report is never older.

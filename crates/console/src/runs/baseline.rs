@@ -109,7 +109,7 @@ async fn compared(
     let baseline = RunId::from(baseline);
     let found = api.runs.runs.shared_comparison(tenant, run, &baseline);
     let found = found.await?;
-    Ok(Change::of(&found))
+    Ok(Change::of(&found.short()))
 }
 
 async fn previous(

@@ -134,7 +134,7 @@ async fn page(
         figures: &assessed.figures,
         tasks: &tasks,
         statistics: &assessed.statistics,
-        comparison: comparison.as_deref(),
+        comparison: comparison.map(|it| it.short()).as_ref(),
         content: None,
         made_at: api.host.clock.now(),
     })

@@ -145,10 +145,17 @@ impl Terminal {
         }
     }
 
+    /// Prints a document, while it is serialized.
     pub fn document(&self, document: &impl Serialize) {
-        match serde_json::to_string_pretty(document) {
-            Ok(text) => Self::json_text(&text),
-            Err(cause) => self.note(&format!("could not write the result as JSON: {cause}")),
+        let mut out = self.json_printer();
+        let written = serde_json::to_writer_pretty(&mut out, document);
+        let printed = written.map_err(io::Error::from);
+        match printed.and_then(|()| out.finish()) {
+            // A closed pipe, as with `head`, is not a failure of the command.
+            Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+                self.note(&format!("could not write the result as JSON: {cause}"));
+            }
+            _ => {}
         }
     }
 
@@ -236,8 +243,8 @@ impl Printer {
 impl Write for Printer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.rest.extend_from_slice(bytes);
-        if self.rest.len() >= Self::PART {
-            // Whole lines, so that no character and no colour is split.
+        // Whole lines, so that no character and no colour is split. A long line is not searched again.
+        if self.rest.len() >= Self::PART && bytes.contains(&b'\n') {
             let end = self.rest.iter().rposition(|byte| *byte == b'\n');
             self.print(end.map_or(0, |at| at + 1))?;
         }

@@ -10,6 +10,7 @@ pub mod progress_file;
 pub mod results;
 pub mod run;
 pub mod sarif;
+mod saved;
 pub mod suite;
 pub mod watch;
 pub mod webhook;

@@ -20,7 +20,7 @@ pub fn print_result(terminal: &Terminal, document: &impl Serialize, text: impl F
 }
 
 /// Larger drafts are kept in a temporary file.
-const MAX_DRAFT_IN_MEMORY: usize = 4 << 20;
+pub const MAX_DRAFT_IN_MEMORY: usize = 4 << 20;
 
 /// A document that is printed, or written to a file, once it is complete. If the host fails between two
 /// pages, no part of a document is left.

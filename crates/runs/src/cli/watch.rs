@@ -531,7 +531,7 @@ pub async fn show_beside(
     let client = session.client();
     let (found, fault) = match file {
         None => (None, None),
-        Some(file) => match file.compared(client, &report.whole(client).await?).await {
+        Some(file) => match file.compared(client, report).await {
             Ok(found) => (Some(found), None),
             Err(fault) => (None, Some(fault)),
         },

@@ -1,5 +1,6 @@
 //! Routes of runs, their logs and webhooks.
 
+mod comparison;
 pub mod documents;
 pub mod events;
 pub mod extract;

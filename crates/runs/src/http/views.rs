@@ -8,11 +8,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
-use crate::http::RunsApi;
 use crate::http::documents::document;
 use crate::http::events::poll::full;
 use crate::http::extract::{OwnRun, RunPath};
 use crate::http::summary;
+use crate::http::{RunsApi, comparison};
 use crate::render::document::json::ReportJson;
 use crate::render::document::list::JsonForm;
 use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
@@ -26,7 +26,6 @@ use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::TaskId;
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let get = &Method::GET;
@@ -55,7 +54,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             get,
             "/v1/host/touchstone/runs/{runId}/comparison",
             Scope::RunsRead,
-            comparison,
+            comparison::show,
         )
         .keyed(
             get,
@@ -162,40 +161,6 @@ pub async fn statistics(
         }
     };
     json(StatusCode::OK, &statistics)
-}
-
-/// Maximum number of tasks of one page of a comparison.
-const MAX_CHANGES: u64 = 1000;
-
-/// `GET /v1/host/touchstone/runs/{runId}/comparison`.
-pub async fn comparison(
-    State(state): State<Arc<RunsApi>>,
-    Extension(caller): Extension<Caller>,
-    query: Query,
-    OwnRun(run): OwnRun,
-) -> Answer {
-    let baseline = query.run("baseline")?;
-    let (runs, tenant, run) = (&state.runs, &caller.tenant, &run.run_id);
-    let cursor = query.get("cursor").map(TaskId::from);
-    let Some(limit) = query.whole("limit", 1, MAX_CHANGES)? else {
-        if cursor.is_some() {
-            let message = "`cursor` needs the `limit` of the page that it is from";
-            return Err(Problem::validation("cursor", message).into());
-        }
-        return json(
-            StatusCode::OK,
-            &runs.comparison(tenant, run, &baseline).await?,
-        );
-    };
-    let found = runs.shared_comparison(tenant, run, &baseline).await?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let page = found.page(cursor.as_ref(), limit).ok_or_else(|| {
-        Problem::validation(
-            "cursor",
-            "`cursor` is not from a page of this comparison; omit it to start with the first task",
-        )
-    })?;
-    json(StatusCode::OK, &page)
 }
 
 /// Memory for one comparison, in bytes: two pages, and the differences found.

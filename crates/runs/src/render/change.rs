@@ -1,10 +1,9 @@
 //! The change from one run to the next, while a person works on an agent.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use crate::render::flips::flips;
-use crate::rules::eval::report::EvalReport;
+use crate::render::flips::Flips;
+use crate::rules::eval::report::RunTotals;
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::words::plain;
 use touchstone_kit::ids::TaskId;
@@ -13,14 +12,13 @@ use touchstone_kit::ids::TaskId;
 const NAMED: usize = 8;
 
 /// The scores of both runs, the tasks that broke or were fixed, and the number of tasks in one run
-/// only.
-pub fn change(earlier: &EvalReport, later: &EvalReport, colors: Colors) -> String {
+/// only. `found` are the changes from the earlier run to the later one.
+pub fn change(earlier: &RunTotals, later: &RunTotals, found: &Flips, colors: Colors) -> String {
     let (before, now) = (&earlier.summary, &later.summary);
     let mut text = format!(
         "\nsince the previous run: score {:.3} → {:.3}\n",
         before.aggregate_score, now.aggregate_score
     );
-    let found = flips(later, earlier);
     if !found.broke.is_empty() {
         let line = format!("broke {}", names(&found.broke));
         let _ = writeln!(text, "  {}", colors.bad(&line));
@@ -32,21 +30,11 @@ pub fn change(earlier: &EvalReport, later: &EvalReport, colors: Colors) -> Strin
     if found.broke.is_empty() && found.fixed.is_empty() {
         text.push_str("  no task broke or was fixed\n");
     }
-    let ids = |report: &EvalReport| -> HashSet<TaskId> {
-        report
-            .tasks
-            .iter()
-            .map(|task| task.task_id.clone())
-            .collect()
-    };
-    let (before, now) = (ids(earlier), ids(later));
-    if before != now {
-        let (added, removed) = (now.difference(&before), before.difference(&now));
+    if found.added + found.removed > 0 {
         let _ = writeln!(
             text,
             "  {} tasks are new, {} did not run again",
-            added.count(),
-            removed.count()
+            found.added, found.removed
         );
     }
     text
@@ -68,14 +56,21 @@ fn names(tasks: &[TaskId]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::flips::flips;
     use crate::render::sample;
+    use crate::rules::eval::report::EvalReport;
+
+    fn text(before: &EvalReport, after: &EvalReport) -> String {
+        let found = flips(after, before);
+        change(&before.totals(), &after.totals(), &found, Colors::default())
+    }
 
     #[test]
     fn a_change_names_scores_and_tasks() {
         let (before, mut after) = (sample::baseline(), sample::mixed());
-        insta::assert_snapshot!(change(&before, &after, Colors::default()));
+        insta::assert_snapshot!(text(&before, &after));
         after.tasks.truncate(1);
-        insta::assert_snapshot!(change(&after, &after, Colors::default()));
-        insta::assert_snapshot!(change(&before, &after, Colors::default()));
+        insta::assert_snapshot!(text(&after, &after));
+        insta::assert_snapshot!(text(&before, &after));
     }
 }

@@ -17,6 +17,10 @@ pub struct Flips {
     pub broke: Vec<TaskId>,
     /// Failed in the baseline, passed in the run; in suite order.
     pub fixed: Vec<TaskId>,
+    /// Number of tasks that only the run has.
+    pub added: usize,
+    /// Number of tasks that only the baseline has.
+    pub removed: usize,
 }
 
 /// Compares task by task. Omits tasks that are unjudged in either run.
@@ -89,6 +93,8 @@ impl OutcomePairs {
             ),
             broke: in_order(self.broke),
             fixed: in_order(self.fixed),
+            added: self.now.len(),
+            removed: self.before.len(),
         }
     }
 }

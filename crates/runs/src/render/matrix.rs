@@ -246,11 +246,11 @@ mod tests {
     use super::*;
     use crate::rules::eval::matrix;
     use crate::rules::eval::matrix::Variant;
-    use crate::rules::eval::report::EvalReport;
     use crate::rules::eval::sample;
+    use crate::rules::eval::statistics::ListedRun;
 
     fn found(passed: &[(&str, usize, f64)]) -> Matrix {
-        let runs: Vec<(&str, EvalReport)> = passed
+        let runs: Vec<(&str, ListedRun)> = passed
             .iter()
             .map(|(name, passed, usd)| {
                 let scores: Vec<Option<f64>> = (0..40)
@@ -258,14 +258,14 @@ mod tests {
                     .collect();
                 let mut report = sample::report("run_x", &["golden"], &scores);
                 report.summary.total_cost_usd = NanoUsd::from_usd(*usd);
-                (*name, report)
+                (*name, ListedRun::of(&report))
             })
             .collect();
         let variants: Vec<Variant<'_>> = runs
             .iter()
-            .map(|(name, report)| Variant {
+            .map(|(name, first)| Variant {
                 name,
-                report,
+                first,
                 further: &[],
             })
             .collect();

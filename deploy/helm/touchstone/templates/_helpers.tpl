@@ -57,12 +57,26 @@ securityContext:
     type: RuntimeDefault
 {{- end }}
 
-{{/* The NATS servers of hosts and workers; nothing without a cluster. */}}
+{{/* Secret with the NATS user of a part, and the variable and file of the user: (list . "worker"). */}}
+{{- define "touchstone.natsUser" -}}
+{{- $values := (index . 0).Values -}}
+{{- if $values.nats.enabled -}}
+{{- else if and (eq (index . 1) "worker") $values.workers.keys.existingSecret -}}
+{{ $values.workers.keys.existingSecret }} NKEY $(POD_NAME).nk
+{{- else if $values.cluster.key.existingSecret -}}
+{{ $values.cluster.key.existingSecret }} NKEY {{ $values.cluster.key.secretKey }}
+{{- else if $values.cluster.credentials.existingSecret -}}
+{{ $values.cluster.credentials.existingSecret }} CREDENTIALS {{ $values.cluster.credentials.secretKey }}
+{{- end }}
+{{- end }}
+
+{{/* The NATS servers of a part, host or worker; nothing without a cluster. */}}
 {{- define "touchstone.clusterEnv" -}}
-{{- if .Values.nats.enabled }}
-{{- $name := printf "%s-nats" (include "touchstone.fullname" .) }}
+{{- $values := (index . 0).Values }}
+{{- if $values.nats.enabled }}
+{{- $name := printf "%s-nats" (include "touchstone.fullname" (index . 0)) }}
 {{- $servers := list }}
-{{- range until (int .Values.nats.replicas) }}
+{{- range until (int $values.nats.replicas) }}
 {{- $servers = append $servers (printf "nats://%s-%d.%s:4222" $name . $name) }}
 {{- end }}
 - name: TOUCHSTONE_CLUSTER__NATS
@@ -70,32 +84,33 @@ securityContext:
 - name: TOUCHSTONE_CLUSTER__INSECURE
   value: "true"
 - name: TOUCHSTONE_CLUSTER__REPLICAS
-  value: {{ .Values.nats.replicas | quote }}
-{{- else if .Values.cluster.nats }}
+  value: {{ $values.nats.replicas | quote }}
+{{- else if $values.cluster.nats }}
 - name: TOUCHSTONE_CLUSTER__NATS
-  value: {{ .Values.cluster.nats | quote }}
+  value: {{ $values.cluster.nats | quote }}
 - name: TOUCHSTONE_CLUSTER__INSECURE
-  value: {{ .Values.cluster.insecure | quote }}
+  value: {{ $values.cluster.insecure | quote }}
 - name: TOUCHSTONE_CLUSTER__REPLICAS
-  value: {{ .Values.cluster.replicas | quote }}
-{{- if .Values.cluster.credentials.existingSecret }}
-- name: TOUCHSTONE_CLUSTER__CREDENTIALS_FILE
-  value: /etc/touchstone-nats/{{ .Values.cluster.credentials.secretKey }}
+  value: {{ $values.cluster.replicas | quote }}
+{{- with include "touchstone.natsUser" . }}
+{{- $user := splitList " " . }}
+- name: TOUCHSTONE_CLUSTER__{{ index $user 1 }}_FILE
+  value: /etc/touchstone-nats/{{ index $user 2 }}
 {{- end }}
-{{- if .Values.cluster.ca.existingSecret }}
+{{- if $values.cluster.ca.existingSecret }}
 - name: TOUCHSTONE_CLUSTER__CA_FILE
-  value: /etc/touchstone-nats-ca/{{ .Values.cluster.ca.secretKey }}
+  value: /etc/touchstone-nats-ca/{{ $values.cluster.ca.secretKey }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "touchstone.clusterMounts" -}}
-{{- if .Values.cluster.credentials.existingSecret }}
-- name: nats-credentials
+{{- if include "touchstone.natsUser" . }}
+- name: nats-user
   mountPath: /etc/touchstone-nats
   readOnly: true
 {{- end }}
-{{- if .Values.cluster.ca.existingSecret }}
+{{- if (index . 0).Values.cluster.ca.existingSecret }}
 - name: nats-ca
   mountPath: /etc/touchstone-nats-ca
   readOnly: true
@@ -103,16 +118,16 @@ securityContext:
 {{- end }}
 
 {{- define "touchstone.clusterVolumes" -}}
-{{- if .Values.cluster.credentials.existingSecret }}
-- name: nats-credentials
+{{- with include "touchstone.natsUser" . }}
+- name: nats-user
   secret:
-    secretName: {{ .Values.cluster.credentials.existingSecret }}
+    secretName: {{ splitList " " . | first }}
     defaultMode: 0440
 {{- end }}
-{{- if .Values.cluster.ca.existingSecret }}
+{{- if (index . 0).Values.cluster.ca.existingSecret }}
 - name: nats-ca
   secret:
-    secretName: {{ .Values.cluster.ca.existingSecret }}
+    secretName: {{ (index . 0).Values.cluster.ca.existingSecret }}
     defaultMode: 0440
 {{- end }}
 {{- end }}
@@ -146,7 +161,7 @@ env:
   - name: TOUCHSTONE_ATTEST__KEY_FILE
     value: /etc/touchstone-keys/attest.pem
   {{- end }}
-  {{- include "touchstone.clusterEnv" . | nindent 2 }}
+  {{- include "touchstone.clusterEnv" (list . "host") | nindent 2 }}
   {{- with .Values.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -169,7 +184,7 @@ envFrom:
   mountPath: /etc/touchstone-keys
   readOnly: true
 {{- end }}
-{{- include "touchstone.clusterMounts" . }}
+{{- include "touchstone.clusterMounts" (list . "host") }}
 {{- end }}
 
 {{- define "touchstone.pod" -}}
@@ -261,7 +276,7 @@ spec:
         secretName: {{ .Values.hostKeys.existingSecret }}
         defaultMode: 0440
     {{- end }}
-    {{- include "touchstone.clusterVolumes" . | nindent 4 }}
+    {{- include "touchstone.clusterVolumes" (list . "host") | nindent 4 }}
   {{- with .Values.nodeSelector }}
   nodeSelector:
     {{- toYaml . | nindent 4 }}

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use async_stream::try_stream;
 use axum::http::Method;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -72,21 +74,31 @@ impl Client {
     /// # Errors
     /// As [`Self::get`].
     pub async fn octets(&self, call: Call) -> Result<Vec<u8>, Failure> {
-        let mut reply = self.transport.exchange(call).await?;
+        let mut pieces = self.pieces(call).await?;
         let mut body = Vec::new();
-        while let Some(piece) = reply.body.next().await {
+        while let Some(piece) = pieces.next().await {
             body.extend_from_slice(&piece?);
             if body.len() > MAX_DOCUMENT {
-                return Err(Failure::not_done(
-                    "answer_too_large",
-                    "the response is too large",
-                ));
+                return Err(too_large());
             }
         }
-        if !(200..300).contains(&reply.status) {
-            return Err(Failure::answered(reply.status, &body));
-        }
         Ok(body)
+    }
+
+    /// Sends any request and returns the response's bytes while they arrive, for responses that are
+    /// not kept in memory.
+    ///
+    /// # Errors
+    /// As [`Self::get`], before the first piece and instead of any other one.
+    pub async fn pieces(
+        &self,
+        call: Call,
+    ) -> Result<BoxStream<'static, Result<Bytes, Failure>>, Failure> {
+        let reply = self.transport.exchange(call).await?;
+        if (200..300).contains(&reply.status) {
+            return Ok(reply.body);
+        }
+        Err(refused(reply).await)
     }
 
     /// Events of a run after sequence `after`, in order, up to the terminal event; reconnects after
@@ -180,6 +192,10 @@ pub fn is_terminal(event: &Value) -> bool {
         event.get("type").and_then(Value::as_str),
         Some("run.completed" | "run.failed" | "run.cancelled")
     )
+}
+
+fn too_large() -> Failure {
+    Failure::not_done("answer_too_large", "the response is too large")
 }
 
 async fn refused(mut reply: Reply) -> Failure {

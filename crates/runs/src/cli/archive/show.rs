@@ -1,10 +1,18 @@
 //! `touchstone archive show`.
 
+use std::io;
+use std::path::Path;
+
 use clap::Args;
 use serde_json::Value;
 
 use super::source::Source;
-use crate::render::scorecard::scorecard;
+use crate::cli::output::not_written;
+use crate::render::document::json::ReportJson;
+use crate::render::document::list::JsonForm;
+use crate::render::document::{Next, RunDocument};
+use crate::render::scorecard::Scorecard;
+use crate::rules::archive::reader::read;
 use crate::rules::archive::view::ArchivedRun;
 use crate::rules::kind::Kinds;
 use touchstone_host::cli::context::Context;
@@ -23,20 +31,29 @@ pub struct Show {
 
 pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Show) -> Result<Exit, Failure> {
     let mut source = Source::open(context, &arguments.archive).await?;
-    let found = ArchivedRun::read(source.reader()?, None, |_| {});
-    let run = found.map_err(|fault| source.refused(&fault))?;
     let terminal = context.terminal();
     if arguments.events {
+        let verified = read(source.reader()?, None, |_, _| {});
+        verified.map_err(|fault| source.refused(&fault))?;
         // Only now the digests of the events are verified.
-        let printed = ArchivedRun::read(source.reader()?, None, |event| {
+        let printed = read(source.reader()?, None, |_, event| {
             terminal.print(&String::from_utf8_lossy(event));
         });
         printed.map_err(|fault| source.refused(&fault))?;
         return Ok(Exit::Good);
     }
-    match run.report(kinds) {
-        Some(report) if terminal.json() => terminal.document(&report),
-        Some(report) => terminal.print(&scorecard(&report, None, terminal.style())),
+    let found = ArchivedRun::read(source.reader()?, None, |_| {});
+    let run = found.map_err(|fault| source.refused(&fault))?;
+    match run.assessed(kinds) {
+        Some((totals, _)) if terminal.json() => {
+            let document = ReportJson::new(&totals, JsonForm::Indented);
+            let mut document = document.map_err(|cause| Failure::unexpected(&cause))?;
+            print(terminal, &run, &mut document)?;
+        }
+        Some((totals, statistics)) => {
+            let mut document = Scorecard::new(&totals, &statistics, None, terminal.style());
+            print(terminal, &run, &mut document)?;
+        }
         None => {
             let snapshot = run.snapshot(kinds);
             show_snapshot(
@@ -49,6 +66,36 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Show) -> Resul
         terminal.note("the signature is not verified; touchstone archive verify does that");
     }
     Ok(Exit::Good)
+}
+
+/// Tasks of the suite that are written at a time.
+const PAGE: usize = 1000;
+
+fn print(
+    terminal: &Terminal,
+    run: &ArchivedRun,
+    document: &mut dyn RunDocument,
+) -> Result<(), Failure> {
+    let mut out = terminal.printer();
+    let mut write = || {
+        document.begin(&mut out)?;
+        loop {
+            for rows in run.rows(PAGE) {
+                document.add(&rows, &mut out)?;
+            }
+            if document.end(&mut out)? == Next::Done {
+                return Ok(());
+            }
+        }
+    };
+    let written: io::Result<()> = write();
+    match written.and_then(|()| out.finish()) {
+        // The reader wants no more, as with `head`.
+        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+            Err(not_written(Path::new("stdout"), &cause))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn show_snapshot(terminal: &Terminal, snapshot: &Value) {

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::log::{compared, read_log};
 use super::{is_attestation, is_log};
+use crate::cli::results::RunReport;
 use crate::cli::suite::read_octets;
 use crate::render::comparison::log::{log_comparison, log_markdown};
 use crate::render::comparison::{comparison, markdown};
 use crate::rules::eval::comparison::RunComparison;
 use crate::rules::eval::comparison::attested::{AttestedRun, compare_attested};
 use crate::rules::eval::comparison::log_baseline::{LogComparison, ScoredLog};
-use crate::rules::eval::report::EvalReport;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
@@ -96,12 +96,16 @@ impl BaselineFile {
     pub async fn compared(
         &self,
         client: &Client,
-        report: &EvalReport,
+        report: &RunReport,
     ) -> Result<FileComparison, Failure> {
         match self {
-            Self::Log(log) => compared(log, report).map(|it| FileComparison::Log(Box::new(it))),
+            Self::Log(log) => {
+                let run = report.listed(client).await?;
+                compared(log, &run).map(|it| FileComparison::Log(Box::new(it)))
+            }
             Self::Attestation(baseline, read) => {
-                let candidate = attested(client, report.run_id.as_str(), *read).await?;
+                let run = report.totals.run_id.as_str();
+                let candidate = attested(client, run, *read).await?;
                 compare_attested(baseline, &candidate)
                     .map(|it| FileComparison::Run(Box::new(it)))
                     .map_err(|cause| Failure::bad_input("nothing_in_common", cause.to_string()))
@@ -154,14 +158,14 @@ impl FileComparison {
     pub fn text(&self, style: Style) -> String {
         match self {
             Self::Log(found) => log_comparison(found, style),
-            Self::Run(found) => comparison(found, style),
+            Self::Run(found) => comparison(&found.short(), style),
         }
     }
 
     pub fn markdown(&self) -> String {
         match self {
             Self::Log(found) => log_markdown(found),
-            Self::Run(found) => markdown(found),
+            Self::Run(found) => markdown(&found.short()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::suite::read_octets;
 use crate::rules::eval::comparison::log_baseline::{
     LogComparison, LogFault, ScoredLog, compare_with_log, read,
 };
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::statistics::ListedRun;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::Failure;
@@ -27,8 +27,8 @@ pub fn read_log(file: &Path, scorer: Option<&str>) -> Result<ScoredLog, Failure>
 ///
 /// # Errors
 /// They have no task in common.
-pub fn compared(log: &ScoredLog, report: &EvalReport) -> Result<LogComparison, Failure> {
-    compare_with_log(log, report)
+pub fn compared(log: &ScoredLog, run: &ListedRun) -> Result<LogComparison, Failure> {
+    compare_with_log(log, run)
         .map_err(|cause| Failure::bad_input("nothing_in_common", cause.to_string()))
 }
 

@@ -14,12 +14,16 @@ use crate::cli::compare::baseline_file::{
     BaselineFile, BaselineOptions, FileComparison, ReadAttested,
 };
 use crate::cli::output::{print_result, write_file};
+use crate::cli::results::RunReport;
 use crate::cli::run::reference::{explained, resolve_all};
 use crate::cli::run::run_id;
 use crate::cli::run::tasks::{SHOWN, fetch as fetch_task, show_answers};
-use crate::cli::watch::fetch;
+use crate::cli::saved::{SavedList, SavedResponse};
+use crate::cli::watch::fetch_totals;
 use crate::render::comparison::{comparison, markdown};
-use crate::rules::eval::comparison::{ChangeKind, RunComparison};
+use crate::rules::eval::comparison::{
+    CHANGES, ChangeKind, ExcludedTask, RunComparison, ShortComparison, TaskChange,
+};
 use crate::rules::eval::report::Verdict;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -29,6 +33,10 @@ use touchstone_kit::statistics::RegressionVerdict;
 
 /// Tasks whose answers are shown on request.
 const MAX_ANSWERS: usize = 100;
+const _: () = assert!(
+    MAX_ANSWERS <= CHANGES,
+    "a short comparison has further tasks"
+);
 
 const EXAMPLES: &str = "\
 Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad
@@ -143,14 +151,15 @@ async fn compare_with_file(
     resolve_all(context, vec![&mut arguments.candidate]).await?;
     let session = context.read().await?;
     let client = session.client();
-    let report = fetch(client, &arguments.candidate).await?;
-    if report.verdict == Verdict::Pending {
+    let totals = fetch_totals(client, &arguments.candidate).await?;
+    if totals.verdict == Verdict::Pending {
         return Err(Failure::bad_input(
             "conflict",
-            format!("eval run `{}` has not ended", report.run_id),
+            format!("eval run `{}` has not ended", totals.run_id),
         )
         .or_try("compare the run once it has ended"));
     }
+    let report = RunReport::fetch(client, &arguments.candidate).await?;
     let found = file.compared(client, &report).await?;
     let terminal = context.terminal();
     let to_stdout = arguments.to_stdout();
@@ -171,7 +180,9 @@ async fn compare_with_file(
     }
     Ok(match &found {
         FileComparison::Log(it) => arguments.exit(it.regression.verdict, it.broke, it.is_whole()),
-        FileComparison::Run(it) => arguments.exit(it.regression.verdict, it.broke, it.is_whole()),
+        FileComparison::Run(it) => {
+            arguments.exit(it.regression.verdict, it.broke, it.short().is_whole())
+        }
     })
 }
 
@@ -181,32 +192,34 @@ async fn compare(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         "/v1/host/touchstone/runs/{}/comparison?baseline={}",
         arguments.candidate, arguments.baseline
     );
-    let found: RunComparison = session.client().get(&path).await?;
+    let client = session.client();
+    let mut response = SavedResponse::get(client, &path).await?;
+    let found: ShortComparison = response.parse()?;
     let terminal = context.terminal();
     let to_stdout = arguments.to_stdout();
-    if arguments.answers && terminal.json() {
-        let answers = answers_of_broken(session.client(), &found).await?;
+    if terminal.json() {
+        let answers = match arguments.answers {
+            true => Some(answers_of_broken(client, &found).await?),
+            false => None,
+        };
         terminal.document(&WithAnswers {
-            comparison: &found,
+            comparison: response.parse()?,
             answers,
         });
-        if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
-            write_file(file, &markdown(&found))?;
-        }
-        return Ok(arguments.exit(found.regression.verdict, found.broke, found.is_whole()));
-    }
-    print_result(terminal, &found, || match to_stdout {
-        true => markdown(&found),
-        false => comparison(&found, terminal.style()),
-    });
-    if arguments.answers {
-        show_broken(context, session.client(), &found, MAX_ANSWERS).await?;
-    } else if terminal.interactive() && !terminal.json() && !to_stdout {
-        // The comparison is complete without them, and a key may have no access to content.
-        if let Err(failure) = show_broken(context, session.client(), &found, SHOWN).await {
-            terminal.note(&format!(
-                "the answers of broken tasks are not shown: {failure}"
-            ));
+    } else {
+        terminal.print(&match to_stdout {
+            true => markdown(&found),
+            false => comparison(&found, terminal.style()),
+        });
+        if arguments.answers {
+            show_broken(context, client, &found, MAX_ANSWERS).await?;
+        } else if terminal.interactive() && !to_stdout {
+            // The comparison is complete without them, and a key may have no access to content.
+            if let Err(failure) = show_broken(context, client, &found, SHOWN).await {
+                terminal.note(&format!(
+                    "the answers of broken tasks are not shown: {failure}"
+                ));
+            }
         }
     }
     if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
@@ -236,12 +249,13 @@ impl Arguments {
     }
 }
 
-/// A comparison with both answers of the tasks that broke.
+/// A comparison with all its tasks, and both answers of those that broke, if they are requested.
 #[derive(Serialize)]
-struct WithAnswers<'a> {
+struct WithAnswers {
     #[serde(flatten)]
-    comparison: &'a RunComparison,
-    answers: Vec<BrokenAnswers>,
+    comparison: RunComparison<SavedList<TaskChange>, SavedList<ExcludedTask>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<Vec<BrokenAnswers>>,
 }
 
 /// A task that broke, in both runs.
@@ -254,13 +268,14 @@ struct BrokenAnswers {
 }
 
 /// The first runs of both sides, and the tasks that broke.
-fn broken(found: &RunComparison, most: usize) -> Option<([&str; 2], Vec<&TaskId>)> {
+fn broken(found: &ShortComparison, most: usize) -> Option<([&str; 2], Vec<&TaskId>)> {
     let (before, after) = (
         found.baseline.run_ids.first()?,
         found.candidate.run_ids.first()?,
     );
     let broke = found
         .changes
+        .first
         .iter()
         .filter(|change| change.turn == ChangeKind::Broke);
     let tasks = broke.take(most).map(|change| &change.task_id);
@@ -271,7 +286,7 @@ fn broken(found: &RunComparison, most: usize) -> Option<([&str; 2], Vec<&TaskId>
 async fn show_broken(
     context: &Context<'_>,
     client: &Client,
-    found: &RunComparison,
+    found: &ShortComparison,
     most: usize,
 ) -> Result<(), Failure> {
     let Some((runs, tasks)) = broken(found, most) else {
@@ -286,7 +301,7 @@ async fn show_broken(
 
 async fn answers_of_broken(
     client: &Client,
-    found: &RunComparison,
+    found: &ShortComparison,
 ) -> Result<Vec<BrokenAnswers>, Failure> {
     let Some(([before, after], tasks)) = broken(found, MAX_ANSWERS) else {
         return Ok(Vec::new());

@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::cli::compare::baseline_file::BaselineFile;
 use crate::cli::eval::{Arguments, start};
+use crate::cli::results::RunReport;
 use crate::cli::suite::scoring::beside;
-use crate::cli::watch::{Interrupts, follow_to_end, show_beside};
+use crate::cli::watch::{Interrupts, follow_to_end, noted, show_beside};
 use crate::render::change::change;
-use crate::rules::eval::report::EvalReport;
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunStatus;
 use touchstone_host::cli::context::Context;
@@ -50,7 +50,7 @@ pub(super) async fn run(
     let sources = sources(arguments)?;
     let terminal = context.terminal();
     let mut interrupts = Interrupts::listen()?;
-    let mut previous: Option<EvalReport> = None;
+    let mut previous: Option<RunReport> = None;
     let watch = SystemIds.mint("watch");
     loop {
         let seen = stamps(&sources);
@@ -62,16 +62,12 @@ pub(super) async fn run(
             arguments,
             file,
             program,
+            previous: previous.as_ref(),
         };
         let exit = match once(context, kinds, format, cycle, &mut interrupts).await {
             Ok((report, exit)) => {
-                if report.status == RunStatus::Cancelled.as_str() {
+                if is_cancelled(&report) {
                     return Ok(exit);
-                }
-                if let Some(previous) = &previous
-                    && !terminal.json()
-                {
-                    terminal.print(&change(previous, &report, terminal.colors()));
                 }
                 previous = Some(report);
                 exit
@@ -95,6 +91,11 @@ struct Cycle<'a> {
     file: Option<&'a BaselineFile>,
     /// The state of the agent's program.
     program: Option<String>,
+    previous: Option<&'a RunReport>,
+}
+
+fn is_cancelled(report: &RunReport) -> bool {
+    report.totals.status == RunStatus::Cancelled.as_str()
 }
 
 /// One run, to its end.
@@ -104,12 +105,14 @@ async fn once(
     format: PackFormat,
     cycle: Cycle<'_>,
     interrupts: &mut Interrupts,
-) -> Result<(EvalReport, Exit), Failure> {
+) -> Result<(RunReport, Exit), Failure> {
     let Cycle {
         arguments,
         file,
         program,
+        previous,
     } = cycle;
+    let terminal = context.terminal();
     let target = arguments.selected().resolve(context, format).await?;
     let session = arguments.open_reusing(context, None, program).await?;
     let outcome = async {
@@ -117,7 +120,14 @@ async fn once(
         let report = follow_to_end(context, &session, &started.run_id, interrupts).await?;
         let outputs = &arguments.outputs;
         let exit = show_beside(context, &session, kinds, &report, outputs, file).await?;
-        Ok((report.whole(session.client()).await?, exit))
+        if let Some(previous) = previous.filter(|_| !terminal.json() && !is_cancelled(&report)) {
+            let found = report.flips(session.client(), previous).await;
+            if let Some(found) = noted(terminal, "changes since the previous run", found) {
+                let (earlier, later) = (&previous.totals, &report.totals);
+                terminal.print(&change(earlier, later, &found, terminal.colors()));
+            }
+        }
+        Ok((report, exit))
     }
     .await;
     session.close().await;

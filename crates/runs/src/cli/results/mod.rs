@@ -12,26 +12,27 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::output::draft_not_written;
 use crate::cli::run::tasks::encoded;
+use crate::cli::saved::{Items, SavedList, SavedResponse};
 use crate::render::document::{Next, Out, RunDocument, TaskRow};
 use crate::render::flips::{Flips, OutcomePairs};
 use crate::render::words::rows;
-use crate::rules::eval::report::{EvalReport, RunTotals, ScoredTask, TaskOutcome, Verdict};
+use crate::rules::eval::report::{
+    EvalReport, RunTotals, ScoredTask, TaskCounter, TaskOutcome, TaskReport, TaskTotals, Verdict,
+};
 use crate::rules::eval::statistics::{
-    Evidence, EvidenceRun, FigureSums, Statistics, TaskFigures, statistics,
+    CollectedResults, Evidence, FigureSums, ListedRun, Statistics, TaskFigures, statistics,
 };
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::exit::Failure;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
+use touchstone_openwop::summary::TaskSummary;
 
 /// Number of tasks in a request. Smaller runs are kept in memory.
 const PAGE: usize = 1000;
 
 /// Waits in milliseconds before a failed request is repeated.
 const WAITS_MS: [u64; 5] = [250, 500, 1000, 2000, 4000];
-
-/// The code for a response that is too large for a command.
-const TOO_LARGE: &str = "answer_too_large";
 
 const RUNS: &str = "/v1/host/touchstone/runs";
 
@@ -47,6 +48,40 @@ enum Tasks {
     Held(Vec<TaskRow>),
     /// Read from the host each time that they are needed.
     Paged,
+    /// Those of one moment, while the run is in progress.
+    Saved(SavedTasks),
+}
+
+#[derive(Clone, Debug)]
+struct SavedTasks {
+    numbers: SavedList<TaskSummary>,
+    tasks: SavedList<TaskReport>,
+}
+
+/// The report of a run whose tasks are not kept in memory.
+type SavedReport = EvalReport<SavedList<TaskReport>, SavedList<TaskSummary>>;
+
+impl SavedTasks {
+    fn rows(&self) -> SavedRows {
+        self.numbers.items().zip(self.tasks.items())
+    }
+
+    fn totals(&self) -> io::Result<TaskTotals> {
+        let mut counter = TaskCounter::default();
+        for (numbers, task) in self.rows() {
+            counter.add_numbers(&numbers?);
+            counter.add(&task?);
+        }
+        Ok(counter.totals())
+    }
+}
+
+type SavedRows = std::iter::Zip<Items<TaskSummary>, Items<TaskReport>>;
+
+/// The next rows, at most `most`.
+fn next_rows(rows: &mut SavedRows, most: usize) -> io::Result<Vec<TaskRow>> {
+    let rows = rows.take(most);
+    rows.map(|(numbers, task)| Ok((numbers?, task?))).collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,12 +169,18 @@ impl From<io::Error> for NotWritten {
 }
 
 impl RunReport {
-    /// Reads the report of a run. The tasks of small runs and of runs in progress are kept in memory. In
-    /// a run in progress, the next request would return others, and the totals must agree with them.
+    /// Reads the report of a run. The tasks of small runs are kept in memory, and those of large runs in
+    /// progress in temporary files: the next request would return others, and the totals must agree with
+    /// them.
     ///
     /// # Errors
-    /// The host's error response.
+    /// The host's error response; no temporary file can be written.
     pub async fn fetch(client: &Client, run: &str) -> Result<Self, Failure> {
+        Self::fetch_holding(client, run, PAGE).await
+    }
+
+    /// The same with at most `most` tasks of a run in progress in memory.
+    async fn fetch_holding(client: &Client, run: &str, most: usize) -> Result<Self, Failure> {
         let report: EvalReport = client
             .get(&format!("{RUNS}/{run}/report?tasks=none"))
             .await?;
@@ -148,30 +189,36 @@ impl RunReport {
             // A host of an earlier version answers with the whole report.
             return Ok(Self::held(&report));
         }
-        let is_pending = totals.verdict == Verdict::Pending;
-        if is_pending {
-            match client.get(&format!("{RUNS}/{run}/report")).await {
-                Ok(whole) => return Ok(Self::held(&whole)),
-                Err(failure) if failure.code == TOO_LARGE => {}
-                Err(failure) => return Err(failure),
-            }
+        if totals.verdict == Verdict::Pending {
+            return Self::fetch_moment(client, run, most).await;
         }
-        let mut page = ResultsPage::after(client, run, None).await?;
-        if page.next_cursor.is_some() && !is_pending {
+        let page = ResultsPage::after(client, run, None).await?;
+        if page.next_cursor.is_some() {
             let tasks = Tasks::Paged;
             return Ok(Self { totals, tasks });
         }
-        let mut held = Vec::new();
-        loop {
-            let next = page.next_cursor.take();
-            held.extend(page.rows());
-            if next.is_none() {
-                break;
-            }
-            page = ResultsPage::after(client, run, next.as_ref()).await?;
+        Ok(Self::held(&totals.with_tasks(page.rows())))
+    }
+
+    /// The report of a run in progress, in one response.
+    async fn fetch_moment(client: &Client, run: &str, most: usize) -> Result<Self, Failure> {
+        let mut response = SavedResponse::get(client, &format!("{RUNS}/{run}/report")).await?;
+        let report: SavedReport = response.parse()?;
+        let tasks = SavedTasks {
+            numbers: report.summary.tasks.clone(),
+            tasks: report.tasks.clone(),
+        };
+        let counted = tasks.totals().map_err(|cause| draft_not_written(&cause))?;
+        let totals = report.without_tasks(counted);
+        if counted.judged() + counted.unjudged > most {
+            let tasks = Tasks::Saved(tasks);
+            return Ok(Self { totals, tasks });
         }
-        // Tasks that were scored since the totals were read are counted, too.
-        Ok(Self::held(&totals.with_tasks(held)))
+        let rows = next_rows(&mut tasks.rows(), most);
+        Ok(Self {
+            totals,
+            tasks: Tasks::Held(rows.map_err(|cause| draft_not_written(&cause))?),
+        })
     }
 
     fn held(report: &EvalReport) -> Self {
@@ -182,17 +229,18 @@ impl RunReport {
         }
     }
 
-    /// The report with all tasks in memory.
+    /// The results of all tasks, without their documents.
     ///
     /// # Errors
     /// The host's error response.
-    pub async fn whole(&self, client: &Client) -> Result<EvalReport, Failure> {
-        let mut all = Vec::new();
+    pub async fn listed(&self, client: &Client) -> Result<ListedRun, Failure> {
+        let mut tasks = CollectedResults::default();
         let mut pages = self.pages(client);
         while let Some(page) = pages.next().await? {
-            all.extend(page.into_owned());
+            page.iter()
+                .for_each(|(numbers, task)| tasks.add(numbers, task));
         }
-        Ok(self.totals.with_tasks(all))
+        Ok(ListedRun::collected(self.totals.clone(), tasks))
     }
 
     /// The tasks in suite order.
@@ -201,6 +249,7 @@ impl RunReport {
             client,
             report: self,
             after: None,
+            saved: None,
             is_done: false,
         }
     }
@@ -221,9 +270,14 @@ impl RunReport {
         outcome: TaskOutcome,
         most: usize,
     ) -> Result<Vec<TaskRow>, Failure> {
-        if let Tasks::Held(tasks) = &self.tasks {
-            let of = tasks.iter().filter(|(_, task)| task.outcome == outcome);
-            return Ok(of.take(most).cloned().collect());
+        if !matches!(self.tasks, Tasks::Paged) {
+            let mut first = Vec::new();
+            let mut pages = self.pages(client);
+            while let Some(page) = pages.next().await? {
+                let of = page.iter().filter(|(_, task)| task.outcome == outcome);
+                first.extend(of.take(most - first.len()).cloned());
+            }
+            return Ok(first);
         }
         let outcome = crate::render::words::outcome(outcome);
         let query = format!("outcome={outcome}&limit={}", most.clamp(1, PAGE));
@@ -240,22 +294,21 @@ impl RunReport {
         client: &Client,
         baseline: Option<&Self>,
     ) -> Result<Statistics, Failure> {
-        let in_memory = |it: &Self| match &it.tasks {
-            Tasks::Held(tasks) => Some(it.totals.with_tasks(tasks.iter().cloned())),
-            Tasks::Paged => None,
+        let run = match &self.tasks {
+            // The host has further tasks by now.
+            Tasks::Held(_) | Tasks::Saved(_) => self.listed(client).await?.run,
+            Tasks::Paged => return self.fetch_own_statistics(client).await,
         };
-        let before = baseline.map(in_memory);
-        match (in_memory(self), before) {
-            (Some(run), None) => Ok(statistics(&Evidence::of(&run), None, None)),
-            (Some(run), Some(Some(before))) => {
-                let before = EvidenceRun::of(&before);
-                Ok(statistics(&Evidence::of(&run), Some(&before), None))
-            }
-            _ => {
-                let run = &self.totals.run_id;
-                repeated(client, &format!("{RUNS}/{run}/statistics?pool=none")).await
-            }
-        }
+        let before = match baseline {
+            None => None,
+            Some(it) => Some(it.listed(client).await?.run),
+        };
+        Ok(statistics(&Evidence::of_run(run), before.as_ref(), None))
+    }
+
+    async fn fetch_own_statistics(&self, client: &Client) -> Result<Statistics, Failure> {
+        let run = &self.totals.run_id;
+        repeated(client, &format!("{RUNS}/{run}/statistics?pool=none")).await
     }
 
     /// The changes since another run, found by reading a page of both runs in turn.
@@ -324,6 +377,7 @@ pub struct Pages<'a> {
     client: &'a Client,
     report: &'a RunReport,
     after: Option<TaskId>,
+    saved: Option<SavedRows>,
     is_done: bool,
 }
 
@@ -336,9 +390,18 @@ impl<'a> Pages<'a> {
         if self.is_done {
             return Ok(None);
         }
-        if let Tasks::Held(tasks) = &self.report.tasks {
-            self.is_done = true;
-            return Ok(Some(Cow::Borrowed(tasks)));
+        match &self.report.tasks {
+            Tasks::Held(tasks) => {
+                self.is_done = true;
+                return Ok(Some(Cow::Borrowed(tasks)));
+            }
+            Tasks::Saved(tasks) => {
+                let rows = self.saved.get_or_insert_with(|| tasks.rows());
+                let page = next_rows(rows, PAGE).map_err(|cause| draft_not_written(&cause))?;
+                self.is_done = page.len() < PAGE;
+                return Ok(Some(Cow::Owned(page)));
+            }
+            Tasks::Paged => {}
         }
         let run = self.report.totals.run_id.as_str();
         let mut page = ResultsPage::after(self.client, run, self.after.as_ref()).await?;

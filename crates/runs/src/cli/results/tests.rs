@@ -26,8 +26,6 @@ struct Host {
     report: EvalReport,
     /// Its totals at an earlier moment.
     totals: RunTotals,
-    /// Whether the whole report is too large for a command.
-    is_large: bool,
     /// Requests for the second page that are refused.
     refused: usize,
     refusal: &'static str,
@@ -40,7 +38,6 @@ impl Host {
         Self {
             totals: report.totals(),
             report,
-            is_large: false,
             refused: 0,
             refusal: "unavailable",
             asked: AtomicUsize::new(0),
@@ -67,10 +64,7 @@ async fn report(State(host): State<Arc<Host>>, RawQuery(query): RawQuery) -> Res
     if query.is_some() {
         return Json(&host.totals).into_response();
     }
-    match host.is_large {
-        true => refusal(TOO_LARGE),
-        false => Json(&host.report).into_response(),
-    }
+    Json(&host.report).into_response()
 }
 
 async fn results(State(host): State<Arc<Host>>, RawQuery(query): RawQuery) -> Response {
@@ -100,6 +94,20 @@ async fn results(State(host): State<Arc<Host>>, RawQuery(query): RawQuery) -> Re
     }
 }
 
+async fn tasks(found: &RunReport, client: &Client) -> Result<Vec<TaskRow>, Failure> {
+    let mut tasks = Vec::new();
+    let mut pages = found.pages(client);
+    while let Some(page) = pages.next().await? {
+        tasks.extend(page.into_owned());
+    }
+    Ok(tasks)
+}
+
+fn all(report: &EvalReport) -> Vec<TaskRow> {
+    let rows = rows(report).map(|(numbers, task)| (numbers.clone(), task.clone()));
+    rows.collect()
+}
+
 fn pending(mut report: EvalReport) -> EvalReport {
     report.verdict = Verdict::Pending;
     report
@@ -118,7 +126,8 @@ async fn a_page_that_is_refused_for_a_moment_is_requested_again(#[case] refusal:
     let (host, client) = host.client();
     let found = RunReport::fetch(&client, "run_after").await.unwrap();
     assert!(matches!(found.tasks, Tasks::Paged));
-    assert_eq!(found.whole(&client).await.unwrap(), host.report);
+    assert_eq!(tasks(&found, &client).await.unwrap(), all(&host.report));
+    assert_eq!(found.totals, host.report.totals());
     assert_eq!(host.asked.load(Ordering::SeqCst), WAITS_MS.len() + 1);
 }
 
@@ -131,7 +140,8 @@ async fn a_page_that_is_refused_for_good_is_requested_once() {
     };
     let (host, client) = host.client();
     let found = RunReport::fetch(&client, "run_after").await.unwrap();
-    assert_eq!(found.whole(&client).await.unwrap_err().code, "not_found");
+    let failure = tasks(&found, &client).await.unwrap_err();
+    assert_eq!(failure.code, "not_found");
     assert_eq!(host.asked.load(Ordering::SeqCst), 1);
 }
 
@@ -176,22 +186,51 @@ async fn a_complete_document_replaces_the_earlier_file() {
 }
 
 #[rstest]
-#[case::whole(false)]
-#[case::in_pages(true)]
+#[case::in_memory(1000)]
+#[case::in_files(2)]
 #[tokio::test]
-async fn totals_and_tasks_of_a_run_in_progress_are_of_one_moment(#[case] is_large: bool) {
+async fn totals_and_tasks_of_a_run_in_progress_are_of_one_moment(#[case] most: usize) {
     let now = pending(sample::mixed());
     let earlier = now.totals().with_tasks([]).totals();
     assert_ne!(earlier.task_totals, Some(now.task_totals()));
     let host = Host {
         totals: earlier,
-        is_large,
         ..Host::with(now)
     };
     let (host, client) = host.client();
-    let found = RunReport::fetch(&client, "run_after").await.unwrap();
-    assert_eq!(found.totals.task_totals, Some(host.report.task_totals()));
-    assert_eq!(found.whole(&client).await.unwrap().tasks, host.report.tasks);
+    let found = RunReport::fetch_holding(&client, "run_after", most).await;
+    let found = found.unwrap();
+    assert_eq!(matches!(found.tasks, Tasks::Saved(_)), most == 2);
+    assert_eq!(found.totals, host.report.totals());
+    for _ in 0..2 {
+        assert_eq!(tasks(&found, &client).await.unwrap(), all(&host.report));
+    }
+    let failed = found.first(&client, TaskOutcome::Failed, 1).await.unwrap();
+    let expected = all(&host.report).into_iter();
+    let expected = expected.filter(|(_, task)| task.outcome == TaskOutcome::Failed);
+    assert_eq!(failed, expected.take(1).collect::<Vec<_>>());
+    let alone = statistics(&Evidence::of(&host.report), None, None);
+    assert_eq!(found.own_statistics(&client, None).await.unwrap(), alone);
+    let mut document = ReportJson::new(&found.totals, JsonForm::Indented).unwrap();
+    let mut text = Vec::new();
+    let written = found.write(&client, &mut document, &mut text).await;
+    written.unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(text, JsonForm::Indented.text(&host.report).unwrap());
     // The kept tasks are not read again.
-    assert_eq!(host.asked.load(Ordering::SeqCst), usize::from(is_large));
+    assert_eq!(host.asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn results_are_the_same_from_pages_and_from_a_report() {
+    let (host, client) = Host::with(sample::mixed()).client();
+    let found = RunReport::fetch(&client, "run_after").await.unwrap();
+    assert!(matches!(found.tasks, Tasks::Paged));
+    let (paged, whole) = (
+        found.listed(&client).await.unwrap(),
+        ListedRun::of(&host.report),
+    );
+    assert_eq!(paged.order, whole.order);
+    let text = |it: &ListedRun| format!("{:?}", it.run);
+    assert_eq!(text(&paged), text(&whole));
 }

@@ -9,11 +9,12 @@ use crate::cli::results::RunReport;
 use crate::cli::run::run_id;
 use crate::cli::run::tasks::not_passed;
 use crate::cli::sarif::named_files;
+use crate::cli::saved::SavedResponse;
 use crate::cli::watch::{print_document, write_document};
 use crate::render::report_page::failures::{FirstTasks, LISTED};
 use crate::render::report_page::{ReportPage, report_page};
 use crate::render::sarif::Sarif;
-use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::comparison::ShortComparison;
 use crate::rules::eval::report::TaskOutcome;
 use crate::rules::eval::statistics::Statistics;
 use crate::rules::eval::task_details::TaskDetails;
@@ -97,18 +98,16 @@ async fn page(
     let runs = "/v1/host/touchstone/runs";
     let statistics: Statistics = client.get(&format!("{runs}/{run}/statistics")).await?;
     let own = report.totals.summary.regression.as_ref();
-    let comparison: Option<RunComparison> = match (&arguments.baseline, own) {
-        (Some(baseline), _) => Some(
-            client
-                .get(&format!("{runs}/{run}/comparison?baseline={baseline}"))
-                .await?,
-        ),
+    let compared = async |baseline: &str| {
+        let path = format!("{runs}/{run}/comparison?baseline={baseline}");
+        SavedResponse::get(client, &path).await?.parse()
+    };
+    let comparison: Option<ShortComparison> = match (&arguments.baseline, own) {
+        (Some(baseline), _) => Some(compared(baseline).await?),
         // It may be deleted.
         (None, Some(own)) => {
             let baseline = &own.baseline_run_id;
-            let found = client
-                .get(&format!("{runs}/{run}/comparison?baseline={baseline}"))
-                .await;
+            let found = compared(baseline.as_str()).await;
             if let Err(failure) = &found {
                 let note = format!("the page has no comparison with {baseline}: {failure}");
                 context.terminal().note(&note);

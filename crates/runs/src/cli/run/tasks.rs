@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::next_steps::main_step;
 use crate::cli::results::RunReport;
-use crate::cli::watch::{fetch as fetch_report, fetch_totals};
+use crate::cli::watch::fetch_totals;
 use crate::render::task::{Extent, answers as render_answers, task as render};
 use crate::render::words::counts;
 use crate::rules::eval::report::{RunTotals, TaskOutcome, TaskReport, Verdict};
@@ -18,7 +18,7 @@ use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TaskId;
-use touchstone_kit::near::did_you_mean;
+use touchstone_kit::near::{did_you_mean, near};
 
 /// Failures shown below a scorecard, and broken tasks below a comparison.
 pub const SHOWN: usize = 3;
@@ -230,21 +230,37 @@ pub async fn show_answers_beside(
     Ok(())
 }
 
+/// Similar ids are searched in this many pages of a run. Each page is a request.
+const SEARCHED_PAGES: usize = 20;
+
 /// For a task that the run does not have, a failure with similar ids.
 pub async fn suggested(client: &Client, run: &str, task: &str, failure: Failure) -> Failure {
     if ![ErrorCode::NotFound.as_str(), NO_SUCH_TASK].contains(&&*failure.code) {
         return failure;
     }
-    let Ok(report) = fetch_report(client, run).await else {
+    let Ok(report) = RunReport::fetch(client, run).await else {
         return failure;
     };
-    let tasks = report.tasks.iter().map(|it| it.task_id.as_str());
-    if tasks.clone().any(|it| it == task) {
-        return failure;
+    let mut similar: Vec<String> = Vec::new();
+    let mut pages = report.pages(client);
+    for _ in 0..SEARCHED_PAGES {
+        let page = match pages.next().await {
+            Ok(Some(page)) => page,
+            Ok(None) => break,
+            Err(_) => return failure,
+        };
+        let ids = page.iter().map(|(_, it)| it.task_id.as_str());
+        if ids.clone().any(|it| it == task) {
+            return failure;
+        }
+        // The most similar ones of this page and of those before it.
+        let known = similar.iter().map(String::as_str);
+        let nearest = near(task, known.chain(ids));
+        similar = nearest.into_iter().map(str::to_owned).collect();
     }
     let mut message = format!("run {run} has no scored task {task}");
-    if let Some(near) = did_you_mean(task, tasks) {
-        message = format!("{message}; {near}");
+    if let Some(similar) = did_you_mean(task, similar.iter().map(String::as_str)) {
+        message = format!("{message}; {similar}");
     }
     Failure { message, ..failure }
 }

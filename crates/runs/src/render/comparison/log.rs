@@ -80,6 +80,7 @@ mod tests {
     use super::*;
     use crate::rules::eval::comparison::log_baseline::{compare_with_log, read};
     use crate::rules::eval::sample::report;
+    use crate::rules::eval::statistics::ListedRun;
 
     #[test]
     fn a_comparison_with_a_log_names_the_log_and_its_score() {
@@ -88,7 +89,7 @@ mod tests {
             "samples": [sample(0, "C"), sample(1, "C"), sample(2, "I"), sample(9, "C")]});
         let log = read(log.to_string().as_bytes(), None).unwrap();
         let run = report("run_a", &["golden"], &[Some(1.0), Some(0.0), Some(1.0)]);
-        let found = compare_with_log(&log, &run).unwrap();
+        let found = compare_with_log(&log, &ListedRun::of(&run)).unwrap();
         insta::assert_snapshot!("log", log_comparison(&found, Style::default()));
         insta::assert_snapshot!("log_markdown", log_markdown(&found));
     }

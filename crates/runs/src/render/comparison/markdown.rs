@@ -7,13 +7,14 @@ use crate::render::comparison::{
     verdict, why,
 };
 use crate::render::markdown::escaped;
-use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::comparison::{CHANGES, ShortComparison};
 use crate::rules::eval::scoring::tasks;
 
 /// Maximum number of tasks listed; a job summary is limited in size.
 const LISTED: usize = 100;
+const _: () = assert!(LISTED <= CHANGES, "a short comparison has further tasks");
 
-pub fn markdown(found: &RunComparison) -> String {
+pub fn markdown(found: &ShortComparison) -> String {
     let mut text = title(found);
     let (was, is) = (&found.baseline, &found.candidate);
     let _ = writeln!(
@@ -34,7 +35,7 @@ pub fn markdown(found: &RunComparison) -> String {
 }
 
 /// The verdict.
-pub fn title(found: &RunComparison) -> String {
+pub fn title(found: &ShortComparison) -> String {
     let (tone, word, because) = verdict(found);
     let sign = match tone {
         Tone::Good => "✅",
@@ -45,7 +46,7 @@ pub fn title(found: &RunComparison) -> String {
 }
 
 /// Everything but the names of the two runs.
-pub fn results(text: &mut String, found: &RunComparison) {
+pub fn results(text: &mut String, found: &ShortComparison) {
     let mut items = Vec::new();
     items.extend(found.notes.iter().map(|note| escaped(note)));
     for (reason, ids) in left_out(&found.left_out) {
@@ -71,13 +72,13 @@ pub fn results(text: &mut String, found: &RunComparison) {
     changes(text, found);
 }
 
-fn changes(text: &mut String, found: &RunComparison) {
-    if found.changes.is_empty() {
+fn changes(text: &mut String, found: &ShortComparison) {
+    if found.changes.count == 0 {
         return;
     }
     text.push_str("| Task |  | Was | Is | Latency | Cost | Reason |\n");
     text.push_str("| --- | --- | ---: | ---: | ---: | ---: | --- |\n");
-    for change in found.changes.iter().take(LISTED) {
+    for change in found.changes.first.iter().take(LISTED) {
         let _ = writeln!(
             text,
             "| `{}` | **{}** | {} | {} | {} | {} | {} |",
@@ -90,7 +91,7 @@ fn changes(text: &mut String, found: &RunComparison) {
             escaped(&why(change))
         );
     }
-    if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
+    if let Some(more) = found.changes.count.checked_sub(LISTED + 1) {
         let _ = writeln!(text, "\nAnd {} more.", more + 1);
     }
 }

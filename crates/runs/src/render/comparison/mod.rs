@@ -13,23 +13,25 @@ use serde_json::Value;
 pub use crate::render::comparison::markdown::markdown;
 use crate::render::words::{fitted, in_words};
 use crate::rules::eval::comparison::{
-    ChangeKind, Difference, ExcludedTask, ExclusionReason, MeanChange, RunComparison, TaskChange,
-    TaskResult,
+    CHANGES, ChangeKind, Difference, ExclusionReason, LeftOut, MeanChange, ShortComparison,
+    TaskChange, TaskResult,
 };
 use crate::rules::eval::scoring::tasks;
 use touchstone_host::render::colors::Colors;
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::{UNKNOWN_COST, duration, usd};
+use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::RegressionVerdict;
 
 /// Maximum number of tasks listed; the document has all.
 const LISTED: usize = 40;
+const _: () = assert!(LISTED <= CHANGES, "a short comparison has further tasks");
 /// Number of characters shown of a digest, enough to distinguish digests.
 const DIGEST_SHOWN: usize = 15;
 
-pub fn comparison(found: &RunComparison, style: Style) -> String {
+pub fn comparison(found: &ShortComparison, style: Style) -> String {
     let mut text = String::new();
     let colors = style.colors;
     for (name, party) in [("before", &found.baseline), ("after", &found.candidate)] {
@@ -52,7 +54,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
 }
 
 /// Everything but the names of the two runs.
-fn results(text: &mut String, found: &RunComparison, style: Style) {
+fn results(text: &mut String, found: &ShortComparison, style: Style) {
     let colors = style.colors;
     for (n, difference) in found.differences.iter().enumerate() {
         let label = if n == 0 { "differs" } else { "" };
@@ -76,27 +78,27 @@ fn results(text: &mut String, found: &RunComparison, style: Style) {
     );
 }
 
-fn changes(text: &mut String, found: &RunComparison, style: Style) {
-    if found.changes.is_empty() {
+fn changes(text: &mut String, found: &ShortComparison, style: Style) {
+    if found.changes.count == 0 {
         return;
     }
     match style.table.then(|| table(found, style)).flatten() {
         Some(drawn) => text.push_str(&drawn),
         None => lines(text, found),
     }
-    if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
+    if let Some(more) = found.changes.count.checked_sub(LISTED + 1) {
         let more = format!("        and {} more; --json lists all", more + 1);
         let _ = writeln!(text, "{}", style.colors.faint(&more));
     }
 }
 
 /// `None` if the terminal is too narrow.
-fn table(found: &RunComparison, style: Style) -> Option<String> {
+fn table(found: &ShortComparison, style: Style) -> Option<String> {
     let mut table = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     table.set_header(["task", "", "before", "after", "latency", "cost", "reason"].map(bold));
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    for change in found.changes.iter().take(LISTED) {
+    for change in found.changes.first.iter().take(LISTED) {
         let turned = Cell::new(change_kind(change.turn)).fg(match change.turn {
             ChangeKind::Broke | ChangeKind::Worse => table::BAD,
             ChangeKind::Fixed | ChangeKind::Better => table::GOOD,
@@ -114,12 +116,12 @@ fn table(found: &RunComparison, style: Style) -> Option<String> {
     Some(format!("{}\n", table::drawn(table, style)?))
 }
 
-fn lines(text: &mut String, found: &RunComparison) {
+fn lines(text: &mut String, found: &ShortComparison) {
     text.push('\n');
-    let width = found.changes.iter().take(LISTED);
+    let width = found.changes.first.iter().take(LISTED);
     let width = width.map(|change| change.task_id.as_str().len()).max();
     let width = width.unwrap_or_default();
-    for change in found.changes.iter().take(LISTED) {
+    for change in found.changes.first.iter().take(LISTED) {
         let line = format!(
             "{:<8}{:<width$}  {} → {}  {:>9}  {:>10}  {}",
             change_kind(change.turn),
@@ -177,7 +179,7 @@ pub fn why(change: &TaskChange) -> String {
 }
 
 /// All measures, with their confidence intervals.
-pub fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
+pub fn measures(found: &ShortComparison) -> Vec<(&'static str, String)> {
     let confidence = found.confidence * 100.0;
     let line = |change: &MeanChange, shown: fn(f64) -> String, signed: fn(f64) -> String| {
         let limits = match (change.low, change.high) {
@@ -243,7 +245,7 @@ impl Tone {
 }
 
 /// The conclusion: a word and its basis.
-pub fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
+pub fn verdict(found: &ShortComparison) -> (Tone, &'static str, String) {
     let test = &found.regression;
     let limits = match (test.low, test.high) {
         (Some(low), Some(high)) => format!(
@@ -262,7 +264,7 @@ pub fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
     match test.verdict {
         _ if found.n_tasks == 0 => (Tone::Doubtful, "NOTHING COMPARED", String::new()),
         RegressionVerdict::Regressed => (Tone::Bad, "SIGNIFICANTLY WORSE", limits),
-        RegressionVerdict::NotWorse if found.changes.is_empty() => {
+        RegressionVerdict::NotWorse if found.changes.count == 0 => {
             (Tone::Good, "NOT WORSE", ": no score changed".to_owned())
         }
         RegressionVerdict::NotWorse if better => (Tone::Good, "SIGNIFICANTLY BETTER", limits),
@@ -272,8 +274,7 @@ pub fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
 }
 
 /// Skipped tasks by reason: their number and the first ones.
-fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
-    const NAMED: usize = 5;
+fn left_out(tasks: &LeftOut) -> Vec<(String, String)> {
     [
         (ExclusionReason::Unjudged, "unjudged in one run"),
         (
@@ -287,19 +288,15 @@ fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
     ]
     .into_iter()
     .filter_map(|(reason, words)| {
-        let ids: Vec<&str> = tasks
-            .iter()
-            .filter(|task| task.reason == reason)
-            .map(|task| task.task_id.as_str())
-            .collect();
-        let named: Vec<&str> = ids.iter().take(NAMED).copied().collect();
-        let more = match ids.len().checked_sub(NAMED + 1) {
-            Some(more) => format!(" and {} more", more + 1),
-            None => String::new(),
+        let (count, first) = tasks.of(reason);
+        let named: Vec<&str> = first.iter().map(TaskId::as_str).collect();
+        let more = match count - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        (!ids.is_empty()).then(|| {
+        (count > 0).then(|| {
             (
-                format!("{} {words}", ids.len()),
+                format!("{count} {words}"),
                 format!("{}{more}", named.join(", ")),
             )
         })

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use crate::render::comparison::*;
 use crate::render::sample;
+use crate::rules::eval::comparison::RunComparison;
 
 /// One of everything.
 fn found() -> RunComparison {
@@ -52,19 +53,19 @@ fn found() -> RunComparison {
 
 #[test]
 fn a_pipe_gets_plain_lines() {
-    let text = comparison(&found(), Style::default());
+    let text = comparison(&found().short(), Style::default());
     assert!(!text.contains('\u{1b}'));
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn a_terminal_gets_a_table() {
-    insta::assert_snapshot!(comparison(&found(), sample::TERMINAL));
+    insta::assert_snapshot!(comparison(&found().short(), sample::TERMINAL));
 }
 
 #[test]
 fn a_pull_request_gets_markdown() {
-    insta::assert_snapshot!(markdown(&found()));
+    insta::assert_snapshot!(markdown(&found().short()));
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn the_verdict_line_claims_only_what_the_comparison_shows() {
     let word = |change: fn(&mut RunComparison)| {
         let mut found = found();
         change(&mut found);
-        verdict(&found).1
+        verdict(&found.short()).1
     };
     let score = |found: &mut RunComparison, low| {
         found.regression.verdict = RegressionVerdict::NotWorse;
@@ -85,9 +86,9 @@ fn the_verdict_line_claims_only_what_the_comparison_shows() {
     );
     let mut not_worse = found();
     score(&mut not_worse, -0.01);
-    assert_eq!(verdict(&not_worse).1, "NOT WORSE");
+    assert_eq!(verdict(&not_worse.short()).1, "NOT WORSE");
     score(&mut not_worse, 0.01);
-    assert_eq!(verdict(&not_worse).1, "SIGNIFICANTLY BETTER");
+    assert_eq!(verdict(&not_worse.short()).1, "SIGNIFICANTLY BETTER");
     assert_eq!(word(|it| it.n_tasks = 0), "NOTHING COMPARED");
 }
 
@@ -95,7 +96,7 @@ fn the_verdict_line_claims_only_what_the_comparison_shows() {
 fn a_long_list_of_changes_is_truncated_with_a_count() {
     let mut many = found();
     many.changes = vec![many.changes[0].clone(); 500];
-    let text = comparison(&many, Style::default());
+    let text = comparison(&many.short(), Style::default());
     assert_eq!(
         text.lines()
             .filter(|line| line.starts_with("broke "))
@@ -103,7 +104,7 @@ fn a_long_list_of_changes_is_truncated_with_a_count() {
         LISTED
     );
     assert!(text.contains("and 460 more; --json lists all"), "{text}");
-    let text = markdown(&many);
+    let text = markdown(&many.short());
     assert_eq!(
         text.lines()
             .filter(|line| line.contains("**broke**"))

@@ -289,6 +289,7 @@ mod tests {
     use super::*;
     use crate::rules::eval::matrix::{Variant, matrix};
     use crate::rules::eval::sample;
+    use crate::rules::eval::statistics::ListedRun;
 
     fn rows(variants: &[(usize, f64)]) -> Vec<MatrixRow> {
         let runs: Vec<_> = variants
@@ -299,14 +300,14 @@ mod tests {
                     .collect();
                 let mut report = sample::report("run_x", &["golden"], &scores);
                 report.summary.total_cost_usd = NanoUsd::from_usd(*usd);
-                report
+                ListedRun::of(&report)
             })
             .collect();
         let variants: Vec<Variant<'_>> = runs
             .iter()
-            .map(|report| Variant {
+            .map(|first| Variant {
                 name: "v",
-                report,
+                first,
                 further: &[],
             })
             .collect();

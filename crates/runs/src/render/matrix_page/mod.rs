@@ -14,7 +14,7 @@ use self::chart::Chart;
 use self::grid::Grid;
 use self::rows::{Fact, PairRow, VariantRow};
 use crate::rules::eval::matrix::Matrix;
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::report::RunTotals;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -23,7 +23,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct MatrixPage<'a> {
     pub found: &'a Matrix,
     /// The first run of each variant, in order.
-    pub reports: &'a [&'a EvalReport],
+    pub reports: &'a [&'a RunTotals],
     pub made_at: Timestamp,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{letter, rounded};
 use crate::render::matrix::{cost, latencies, p_value};
 use crate::rules::eval::matrix::{Matrix, MatrixPair, MatrixRow};
-use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::report::{RunTotals, Verdict};
 use touchstone_host::render::words::plain;
 
 pub struct VariantRow {
@@ -238,7 +238,7 @@ pub fn warnings(found: &Matrix) -> Vec<String> {
 }
 
 /// The runs and suites, so that a reader can check them.
-pub fn facts(found: &Matrix, reports: &[&EvalReport]) -> Vec<Fact> {
+pub fn facts(found: &Matrix, reports: &[&RunTotals]) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |name: String, value: String, is_warning| {
         facts.push(Fact {

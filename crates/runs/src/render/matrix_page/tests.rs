@@ -1,6 +1,8 @@
 use super::*;
 use crate::rules::eval::matrix::{Variant, matrix};
+use crate::rules::eval::report::EvalReport;
 use crate::rules::eval::sample;
+use crate::rules::eval::statistics::ListedRun;
 use touchstone_kit::money::NanoUsd;
 
 /// The first `passed` of 40 tasks pass; `None` is unjudged.
@@ -18,16 +20,18 @@ fn report(id: &str, passed: usize, unjudged: usize, usd: f64) -> EvalReport {
 }
 
 fn page(variants: &[(&str, EvalReport)]) -> String {
+    let listed: Vec<ListedRun> = variants.iter().map(|(_, it)| ListedRun::of(it)).collect();
     let of: Vec<Variant<'_>> = variants
         .iter()
-        .map(|(name, report)| Variant {
+        .zip(&listed)
+        .map(|((name, _), first)| Variant {
             name,
-            report,
+            first,
             further: &[],
         })
         .collect();
     let found = matrix(&of);
-    let reports: Vec<&EvalReport> = variants.iter().map(|(_, report)| report).collect();
+    let reports: Vec<&RunTotals> = listed.iter().map(|it| &it.run.report).collect();
     matrix_page(MatrixPage {
         found: &found,
         reports: &reports,

@@ -16,7 +16,7 @@ use self::failures::{FailureDetails, FirstTasks, TaskRow};
 use self::histogram::Histogram;
 use self::rows::{Change, Field, ScoreScale};
 use crate::render::words::counts;
-use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::comparison::ShortComparison;
 use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::statistics::{Statistics, TaskFigures};
 use crate::rules::eval::task_details::TaskDetails;
@@ -32,7 +32,7 @@ pub struct ReportPage<'a> {
     pub tasks: &'a FirstTasks,
     pub statistics: &'a Statistics,
     /// The comparison with a baseline, if one is named.
-    pub comparison: Option<&'a RunComparison>,
+    pub comparison: Option<&'a ShortComparison>,
     /// The tasks that did not pass, with their content; `None` for a page without content.
     pub content: Option<&'a [TaskDetails]>,
     pub made_at: Timestamp,

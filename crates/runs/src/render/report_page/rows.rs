@@ -4,16 +4,13 @@ use jiff::Timestamp;
 
 use crate::render::comparison::{change_kind, measures, task_result, verdict as conclusion, why};
 use crate::render::words::{self, counts, estimated, known_cost};
-use crate::rules::eval::comparison::{RunComparison, UnchangedTask};
+use crate::rules::eval::comparison::{CHANGES, ShortComparison, TaskChange, UnchangedTask};
 use crate::rules::eval::report::{RunTotals, Verdict};
 use crate::rules::eval::statistics::Statistics;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_host::render::words::{duration, plain, usd, usd_or_unknown};
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::GateVerdict;
-
-/// Maximum number of changed tasks listed.
-const CHANGES: usize = 200;
 
 pub struct Field {
     pub name: &'static str,
@@ -188,6 +185,20 @@ pub struct ChangeRow {
 }
 
 impl ChangeRow {
+    pub fn of(change: &TaskChange) -> Self {
+        Self {
+            id: plain(change.task_id.as_str()),
+            class: match change_kind(change.turn) {
+                "broke" | "worse" => "bad",
+                _ => "good",
+            },
+            kind: change_kind(change.turn),
+            was: task_result(&change.baseline),
+            is: task_result(&change.candidate),
+            why: plain(&why(change)),
+        }
+    }
+
     pub fn of_unchanged(task: &UnchangedTask) -> Self {
         let sign = if task.passes { "✓" } else { "✗" };
         let result = format!("{sign} {:.2}", task.score);
@@ -203,20 +214,10 @@ impl ChangeRow {
 }
 
 impl Change {
-    pub fn of(found: &RunComparison) -> Self {
+    pub fn of(found: &ShortComparison) -> Self {
         let (_, word, because) = conclusion(found);
         let base = &found.baseline;
-        let row = |change: &crate::rules::eval::comparison::TaskChange| ChangeRow {
-            id: plain(change.task_id.as_str()),
-            class: match change_kind(change.turn) {
-                "broke" | "worse" => "bad",
-                _ => "good",
-            },
-            kind: change_kind(change.turn),
-            was: task_result(&change.baseline),
-            is: task_result(&change.candidate),
-            why: plain(&why(change)),
-        };
+        let changes = found.changes.first.iter();
         Self {
             baseline: plain(&format!(
                 "{}@{} (run {})",
@@ -227,8 +228,8 @@ impl Change {
                 .into_iter()
                 .map(|(name, line)| (if name == "flips" { "outcomes" } else { name }, line))
                 .collect(),
-            rows: found.changes.iter().take(CHANGES).map(row).collect(),
-            more: found.changes.len().saturating_sub(CHANGES),
+            rows: changes.take(CHANGES).map(ChangeRow::of).collect(),
+            more: found.changes.count.saturating_sub(CHANGES),
             notes: found.notes.iter().map(|it| plain(it)).collect(),
         }
     }

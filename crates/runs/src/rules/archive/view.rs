@@ -5,13 +5,17 @@ use std::io::BufRead;
 use serde_json::Value;
 
 use super::reader::{Archive, ArchiveFault, read};
-use crate::rules::eval::report::{EvalReport, report};
+use crate::rules::eval::report::{EvalReport, RunTotals, TaskReport, task_rows};
 use crate::rules::eval::statistics::decision::account_for_chance;
-use crate::rules::eval::statistics::{Evidence, statistics};
+use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::snapshot::snapshot;
 use touchstone_kit::keys::PublicKey;
+use touchstone_openwop::summary::TaskSummary;
+
+/// Tasks of the suite that are read at a time for the whole report.
+const PAGE: usize = 1000;
 
 /// An archived run and the fold of its log.
 pub struct ArchivedRun {
@@ -38,16 +42,36 @@ impl ArchivedRun {
     }
 
     /// The report that the host answered with if the version had no other attempt, because an archive
-    /// holds one run; `None` for a run that is not an eval run.
-    pub fn report(&self, kinds: Kinds) -> Option<EvalReport> {
+    /// holds one run, without its tasks; and the statistics of the run. `None` for a run that is not an
+    /// eval run.
+    pub fn assessed(&self, kinds: Kinds) -> Option<(RunTotals, Statistics)> {
         let contents = &self.archive.contents;
-        let eval = contents.record.spec.eval()?;
+        let (record, state) = (&contents.record, &self.state);
+        let eval = record.spec.eval()?;
         let thresholds = contents.thresholds.unwrap_or_default();
-        let mut report = report(kinds, &contents.record, eval, &thresholds, &self.state);
-        contents.additions.add_to(&mut report);
-        let found = statistics(&Evidence::of(&report), None, None);
-        account_for_chance(kinds, &mut report, &found);
-        Some(report)
+        let mut run = EvidenceRun::of_run(kinds, record, eval, &thresholds, state);
+        run.add(&contents.additions);
+        let evidence = Evidence::of_run(run);
+        let found = statistics(&evidence, None, None);
+        let mut totals = evidence.run.report;
+        account_for_chance(kinds, &mut totals, &found);
+        Some((totals, found))
+    }
+
+    /// The tasks of that report in suite order, `most` tasks of the suite at a time.
+    pub fn rows(&self, most: usize) -> impl Iterator<Item = Vec<(TaskSummary, TaskReport)>> {
+        let contents = &self.archive.contents;
+        let annotations = contents.additions.by_task();
+        let eval = contents.record.spec.eval();
+        (0..).map_while(move |page| {
+            task_rows(eval?, &self.state.eval, &annotations, page * most, most)
+        })
+    }
+
+    /// That report with its tasks.
+    pub fn report(&self, kinds: Kinds) -> Option<EvalReport> {
+        let (totals, _) = self.assessed(kinds)?;
+        Some(totals.with_tasks(self.rows(PAGE).flatten()))
     }
 
     /// The snapshot of the run.

@@ -1,7 +1,7 @@
 //! The report of a run with its statistics, built once and shared by all its readers.
 //!
-//! A report of 5,000 tasks takes longer to build than a page takes to show. So it is kept until
-//! something it depends on changes: the run's log, its annotations and tags, declarations that runs
+//! The statistics of 5,000 tasks take longer to build than a page takes to show. So they are kept until
+//! something that they depend on changes: the run's log, its annotations and tags, declarations that runs
 //! are void, the calibration of its judge, and the other runs that count as attempts.
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::Mutex;
 
-use crate::rules::eval::comparison::{RunComparison, UnchangedTask};
-use crate::rules::eval::report::{EvalReport, RunTotals};
+use crate::rules::eval::comparison::{ExcludedTask, RunComparison, TaskChange, UnchangedTask};
+use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::rubric::calibration::Calibration;
 use crate::rules::eval::statistics::decision::account_for_chance;
-use crate::rules::eval::statistics::{EvidenceRun, Statistics, TaskFigures};
+use crate::rules::eval::statistics::{Statistics, TaskFigures};
 use crate::rules::run::record::EvalSpec;
 use crate::service::runs::Runs;
 use crate::store;
@@ -24,19 +24,24 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 
-/// Size of the cache in bytes, estimated.
+/// Size of the cache of comparisons in bytes, estimated.
 const CACHED_BYTES: u64 = 64 * 1024 * 1024;
-/// Estimated size of a report without tasks, and of each task.
+/// The same for reports.
+const TOTALS_BYTES: u64 = 16 * 1024 * 1024;
+/// Estimated size of a report, or of a comparison without tasks.
 const REPORT_BYTES: usize = 16 * 1024;
-const TASK_BYTES: usize = 1024;
+/// Estimated size of what the statistics have of each pooled run.
+const RUN_BYTES: usize = 1024;
+/// Estimated size of the reason of a changed task.
+const REASON_BYTES: usize = 64;
 /// A baseline that was deleted may be part of the statistics for so long.
 const HOLDS: Duration = Duration::from_secs(300);
 /// How long statistics are kept while another attempt is in progress.
 const UNSETTLED: Duration = Duration::from_secs(5);
 
 /// The report of a run, whose verdict accounts for chance, and the statistics of its scores.
-pub struct Assessed<R = EvalReport> {
-    pub report: R,
+pub struct Assessed {
+    pub report: RunTotals,
     pub statistics: Statistics,
     pub figures: TaskFigures,
 }
@@ -57,15 +62,14 @@ struct Revision {
 
 /// What the comparison of two runs depends on: the logs, and the trials of their experiments.
 type PairRevision = [(u64, AttemptCounts); 2];
-type Entry<R = EvalReport> = Arc<(Revision, Arc<Assessed<R>>)>;
+type Entry = Arc<(Revision, Arc<Assessed>)>;
 type PairEntry = Arc<(PairRevision, Arc<RunComparison>)>;
 /// A run, or a run with its baseline.
 type Turn = (RunId, Option<RunId>);
 
 /// Reports and comparisons in memory.
 pub struct Reports {
-    kept: Cache<RunId, Entry>,
-    totals: Cache<RunId, Entry<RunTotals>>,
+    totals: Cache<RunId, Entry>,
     pairs: Cache<(RunId, RunId), PairEntry>,
     /// Only one reader builds the report of a run.
     turns: Cache<Turn, Arc<Mutex<()>>>,
@@ -80,32 +84,25 @@ impl Reports {
 
 impl Default for Reports {
     fn default() -> Self {
-        let weight = |_: &RunId, entry: &Entry| {
-            let tasks = entry.1.report.tasks.len() + entry.1.statistics.run_ids.len();
-            u32::try_from(REPORT_BYTES + TASK_BYTES * tasks).unwrap_or(u32::MAX)
-        };
-        let weight_of_totals = |_: &RunId, entry: &Entry<RunTotals>| {
+        let weight_of_totals = |_: &RunId, entry: &Entry| {
             let runs = entry.1.statistics.run_ids.len();
-            u32::try_from(REPORT_BYTES + TASK_BYTES * runs).unwrap_or(u32::MAX)
+            u32::try_from(REPORT_BYTES + RUN_BYTES * runs).unwrap_or(u32::MAX)
         };
         let weight_of_pair = |_: &(RunId, RunId), entry: &PairEntry| {
-            let tasks = entry.1.changes.len() + entry.1.left_out.len();
+            let changed = (size_of::<TaskChange>() + REASON_BYTES) * entry.1.changes.len();
+            let left_out = size_of::<ExcludedTask>() * entry.1.left_out.len();
             let unchanged = size_of::<UnchangedTask>() * entry.1.unchanged.len();
-            u32::try_from(REPORT_BYTES + TASK_BYTES * tasks + unchanged).unwrap_or(u32::MAX)
+            let bytes = REPORT_BYTES + changed + left_out + unchanged;
+            u32::try_from(bytes).unwrap_or(u32::MAX)
         };
         Self {
-            kept: Cache::builder()
-                .max_capacity(CACHED_BYTES)
-                .weigher(weight)
-                .time_to_live(HOLDS)
-                .build(),
             totals: Cache::builder()
-                .max_capacity(CACHED_BYTES / 4)
+                .max_capacity(TOTALS_BYTES)
                 .weigher(weight_of_totals)
                 .time_to_live(HOLDS)
                 .build(),
             pairs: Cache::builder()
-                .max_capacity(CACHED_BYTES / 4)
+                .max_capacity(CACHED_BYTES)
                 .weigher(weight_of_pair)
                 .time_to_live(HOLDS)
                 .build(),
@@ -118,39 +115,9 @@ impl Default for Reports {
 }
 
 impl Runs {
-    /// The report of a run and its statistics, shared with other readers, with the verdict that
-    /// accounts for chance. If there are more attempts than can be pooled, the statistics are those
-    /// of the run alone, and a note says so.
-    ///
-    /// # Errors
-    /// `not_found`.
-    pub async fn shared(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<Assessed>, Problem> {
-        // The cache does not know tenants.
-        let (record, eval) = self.eval_record(tenant, run).await?;
-        let turn = self.reports.turn(run, None).await;
-        let _turn = turn.lock().await;
-        // Read before the report, so that a change in between is noticed by the next reader.
-        let revision = self.revision(tenant, run, &eval).await?;
-        let kept = self.reports.kept.get(run).await;
-        if let Some(entry) = kept.filter(|entry| entry.0 == revision) {
-            return Ok(entry.1.clone());
-        }
-        let mut report = self.report(tenant, run).await?;
-        let named = EvidenceRun::of(&report);
-        let (named, statistics) = self.assessed(&record, &eval, named).await?;
-        report.notes = named.report.notes;
-        account_for_chance(self.library.kinds, &mut report, &statistics);
-        let found = Arc::new(Assessed {
-            report,
-            statistics,
-            figures: named.results.figures.clone(),
-        });
-        let entry = Arc::new((revision, found.clone()));
-        self.reports.kept.insert(run.clone(), entry).await;
-        Ok(found)
-    }
-
-    /// As [`shared`](Self::shared), without the tasks.
+    /// The report of a run without its tasks, and its statistics, shared with other readers, with the
+    /// verdict that accounts for chance. If there are more attempts than can be pooled, the statistics are
+    /// those of the run alone, and a note says so.
     ///
     /// # Errors
     /// `not_found`.
@@ -158,10 +125,12 @@ impl Runs {
         &self,
         tenant: &TenantId,
         run: &RunId,
-    ) -> Result<Arc<Assessed<RunTotals>>, Problem> {
+    ) -> Result<Arc<Assessed>, Problem> {
+        // The cache does not know tenants.
         let (record, eval) = self.eval_record(tenant, run).await?;
         let turn = self.reports.turn(run, None).await;
         let _turn = turn.lock().await;
+        // Read before the report, so that a change in between is noticed by the next reader.
         let revision = self.revision(tenant, run, &eval).await?;
         let kept = self.reports.totals.get(run).await;
         if let Some(entry) = kept.filter(|entry| entry.0 == revision) {

@@ -18,11 +18,13 @@ use crate::cli::eval::start;
 use crate::cli::eval::target::{Subject, subject};
 use crate::cli::eval::trials::{follow_all, start_all};
 use crate::cli::output::{check_output, print_result, write_file};
-use crate::cli::watch::{Interrupts, fetch, follow};
+use crate::cli::results::RunReport;
+use crate::cli::watch::{Interrupts, follow_events};
 use crate::render;
 use crate::render::matrix_page::{MatrixPage, matrix_page};
 use crate::rules::eval::matrix::{Variant, matrix};
-use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::report::RunTotals;
+use crate::rules::eval::statistics::ListedRun;
 use crate::rules::run::fold::RunStatus;
 use touchstone_agents::cli::{
     AssertOptions, EmbeddingsEndpoint, JudgeEndpoint, TokenPriceOption, UserEndpoint, provider,
@@ -190,7 +192,7 @@ pub async fn run(
     };
     let combinations = combinations(&arguments, &configuration.prompts, &providers)?;
     let mut interrupts = Interrupts::listen()?;
-    let mut reports: Vec<(String, Vec<EvalReport>)> = Vec::with_capacity(combinations.len());
+    let mut reports: Vec<(String, Vec<ListedRun>)> = Vec::with_capacity(combinations.len());
     let count = combinations.len();
     for (n, combination) in combinations.into_iter().enumerate() {
         let Combination {
@@ -206,7 +208,7 @@ pub async fn run(
         let evaluated = evaluate(context, format, &arguments, &mut interrupts).await?;
         if evaluated
             .iter()
-            .any(|report| report.status == RunStatus::Cancelled.as_str())
+            .any(|it| it.run.report.status == RunStatus::Cancelled.as_str())
         {
             return Err(
                 Failure::new(Exit::NotDone, "interrupted", "the matrix was interrupted")
@@ -218,10 +220,10 @@ pub async fn run(
     let variants: Vec<Variant<'_>> = reports
         .iter()
         .filter_map(|(name, reports)| {
-            let (report, further) = reports.split_first()?;
+            let (first, further) = reports.split_first()?;
             Some(Variant {
                 name,
-                report,
+                first,
                 further,
             })
         })
@@ -246,7 +248,10 @@ fn show(
     if let Some(file) = &arguments.html {
         let page = MatrixPage {
             found: &found,
-            reports: &variants.iter().map(|it| it.report).collect::<Vec<_>>(),
+            reports: &variants
+                .iter()
+                .map(|it| &it.first.run.report)
+                .collect::<Vec<_>>(),
             made_at: SystemClock.now(),
         };
         let html = matrix_page(page)
@@ -255,7 +260,7 @@ fn show(
         terminal.note(&format!("wrote the comparison to {}", file.display()));
     }
     let mut reports = variants.iter().flat_map(Variant::reports);
-    Ok(match reports.all(EvalReport::is_judged) {
+    Ok(match reports.all(RunTotals::is_judged) {
         true => Exit::Good,
         false => Exit::Inconclusive,
     })
@@ -267,24 +272,26 @@ async fn evaluate(
     format: PackFormat,
     arguments: &super::Arguments,
     interrupts: &mut Interrupts,
-) -> Result<Vec<EvalReport>, Failure> {
+) -> Result<Vec<ListedRun>, Failure> {
     let target = arguments.selected().resolve(context, format).await?;
     let session = arguments.open(context, None).await?;
     let outcome = async {
         let client = session.client();
-        if let Some(trials @ 2..) = arguments.trials {
+        let runs = if let Some(trials @ 2..) = arguments.trials {
             let started = start_all(context, &session, arguments, &target, trials).await?;
-            let runs = &started.runs;
-            follow_all(context, client, runs, interrupts, |_, _| {}).await?;
-            let mut reports = Vec::with_capacity(runs.len());
-            for run in runs {
-                reports.push(fetch(client, run).await?);
-            }
-            return Ok(reports);
+            follow_all(context, client, &started.runs, interrupts, |_, _| {}).await?;
+            started.runs
+        } else {
+            let started = start(context, &session, arguments, &target).await?;
+            follow_events(context, client, &started.run_id, "", interrupts).await?;
+            vec![started.run_id]
+        };
+        let mut listed = Vec::with_capacity(runs.len());
+        for run in &runs {
+            let report = RunReport::fetch(client, run).await?;
+            listed.push(report.listed(client).await?);
         }
-        let started = start(context, &session, arguments, &target).await?;
-        let report = follow(context, client, &started.run_id, "", interrupts).await?;
-        Ok(vec![report])
+        Ok(listed)
     }
     .await;
     session.close().await;

@@ -151,10 +151,11 @@ pub struct Regression {
     pub high: Option<f64>,
 }
 
-/// The comparison of two runs. Contains no task content.
+/// The comparison of two runs. Contains no task content. `C` and `L` are the lists of the changed tasks
+/// and of those that are left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RunComparison {
+pub struct RunComparison<C = Vec<TaskChange>, L = Vec<ExcludedTask>> {
     pub baseline: ComparedRun,
     pub candidate: ComparedRun,
     /// Other differences between the runs.
@@ -163,7 +164,7 @@ pub struct RunComparison {
     pub notes: Vec<String>,
     /// Number of compared tasks.
     pub n_tasks: usize,
-    pub left_out: Vec<ExcludedTask>,
+    pub left_out: L,
     /// The score; `null` if no task was compared.
     pub score: Option<MeanChange>,
     /// Cost per task, in USD.
@@ -180,7 +181,7 @@ pub struct RunComparison {
     pub mcnemar_p: Option<f64>,
     pub regression: Regression,
     /// Changed tasks: broken ones first, each kind in the order of the suite.
-    pub changes: Vec<TaskChange>,
+    pub changes: C,
     /// The other compared tasks, in the order of the suite. Their answers can differ.
     #[serde(skip)]
     pub unchanged: Vec<UnchangedTask>,
@@ -198,14 +199,6 @@ pub struct RunComparison {
 pub struct NothingInCommon {
     pub(super) baseline: String,
     pub(super) candidate: String,
-}
-
-impl RunComparison {
-    /// Whether at least one task was compared, and none was excluded because it was not judged.
-    pub fn is_whole(&self) -> bool {
-        let missing = self.baseline.missing_trials + self.candidate.missing_trials;
-        self.n_tasks > 0 && is_whole(missing, &self.left_out)
-    }
 }
 
 pub(super) fn is_whole(missing: usize, left_out: &[ExcludedTask]) -> bool {

@@ -13,6 +13,7 @@ mod document;
 pub mod log_baseline;
 mod notes;
 mod page;
+mod short;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use self::document::{
     NothingInCommon, Regression, RunComparison, TaskChange, TaskResult, UnchangedTask,
 };
 pub use self::page::ComparisonPage;
+pub use self::short::{CHANGES, FirstChanges, LeftOut, NAMED, ShortComparison};
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
 use super::statistics::Evidence;
 use crate::rules::run::deciders::EmbeddingsPin;
@@ -169,6 +171,9 @@ impl<'a> ComparisonSide<'a> {
         ]
     }
 }
+
+#[cfg(test)]
+pub use self::tests::changed_sample;
 
 #[cfg(test)]
 mod tests;

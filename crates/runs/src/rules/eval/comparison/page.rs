@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{ExcludedTask, RunComparison, TaskChange};
+use super::RunComparison;
 use touchstone_kit::ids::TaskId;
 
 /// A comparison with one page of its changes and of the tasks that are left out, which follow them.
@@ -47,9 +47,9 @@ impl RunComparison {
         })
     }
 
-    /// The same comparison with these tasks.
-    fn with_tasks(&self, changes: Vec<TaskChange>, left_out: Vec<ExcludedTask>) -> Self {
-        Self {
+    /// The same comparison with these lists of tasks, without the unchanged ones.
+    pub fn with_tasks<C, L>(&self, changes: C, left_out: L) -> RunComparison<C, L> {
+        RunComparison {
             baseline: self.baseline.clone(),
             candidate: self.candidate.clone(),
             differences: self.differences.clone(),
@@ -78,21 +78,11 @@ fn part<T: Clone>(all: &[T], from: usize, end: usize) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::rules::eval::comparison::tests::Run;
-
-    /// Three tasks that changed, and two that are left out.
-    fn comparison() -> RunComparison {
-        let before = [Some(1.0), Some(1.0), None, Some(0.0), Some(0.5), None];
-        let after = [Some(0.0), Some(1.0), Some(1.0), Some(1.0), Some(0.0), None];
-        let [before, after] =
-            [("run_1", before), ("run_2", after)].map(|(id, it)| Run::new(id, &it));
-        before.compared(&after).unwrap()
-    }
+    use crate::rules::eval::comparison::changed_sample;
 
     #[test]
     fn the_pages_have_all_changes_and_then_all_tasks_that_are_left_out() {
-        let whole = comparison();
+        let whole = changed_sample();
         assert_eq!((whole.changes.len(), whole.left_out.len()), (3, 2));
         for limit in 1..=6 {
             let (mut changes, mut left_out) = (Vec::new(), Vec::new());

@@ -1,7 +1,5 @@
 //! Which variant passes which task.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::Variant;
@@ -53,21 +51,20 @@ pub enum CellOutcome {
 
 /// The tasks of all variants: those of the first in its order, then those that only others have.
 pub fn tasks(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixTask> {
-    let has: Vec<HashSet<&TaskId>> = variants
-        .iter()
-        .map(|variant| variant.report.tasks.iter().map(|it| &it.task_id).collect())
-        .collect();
-    let mut seen = HashSet::new();
-    let all = variants.iter().flat_map(|variant| &variant.report.tasks);
-    all.map(|task| &task.task_id)
-        .filter(|id| seen.insert(*id))
+    let has = |variant: &Variant<'_>, id: &TaskId| variant.first.run.results.contains(id);
+    let of_variants = variants.iter().enumerate().flat_map(|(n, variant)| {
+        let earlier = variants.get(..n).unwrap_or_default();
+        let order = variant.first.order.iter();
+        order.filter(move |id| !earlier.iter().any(|it| has(it, id)))
+    });
+    of_variants
         .map(|id| MatrixTask {
-            task_id: id.clone(),
-            results: has
+            results: variants
                 .iter()
                 .zip(trials)
-                .map(|(has, trials)| cell(trials.get(id.as_str()), has.contains(id)))
+                .map(|(variant, trials)| cell(trials.get(id.as_str()), has(variant, &id)))
                 .collect(),
+            task_id: id,
         })
         .collect()
 }

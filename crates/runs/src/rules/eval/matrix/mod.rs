@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
-use super::report::{EvalReport, TaskOutcome, Verdict};
+use super::report::{RunTotals, Verdict};
 use super::statistics::{
-    CONFIDENCE, Evidence, EvidenceRun, RunResults, Trials, TrialsByTask, by_task,
+    CONFIDENCE, Evidence, ListedRun, RunResults, Trials, TrialsByTask, by_task,
     difference_interval, in_both, mean_interval, statistics,
 };
 use touchstone_kit::ids::{AgentId, RunId};
@@ -31,14 +31,22 @@ const ALPHA: f64 = 0.05;
 pub struct Variant<'a> {
     /// What distinguishes it from the others.
     pub name: &'a str,
-    pub report: &'a EvalReport,
+    pub first: &'a ListedRun,
     /// The trials after the first.
-    pub further: &'a [EvalReport],
+    pub further: &'a [ListedRun],
 }
 
 impl<'a> Variant<'a> {
-    pub fn reports(&self) -> impl Iterator<Item = &'a EvalReport> + use<'a> {
-        std::iter::once(self.report).chain(self.further)
+    pub fn reports(&self) -> impl Iterator<Item = &'a RunTotals> + use<'a> {
+        self.runs().map(|run| &run.run.report)
+    }
+
+    fn results(&self) -> impl Iterator<Item = &'a RunResults> + use<'a> {
+        self.runs().map(|run| &*run.run.results)
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &'a ListedRun> + use<'a> {
+        std::iter::once(self.first).chain(self.further)
     }
 }
 
@@ -118,10 +126,7 @@ pub struct MatrixPair {
 pub fn matrix(variants: &[Variant<'_>]) -> Matrix {
     let trials: Vec<TrialsByTask> = variants
         .iter()
-        .map(|variant| {
-            let results: Vec<_> = variant.reports().map(RunResults::of_report).collect();
-            by_task(&results.iter().collect::<Vec<_>>())
-        })
+        .map(|variant| by_task(&variant.results().collect::<Vec<_>>()))
         .collect();
     let mut rows: Vec<MatrixRow> = variants
         .iter()
@@ -139,7 +144,7 @@ pub fn matrix(variants: &[Variant<'_>]) -> Matrix {
 }
 
 fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
-    let report = variant.report;
+    let report = &variant.first.run.report;
     let trials = 1 + variant.further.len();
     let scores: Vec<f64> = tasks
         .values()
@@ -184,9 +189,8 @@ fn row(variant: &Variant<'_>, tasks: &TrialsByTask) -> MatrixRow {
 }
 
 fn unjudged_reasons(variant: &Variant<'_>) -> Vec<String> {
-    let tasks = variant.reports().flat_map(|report| &report.tasks);
-    let unjudged = tasks.filter(|task| task.outcome == TaskOutcome::Unjudged);
-    let reasons: BTreeSet<&String> = unjudged.filter_map(|task| task.reason.as_ref()).collect();
+    let results = variant.results();
+    let reasons: BTreeSet<&String> = results.flat_map(RunResults::unjudged_reasons).collect();
     reasons.into_iter().cloned().collect()
 }
 
@@ -199,7 +203,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 /// The cost of a run without the cache, in USD.
-fn cost(report: &EvalReport) -> Option<f64> {
+fn cost(report: &RunTotals) -> Option<f64> {
     // The cost that the cached answers would have had; unknown if the price is.
     let saved = match report.answer_cache {
         Some(cache) => cache.cost_saved_usd,
@@ -222,12 +226,12 @@ fn verdict(variant: &Variant<'_>) -> Verdict {
         .find(|verdict| has(*verdict));
     match worst {
         Some(verdict) => verdict,
-        None if variant.further.is_empty() => variant.report.verdict,
+        None if variant.further.is_empty() => variant.first.run.report.verdict,
         // The report of a trial was made before the others had ended.
         None => {
             let evidence = Evidence {
-                further: variant.further.iter().map(EvidenceRun::of).collect(),
-                ..Evidence::of(variant.report)
+                further: variant.further.iter().map(|it| it.run.clone()).collect(),
+                ..Evidence::of_run(variant.first.run.clone())
             };
             statistics(&evidence, None, None).gate.verdict.into()
         }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::rules::eval::report::CachedAnswers;
+use crate::rules::eval::report::{CachedAnswers, EvalReport};
 use crate::rules::eval::sample;
 use touchstone_kit::money::NanoUsd;
 
@@ -13,11 +13,13 @@ fn run(name: &str, scores: &[Option<f64>], usd: f64) -> EvalReport {
 }
 
 fn of(runs: &[(&str, EvalReport)]) -> Matrix {
+    let listed: Vec<ListedRun> = runs.iter().map(|(_, it)| ListedRun::of(it)).collect();
     let variants: Vec<Variant<'_>> = runs
         .iter()
-        .map(|(name, report)| Variant {
+        .zip(&listed)
+        .map(|((name, _), first)| Variant {
             name,
-            report,
+            first,
             further: &[],
         })
         .collect();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EvalReport, RunTotals, annotate, note_annotated};
+use super::{RunTotals, TaskAnnotations, note_annotated};
 use crate::rules::eval::attempts::Voided;
 use crate::rules::eval::rubric::calibration::Calibration;
 use touchstone_kit::ids::TaskId;
@@ -36,17 +36,22 @@ pub struct Additions {
 }
 
 impl Additions {
-    /// Adds them to the report as recorded.
-    pub fn add_to(&self, report: &mut EvalReport) {
-        self.add_to_run(report);
-        let of_task = |it: &AddedAnnotation| Some((it.task_id.clone()?, it.annotation.clone()));
-        annotate(report, self.annotations.iter().filter_map(of_task));
-    }
-
     /// Adds them to a report without its tasks, of which `annotated` have annotations.
     pub fn add_to_totals(&self, totals: &mut RunTotals, annotated: usize) {
         self.add_to_run(totals);
         note_annotated(totals, annotated);
+    }
+
+    /// The annotations of tasks.
+    pub fn by_task(&self) -> TaskAnnotations {
+        let mut by_task = TaskAnnotations::new();
+        for it in &self.annotations {
+            if let Some(task) = &it.task_id {
+                let of_task = by_task.entry(task.clone()).or_default();
+                of_task.push(it.annotation.clone());
+            }
+        }
+        by_task
     }
 
     /// The tasks with annotations.
@@ -55,7 +60,7 @@ impl Additions {
         tasks.filter_map(|it| it.task_id.as_ref()).collect()
     }
 
-    fn add_to_run<T, S>(&self, report: &mut EvalReport<T, S>) {
+    fn add_to_run(&self, report: &mut RunTotals) {
         if let Some(voided) = &self.voided {
             report.notes.push(format!(
                 "voided by {} at {}: {}; its scores count for no gate",

@@ -8,10 +8,9 @@
 pub mod additions;
 mod notes;
 mod provenance;
+mod rows;
 mod task;
 mod verdict;
-
-use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -20,6 +19,7 @@ pub use self::provenance::{
     AgentProvenance, CachedAnswers, Evaluated, JudgeMember, JudgeProvenance, SuiteProvenance,
 };
 use self::provenance::{judge_member, provenance, suite_provenance};
+pub use self::rows::{TaskAnnotations, task_rows};
 use self::task::metrics;
 pub use self::task::{MetricReport, ScoredTask, TaskOutcome, TaskReport, outcome_of, task_report};
 pub use self::verdict::Verdict;
@@ -37,7 +37,7 @@ use crate::rules::run::record::{
     COMMAND_PROVIDER, EvalSpec, PartialRerun, RunRecord, Trial, UserPin, is_zero,
 };
 use touchstone_agents::rules::prices::RunPrices;
-use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::ids::RunId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::Annotation;
 use touchstone_openwop::suite::{EvalMode, Thresholds};
@@ -195,6 +195,38 @@ impl TaskTotals {
     }
 }
 
+/// Counts the tasks of a report, which may be read page by page.
+#[derive(Debug, Default)]
+pub struct TaskCounter {
+    outcomes: OutcomeCounts,
+    cost_estimated: usize,
+    /// In milliseconds, of the tasks that have one.
+    latencies: Vec<u64>,
+}
+
+impl TaskCounter {
+    pub fn add(&mut self, task: &TaskReport) {
+        self.outcomes.add(task.outcome);
+        self.cost_estimated += usize::from(task.cost_estimated);
+    }
+
+    pub fn add_numbers(&mut self, numbers: &TaskSummary) {
+        self.latencies.extend(numbers.latency_ms);
+    }
+
+    pub fn totals(mut self) -> TaskTotals {
+        self.latencies.sort_unstable();
+        TaskTotals {
+            passed: self.outcomes.passed,
+            failed: self.outcomes.failed,
+            unjudged: self.outcomes.unjudged,
+            cost_estimated: self.cost_estimated,
+            median_latency_ms: self.latencies.get(self.latencies.len() / 2).copied(),
+            p95_latency_ms: p95(self.latencies),
+        }
+    }
+}
+
 impl RunTotals {
     /// As [`EvalReport::score`].
     pub fn score(&self) -> Option<f64> {
@@ -242,6 +274,11 @@ impl<T, S> EvalReport<T, S> {
             || !self.deciders.is_empty()
             || self.safety_judge.is_some()
             || self.simulated_user.is_some()
+    }
+
+    /// The report without its tasks, of which these are the totals.
+    pub fn without_tasks(&self, totals: TaskTotals) -> RunTotals {
+        self.with_lists(NoTasks, NoTasks, Some(totals))
     }
 
     /// The same report with these lists of tasks.
@@ -328,7 +365,7 @@ impl EvalReport {
 
     /// The report without its tasks.
     pub fn totals(&self) -> RunTotals {
-        self.with_lists(NoTasks, NoTasks, Some(self.task_totals()))
+        self.without_tasks(self.task_totals())
     }
 
     /// What the list of tasks says about all of them.
@@ -336,40 +373,15 @@ impl EvalReport {
         if let Some(totals) = self.task_totals {
             return totals;
         }
-        let mut outcomes = OutcomeCounts::default();
-        self.tasks
-            .iter()
-            .for_each(|task| outcomes.add(task.outcome));
-        let latencies = self.summary.tasks.iter();
-        TaskTotals {
-            passed: outcomes.passed,
-            failed: outcomes.failed,
-            unjudged: outcomes.unjudged,
-            cost_estimated: self.tasks.iter().filter(|task| task.cost_estimated).count(),
-            median_latency_ms: self.median_latency_ms(),
-            p95_latency_ms: p95(latencies.filter_map(|task| task.latency_ms).collect()),
-        }
+        let mut counter = TaskCounter::default();
+        self.tasks.iter().for_each(|task| counter.add(task));
+        let numbers = self.summary.tasks.iter();
+        numbers.for_each(|task| counter.add_numbers(task));
+        counter.totals()
     }
 }
 
-/// Adds people's annotations to their tasks, and a note that says so. Nothing else in the report
-/// changes.
-pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (TaskId, Annotation)>) {
-    let mut by_task: HashMap<TaskId, Vec<Annotation>> = HashMap::new();
-    for (task, annotation) in annotations {
-        by_task.entry(task).or_default().push(annotation);
-    }
-    let mut annotated = 0;
-    for task in &mut report.tasks {
-        if let Some(annotations) = by_task.remove(&task.task_id) {
-            task.annotations = annotations;
-            annotated += 1;
-        }
-    }
-    note_annotated(report, annotated);
-}
-
-fn note_annotated<T, S>(report: &mut EvalReport<T, S>, annotated: usize) {
+fn note_annotated(report: &mut RunTotals, annotated: usize) {
     if annotated > 0 {
         report.notes.push(format!(
             "people annotated {}; scores and verdict are unchanged",

@@ -4,9 +4,12 @@ use serde_json::json;
 
 use super::*;
 use crate::rules::eval::scoring::{TASKS_IN_OUTPUTS, outputs, p95, summary};
-use crate::rules::eval::statistics::{Evidence, EvidenceRun, statistics};
+use crate::rules::eval::statistics::{
+    CollectedResults, Evidence, EvidenceRun, ListedRun, statistics,
+};
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::listing::RunResult;
+use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
 
 /// A run over tasks whose ids are not in the order of the suite.
@@ -110,6 +113,29 @@ proptest! {
             ..report
         };
         prop_assert_eq!(json!(of_report).to_string(), json!(empty).to_string());
+    }
+
+    #[test]
+    fn rows_of_any_size_are_the_lists_of_the_report(
+        tasks in prop::collection::vec(facts(), 0..30),
+        most in 1..8_usize,
+    ) {
+        let (record, state) = (record(tasks.len()), state(tasks));
+        let spec = record.spec.eval().unwrap();
+        let report = report(Kinds::NONE, &record, spec, &Thresholds::default(), &state);
+        let annotations = TaskAnnotations::new();
+        let pages = (0..).map_while(|page| {
+            task_rows(spec, &state.eval, &annotations, page * most, most)
+        });
+        let rows: Vec<(TaskSummary, TaskReport)> = pages.flatten().collect();
+        let mut collected = CollectedResults::default();
+        rows.iter().for_each(|(numbers, task)| collected.add(numbers, task));
+        let listed = ListedRun::collected(report.totals(), collected);
+        let of_report = ListedRun::of(&report);
+        prop_assert_eq!(&listed.order, &of_report.order);
+        prop_assert_eq!(format!("{:?}", listed.run), format!("{:?}", of_report.run));
+        let (numbers, tasks): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        prop_assert_eq!((numbers, tasks), (report.summary.tasks, report.tasks));
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::results::{RunResults, TaskFigures};
+use super::results::{CollectedResults, RunResults, TaskFigures};
 use crate::rules::eval::attempts::Attempt;
+use crate::rules::eval::report::additions::Additions;
 use crate::rules::eval::report::{EvalReport, RunTotals, totals};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_openwop::suite::Thresholds;
 
 /// A run as evidence: its report without the tasks, and their results.
@@ -39,12 +41,44 @@ impl EvidenceRun {
         }
     }
 
+    /// Adds what people added to the run after it was recorded.
+    pub fn add(&mut self, additions: &Additions) {
+        let annotated = additions.annotated_tasks().into_iter();
+        let annotated = annotated.filter(|id| self.results.contains(id)).count();
+        additions.add_to_totals(&mut self.report, annotated);
+    }
+
     pub fn figures(&self) -> &TaskFigures {
         &self.results.figures
     }
 
     pub(super) fn unjudged(&self) -> usize {
         self.report.task_totals.unwrap_or_default().unjudged
+    }
+}
+
+/// A run as evidence, with its scored tasks in suite order.
+#[derive(Clone, Debug)]
+pub struct ListedRun {
+    pub run: EvidenceRun,
+    pub order: TaskIds,
+}
+
+impl ListedRun {
+    pub fn of(report: &EvalReport) -> Self {
+        Self {
+            run: EvidenceRun::of(report),
+            order: report.tasks.iter().map(|it| &it.task_id).collect(),
+        }
+    }
+
+    /// The same from a report without its tasks and all of them.
+    pub fn collected(report: RunTotals, tasks: CollectedResults) -> Self {
+        let results = Arc::new(tasks.finish());
+        Self {
+            order: results.ids.clone(),
+            run: EvidenceRun { report, results },
+        }
     }
 }
 

@@ -20,9 +20,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::evidence::{Evidence, EvidenceRun};
+pub use self::evidence::{Evidence, EvidenceRun, ListedRun};
 use self::gate::Pool;
-pub use self::results::{FigureSums, RunResults, TaskFigures, TaskResultRow, judged_scores};
+pub use self::results::{
+    CollectedResults, FigureSums, RunResults, TaskFigures, TaskResultRow, judged_scores,
+};
 pub use self::trials::{Clusters, Trials, TrialsByTask, by_task, in_both};
 use super::attempts::AttemptIds;
 use touchstone_kit::ids::RunId;

@@ -13,7 +13,7 @@ use crate::rules::eval::safety::findings;
 use crate::rules::eval::task_list::ListedTask;
 use crate::rules::run::fold::{EvalFacts, TaskFacts};
 use crate::rules::run::record::EvalSpec;
-use crate::rules::run::task_ids::TaskIds;
+use crate::rules::run::task_ids::{TaskIds, TaskIdsBuilder};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::summary::{SafetyFinding, Severity, TaskSummary};
@@ -59,6 +59,27 @@ pub struct TaskResultRow {
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 impl TaskResultRow {
+    /// The row of a task in a report. Statistics need neither its number nor what only gates read.
+    fn of_report(
+        place: u32,
+        numbers: &TaskSummary,
+        outcome: Option<TaskOutcome>,
+        reason: u32,
+    ) -> Self {
+        Self {
+            place,
+            number: 0,
+            score: numbers.score,
+            cost: numbers.cost_usd.map_or(UNKNOWN, |cost| cost.0),
+            latency: numbers.latency_ms.unwrap_or(UNKNOWN),
+            reason,
+            critical: 0,
+            is_judged: outcome != Some(TaskOutcome::Unjudged),
+            passed: numbers.passed,
+            is_reused: false,
+        }
+    }
+
     /// Its place in the run.
     pub const fn place(&self) -> usize {
         self.place as usize
@@ -215,7 +236,40 @@ impl FigureSums {
     }
 }
 
+/// Collects the results of a run whose tasks are read page by page.
+#[derive(Debug, Default)]
+pub struct CollectedResults {
+    ids: TaskIdsBuilder,
+    rows: Vec<TaskResultRow>,
+    reasons: Numbered<String>,
+    figures: TaskFigures,
+}
+
+impl CollectedResults {
+    /// Adds the next task in suite order.
+    pub fn add(&mut self, numbers: &TaskSummary, task: &TaskReport) {
+        self.figures.add(
+            &numbers.safety_findings,
+            !task.fixture_missing.is_empty(),
+            task.reused_from.as_ref(),
+        );
+        // A suite has far fewer than 2^32 tasks.
+        let place = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        let reason = self.reasons.number(task.reason.as_ref());
+        self.ids.push(task.task_id.as_str());
+        let row = TaskResultRow::of_report(place, numbers, Some(task.outcome), reason);
+        self.rows.push(row);
+    }
+
+    pub fn finish(mut self) -> RunResults {
+        self.rows.shrink_to_fit();
+        let (ids, reasons) = (self.ids.finish(), self.reasons.values);
+        RunResults::new(ids, self.rows, reasons, Vec::new(), self.figures)
+    }
+}
+
 /// Numbers values from 1. Few tasks have different ones.
+#[derive(Debug)]
 struct Numbered<T> {
     numbers: HashMap<T, u32>,
     values: Vec<T>,
@@ -308,18 +362,9 @@ impl RunResults {
         for (place, scored) in (0..).zip(&report.summary.tasks) {
             let id = &scored.task_id;
             figures.add(&scored.safety_findings, false, None);
-            rows.push(TaskResultRow {
-                place,
-                number: 0,
-                score: scored.score,
-                cost: scored.cost_usd.map_or(UNKNOWN, |cost| cost.0),
-                latency: scored.latency_ms.unwrap_or(UNKNOWN),
-                reason: why.get(id).copied().unwrap_or_default(),
-                critical: 0,
-                is_judged: outcomes.get(id) != Some(&TaskOutcome::Unjudged),
-                passed: scored.passed,
-                is_reused: false,
-            });
+            let reason = why.get(id).copied().unwrap_or_default();
+            let outcome = outcomes.get(id).copied();
+            rows.push(TaskResultRow::of_report(place, scored, outcome, reason));
         }
         Self::new(ids, rows, reasons.values, Vec::new(), figures)
     }
@@ -370,12 +415,6 @@ impl RunResults {
         self.rows.get(found).filter(is_it)
     }
 
-    /// Whether a task is scored.
-    pub fn has(&self, task: &TaskId) -> bool {
-        let place = self.ids.position(task);
-        place.is_some_and(|place| self.row(place).is_some())
-    }
-
     /// What the run contributes to a gate: the tasks that it has judged itself.
     pub fn attempted(&self) -> AttemptTasks {
         let own = self
@@ -395,9 +434,27 @@ impl RunResults {
         AttemptTasks::at_places(&self.ids, judgments)
     }
 
+    /// Whether the run has scored the task, judged or not.
+    pub fn contains(&self, task: &TaskId) -> bool {
+        self.row_of(task).is_some()
+    }
+
     /// Why a task failed or was not judged, as a label.
     pub fn reason(&self, task: &TaskId) -> Option<&String> {
-        let row = self.row(self.ids.position(task)?)?;
+        self.reason_of(self.row_of(task)?)
+    }
+
+    /// Why tasks are not judged, as labels, each once.
+    pub fn unjudged_reasons(&self) -> BTreeSet<&String> {
+        let unjudged = self.rows.iter().filter(|row| !row.is_judged);
+        unjudged.filter_map(|row| self.reason_of(row)).collect()
+    }
+
+    fn row_of(&self, task: &TaskId) -> Option<&TaskResultRow> {
+        self.row(self.ids.position(task)?)
+    }
+
+    fn reason_of(&self, row: &TaskResultRow) -> Option<&String> {
         self.reasons.get(row.reason.checked_sub(1)? as usize)
     }
 }

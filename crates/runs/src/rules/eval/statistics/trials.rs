@@ -17,6 +17,13 @@ pub struct Clusters {
 }
 
 impl Clusters {
+    fn with_room(lists: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(lists),
+            ends: Vec::with_capacity(lists),
+        }
+    }
+
     pub fn push(&mut self, values: impl Iterator<Item = f64>) {
         self.values.extend(values);
         // All values together are far below 2^32.
@@ -112,6 +119,18 @@ impl TrialsByTask {
             trials.latencies.push(std::iter::empty());
         }
         trials
+    }
+
+    /// With room for tasks whose ids have so many bytes in total. Lists that grow take up to twice the
+    /// memory.
+    fn with_room(tasks: usize, octets: usize) -> Self {
+        Self {
+            ids: TaskIdsBuilder::with_room(tasks, octets),
+            passed: Vec::with_capacity(tasks),
+            scores: Clusters::with_room(tasks),
+            costs: Clusters::with_room(tasks),
+            latencies: Clusters::with_room(tasks),
+        }
     }
 
     /// Adds the rows of a task.
@@ -217,7 +236,12 @@ pub fn in_both<'a>(
 /// Collects the trials of every task, in the order of the runs. Unjudged trials are skipped, because
 /// they say nothing about the agent.
 pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
-    let mut tasks = TrialsByTask::default();
+    let sizes = runs.iter().map(|run| {
+        let ids = run.judged().map(|(id, _)| id.len());
+        ids.fold((0, 0), |(tasks, octets), id| (tasks + 1, octets + id))
+    });
+    let (most, octets) = sizes.max().unwrap_or_default();
+    let mut tasks = TrialsByTask::with_room(most, octets);
     let mut cursors: Vec<_> = runs.iter().map(|run| run.judged().peekable()).collect();
     let mut rows = Vec::with_capacity(runs.len());
     loop {

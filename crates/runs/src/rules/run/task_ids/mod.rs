@@ -175,6 +175,17 @@ pub struct TaskIdsBuilder {
 }
 
 impl TaskIdsBuilder {
+    /// With room for ids that have so many bytes in total.
+    pub fn with_room(ids: usize, octets: usize) -> Self {
+        Self {
+            ids: Ids {
+                text: String::with_capacity(octets + ids * SEPARATOR.len_utf8()),
+                ends: Vec::with_capacity(ids),
+                ..Ids::default()
+            },
+        }
+    }
+
     pub fn push(&mut self, id: &str) {
         self.ids.push(id);
     }

@@ -1,6 +1,7 @@
 //! Runs that are pooled, and the statistics of their scores.
 
 use crate::rules::eval::attempts::Attempt;
+use crate::rules::eval::report::additions::Additions;
 use crate::rules::eval::report::{Verdict, totals_of};
 use crate::rules::eval::statistics::ended::EndedResults;
 use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
@@ -13,7 +14,7 @@ use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_packs::rules::build::local::is_local;
 
 /// Maximum number of runs read per experiment: a hundred trials, each with some retries.
@@ -32,41 +33,56 @@ impl Runs {
         record: &RunRecord,
         eval: &EvalSpec,
     ) -> Result<EvidenceRun, Problem> {
-        let (tenant, run) = (&record.tenant, &record.run_id);
-        let additions = self.additions(tenant, run, Some(eval)).await?;
+        let run = &record.run_id;
+        let additions = self.additions(&record.tenant, run, Some(eval)).await?;
         let mut found = match self.projections.ended_results(run, &eval.tasks).await {
             Some(ended) => self.evidence_from(record, eval, &ended.state, &ended.results),
-            None => self.evidence_of_state(record, eval).await?,
+            None => self.evidence_of_state(record, eval, |_| ()).await?.0,
         };
-        let annotated = additions.annotated_tasks().into_iter();
-        let is_scored = |id: &TaskId| found.results.has(id);
-        let annotated = annotated.filter(|id| is_scored(id)).count();
-        additions.add_to_totals(&mut found.report, annotated);
+        found.add(&additions);
         Ok(found)
     }
 
-    /// Evidence from the state of a run. The results of an ended run are stored for the next reader.
-    async fn evidence_of_state(
+    /// As [`evidence_run`](Self::evidence_run), with what people added, and what `read` returns of the
+    /// same state of the run, which has its tasks.
+    pub(super) async fn evidence_with<T>(
         &self,
         record: &RunRecord,
         eval: &EvalSpec,
-    ) -> Result<EvidenceRun, Problem> {
+        read: impl FnOnce(&RunState) -> T,
+    ) -> Result<(EvidenceRun, Additions, T), Problem> {
+        let (tenant, run) = (&record.tenant, &record.run_id);
+        let additions = self.additions(tenant, run, Some(eval)).await?;
+        let (mut found, of_state) = self.evidence_of_state(record, eval, read).await?;
+        found.add(&additions);
+        Ok((found, additions, of_state))
+    }
+
+    /// Evidence from the state of a run, and what `read` returns of it. The results of an ended run are
+    /// stored for the next reader.
+    async fn evidence_of_state<T>(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        read: impl FnOnce(&RunState) -> T,
+    ) -> Result<(EvidenceRun, T), Problem> {
         let run = &record.run_id;
         let thresholds = self.thresholds(eval).await?;
-        let (found, to_store) = self
+        let (found, of_state, to_store) = self
             .with_state(run, |state| {
                 let results = EndedResults::of(eval, &thresholds, &state.eval);
                 let is_stored = state.status.is_terminal()
                     && state.sequence >= LONG_LOG
                     && self.library.kinds.of(eval).is_none();
                 let found = self.evidence_from(record, eval, state, &results);
-                (found, is_stored.then_some((state.sequence, results)))
+                let to_store = is_stored.then_some((state.sequence, results));
+                (found, read(state), to_store)
             })
             .await?;
         if let Some((at, results)) = to_store {
             ended::store(&self.store, run, at, results).await;
         }
-        Ok(found)
+        Ok((found, of_state))
     }
 
     /// Evidence from the results of a run. The state needs no facts of tasks.

@@ -4,6 +4,7 @@ pub mod comparisons;
 pub mod experiments;
 pub mod flaky;
 pub mod list;
+pub mod moment;
 pub mod results;
 pub mod task_details;
 mod verdicts;

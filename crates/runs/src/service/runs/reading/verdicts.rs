@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use tracing::warn;
 
-use crate::rules::eval::report::{RunTotals, Verdict};
+use crate::rules::eval::report::Verdict;
 use crate::rules::run::listing::RunSubject;
 use crate::service::runs::Runs;
 use crate::service::runs::shared::Assessed;
@@ -109,10 +109,7 @@ impl Runs {
 }
 
 /// The runs whose scores decide the verdict of `run`, if they decide theirs too.
-fn decided_by_the_same<'a>(
-    run: &JudgedRun,
-    assessed: &'a Assessed<RunTotals>,
-) -> HashSet<&'a RunId> {
+fn decided_by_the_same<'a>(run: &JudgedRun, assessed: &'a Assessed) -> HashSet<&'a RunId> {
     let attempts = &assessed.statistics.gate.attempts;
     let runs: HashSet<&RunId> = match run.subject.trial {
         Some(_) => assessed.statistics.run_ids.iter().collect(),

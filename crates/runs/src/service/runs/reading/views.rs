@@ -115,17 +115,6 @@ impl Runs {
         .await
     }
 
-    /// The run's report, also while it is in progress.
-    ///
-    /// # Errors
-    /// `not_found`.
-    pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
-        let (mut report, eval) = self.recorded(tenant, run).await?;
-        let additions = self.additions(tenant, run, Some(&eval)).await?;
-        additions.add_to(&mut report);
-        Ok(report)
-    }
-
     /// What people added to a run after it was recorded.
     ///
     /// # Errors

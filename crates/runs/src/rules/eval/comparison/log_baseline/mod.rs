@@ -17,9 +17,10 @@ use super::document::{
     ChangeKind, ComparedRun, ExcludedTask, ExclusionReason, MeanChange, Regression, RunComparison,
     TaskChange, TaskResult, is_whole,
 };
-use crate::rules::eval::report::EvalReport;
+use super::short::ShortComparison;
+use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, REGRESSION_CONFIDENCE, RunResults, TrialsByTask, by_task, difference,
+    CONFIDENCE, ListedRun, REGRESSION_CONFIDENCE, TrialsByTask, by_task, difference,
 };
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::statistics::RegressionVerdict;
@@ -79,7 +80,7 @@ pub struct NoCommonTask {
 ///
 /// # Errors
 /// [`NoCommonTask`].
-pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparison, NoCommonTask> {
+pub fn compare_with_log(log: &ScoredLog, run: &ListedRun) -> Result<LogComparison, NoCommonTask> {
     let samples = log.samples.iter();
     let scored = samples.filter(|sample| !sample.scores.is_empty());
     let before = TrialsByTask::of_scores(
@@ -87,17 +88,16 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
             .map(|sample| (&sample.task_id, sample.scores.as_slice()))
             .collect(),
     );
-    let results = RunResults::of_report(run);
-    let now = by_task(&[&results]);
+    let results = &run.run.results;
+    let now = by_task(&[results]);
     let left_out = left_out(log, run, &before, &now);
     let left: HashSet<&str> = left_out.iter().map(|task| task.task_id.as_str()).collect();
-    let in_run = run.tasks.iter().map(|task| &task.task_id);
+    let in_run = run.order.texts();
     let only_run = |task: &&ExcludedTask| task.reason == ExclusionReason::OnlyCandidate;
-    if left_out.iter().filter(only_run).count() == in_run.clone().count() {
-        let first =
-            |id: Option<&TaskId>| id.map_or_else(|| "none".to_owned(), |id| format!("`{id}`"));
+    if left_out.iter().filter(only_run).count() == in_run.len() {
+        let first = |id: Option<&str>| id.map_or_else(|| "none".to_owned(), |id| format!("`{id}`"));
         return Err(NoCommonTask {
-            log: first(log.samples.first().map(|sample| &sample.task_id)),
+            log: first(log.samples.first().map(|sample| sample.task_id.as_str())),
             run: first(in_run.clone().next()),
         });
     }
@@ -105,13 +105,15 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     let now = now.without(|task| left.contains(task));
     // The id is only for results that name their baseline, and this one names a log.
     let tested = difference(&now, &before, &RunId::from("log"));
-    let changed = |task: &TaskId| {
-        let (was, is) = (before.get(task.as_str())?, now.get(task.as_str())?);
+    let changed = |task: &str| {
+        let (was, is) = (before.get(task)?, now.get(task)?);
+        let turn = change_kind(was, is)?;
+        let task_id = TaskId::from(task);
         Some(TaskChange {
-            task_id: task.clone(),
-            turn: change_kind(was, is)?,
+            turn,
             baseline: TaskResult::of(was, None),
-            candidate: TaskResult::of(is, results.reason(task)),
+            candidate: TaskResult::of(is, results.reason(&task_id)),
+            task_id,
         })
     };
     let mut changes: Vec<TaskChange> = in_run.filter_map(changed).collect();
@@ -121,7 +123,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     notes.extend(flips_note(&tested));
     Ok(LogComparison {
         baseline: log.facts.clone(),
-        candidate: compared_run(run),
+        candidate: compared_run(&run.run.report),
         notes,
         n_tasks: now.count(),
         score: score_change(&before, &now),
@@ -145,7 +147,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &EvalReport) -> Result<LogComparis
     })
 }
 
-fn compared_run(run: &EvalReport) -> ComparedRun {
+fn compared_run(run: &RunTotals) -> ComparedRun {
     let evaluated = run.evaluated.as_ref();
     ComparedRun {
         run_id: run.run_id.clone(),
@@ -163,35 +165,30 @@ fn compared_run(run: &EvalReport) -> ComparedRun {
 
 fn left_out(
     log: &ScoredLog,
-    run: &EvalReport,
+    run: &ListedRun,
     before: &TrialsByTask,
     now: &TrialsByTask,
 ) -> Vec<ExcludedTask> {
-    let had: HashSet<&TaskId> = log.samples.iter().map(|it| &it.task_id).collect();
-    let has: HashSet<&TaskId> = run.tasks.iter().map(|it| &it.task_id).collect();
-    let of_run = run.tasks.iter().filter_map(|task| {
-        let id = &task.task_id;
+    let had: HashSet<&str> = log.samples.iter().map(|it| it.task_id.as_str()).collect();
+    let of_run = run.order.texts().filter_map(|id| {
         let reason = if !had.contains(id) {
             ExclusionReason::OnlyCandidate
-        } else if !before.contains(id.as_str()) || !now.contains(id.as_str()) {
+        } else if !before.contains(id) || !now.contains(id) {
             ExclusionReason::Unjudged
         } else {
             return None;
         };
-        Some((id, reason))
+        Some((TaskId::from(id), reason))
     });
     let of_log = log
         .samples
         .iter()
         .map(|sample| &sample.task_id)
-        .filter(|id| !has.contains(id))
-        .map(|id| (id, ExclusionReason::OnlyBaseline));
+        .filter(|id| !run.run.results.contains(id))
+        .map(|id| (id.clone(), ExclusionReason::OnlyBaseline));
     of_run
         .chain(of_log)
-        .map(|(id, reason)| ExcludedTask {
-            task_id: id.clone(),
-            reason,
-        })
+        .map(|(task_id, reason)| ExcludedTask { task_id, reason })
         .collect()
 }
 
@@ -235,8 +232,8 @@ impl LogComparison {
     }
 
     /// The results in the form of a comparison of runs, for views that show only results.
-    pub fn results(&self) -> RunComparison {
-        RunComparison {
+    pub fn results(&self) -> ShortComparison {
+        let whole = RunComparison {
             baseline: self.candidate.clone(),
             candidate: self.candidate.clone(),
             differences: Vec::new(),
@@ -254,6 +251,7 @@ impl LogComparison {
             changes: self.changes.clone(),
             unchanged: Vec::new(),
             diff_ref: String::new(),
-        }
+        };
+        whole.short()
     }
 }

@@ -81,9 +81,10 @@ fn named(names: &[String]) -> String {
 /// # Errors
 /// [`LogFault`].
 pub fn read(bytes: &[u8], scorer: Option<&str>) -> Result<ScoredLog, LogFault> {
+    // First, so that the documents of the samples and of the tasks are not in memory together.
+    let ids = task_ids(bytes);
     let log = inspect_log::read(bytes).map_err(LogFault::NotALog)?;
     let scorer = chosen(&log.samples, scorer)?;
-    let ids = task_ids(bytes);
     let mut found: Vec<LogSample> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut without_id = 0;

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::rules::eval::sample::report;
+use crate::rules::eval::statistics::ListedRun;
 
 fn sample(id: &str, epoch: usize, scores: Value) -> Value {
     json!({"id": id, "epoch": epoch, "input": format!("question {id}"), "target": "a",
@@ -144,7 +145,7 @@ fn a_run_is_compared_over_the_tasks_that_both_judged() {
         &["golden"],
         &[Some(1.0), Some(0.0), Some(1.0), None, Some(1.0)],
     );
-    let found = compare_with_log(&log, &run).unwrap();
+    let found = compare_with_log(&log, &ListedRun::of(&run)).unwrap();
     assert_eq!((found.n_tasks, found.broke, found.fixed), (3, 1, 1));
     let changes: Vec<(&str, ChangeKind)> = found
         .changes
@@ -176,7 +177,9 @@ fn a_run_is_compared_over_the_tasks_that_both_judged() {
 fn a_run_of_other_tasks_is_refused() {
     let log = read(&log(&[sample("x", 1, matched(json!("C")))]), None).unwrap();
     let run = report("run_a", &["golden"], &[Some(1.0)]);
-    let fault = compare_with_log(&log, &run).unwrap_err().to_string();
+    let fault = compare_with_log(&log, &ListedRun::of(&run))
+        .unwrap_err()
+        .to_string();
     assert!(
         fault.contains("the log has `x`, the run `task-0`"),
         "{fault}"
