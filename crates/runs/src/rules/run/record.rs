@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::deciders::Deciders;
 use super::fork::{Fork, ForkMode};
+use super::task_ids::TaskIds;
 use crate::rules::eval::rubric::{Rubrics, identity, panel_identity, safety_identity};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
@@ -18,7 +19,7 @@ use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::simulated_user;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::headers::trace_context::TraceContext;
-use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
+use touchstone_kit::ids::{AgentId, NodeId, RunId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
@@ -278,7 +279,7 @@ pub struct EvalSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modes_left_out: Vec<EvalMode>,
     /// The tasks to run, in suite order.
-    pub tasks: Vec<TaskId>,
+    pub tasks: TaskIds,
     /// Baseline of a `regression` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,

@@ -343,6 +343,7 @@ impl Runs {
                     scoring: eval.scoring_digest.as_deref(),
                     scoring_document: scoring.as_deref(),
                     signed: eval.suite_signed,
+                    is_streamed: suite.is_streamed(),
                 }),
                 Some(&AgentFacts {
                     agent_id: &eval.agent_id,

@@ -10,7 +10,8 @@ use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_size, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline,
+    SuiteOutlineBuilder, check_size, plan,
 };
 use crate::service::library::LoadedAgent;
 use crate::service::library::suites::SuiteIndex;
@@ -167,6 +168,7 @@ impl Runs {
                 scoring: suite.scoring.as_deref(),
                 scoring_document: scoring.as_deref(),
                 signed: suite.signed,
+                is_streamed: index.as_ref().is_some_and(|index| index.is_streamed()),
             });
             let agent = agent.as_ref().map(|agent| AgentFacts {
                 agent_id: &agent.definition.agent_id,
@@ -209,7 +211,7 @@ impl Runs {
     ) -> Result<(Arc<AgentEvalSuite>, SuiteOutline), Problem> {
         // Before all tasks are read.
         check_size(suite.task_count, limits)?;
-        let mut outline = SuiteOutline::default();
+        let mut outline = SuiteOutlineBuilder::default();
         let mut is_plain = true;
         for number in 0..suite.chunk_count() {
             let tasks = self.library.chunk(suite, number).await;
@@ -221,11 +223,11 @@ impl Runs {
             }
         }
         if is_plain {
-            return Ok((Arc::new(suite.header.clone()), outline));
+            return Ok((Arc::new(suite.header.clone()), outline.finish()));
         }
         let document = self.library.suite(suite.digest()).await;
         let document = document.map_err(unreadable_suite)?;
-        Ok((document.ok_or_else(lost_suite)?, outline))
+        Ok((document.ok_or_else(lost_suite)?, outline.finish()))
     }
 
     async fn agent(

@@ -4,7 +4,7 @@
 //! decided about it. So a run is comparable with one of another host, whose suite is not here.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::eval::statistics::TrialsByTask;
 use crate::rules::run::deciders::{Decider, EmbeddingsPin};
 use crate::rules::run::record::EvalSpec;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
@@ -40,7 +41,7 @@ pub enum PlannedTasks<'a> {
     /// With their digests.
     Digests(Cow<'a, BTreeMap<TaskId, TaskDigests>>),
     /// Of two runs whose digests are equal ([`decide_alike`]).
-    Alike(HashSet<&'a TaskId>),
+    Alike(&'a TaskIds),
 }
 
 impl PlannedTasks<'_> {
@@ -91,7 +92,6 @@ pub fn decide_alike(a: &EvalSpec, b: &EvalSpec) -> bool {
 pub struct TaskDigester<'a> {
     spec: &'a EvalSpec,
     scoring: Option<&'a ScoringDocument>,
-    planned: HashSet<&'a TaskId>,
     digests: BTreeMap<TaskId, TaskDigests>,
 }
 
@@ -100,14 +100,15 @@ impl<'a> TaskDigester<'a> {
         Self {
             spec,
             scoring,
-            planned: spec.tasks.iter().collect(),
             digests: BTreeMap::new(),
         }
     }
 
     /// Adds those of these tasks that the run plans.
     pub fn add(&mut self, tasks: &[Task]) {
-        let planned = tasks.iter().filter(|it| self.planned.contains(&it.task_id));
+        let planned = tasks
+            .iter()
+            .filter(|it| self.spec.tasks.contains(&it.task_id));
         let digests =
             planned.map(|task| (task.task_id.clone(), digests(self.spec, task, self.scoring)));
         self.digests.extend(digests);
@@ -173,11 +174,11 @@ pub fn excluded(
     before: &TrialsByTask,
     now: &TrialsByTask,
 ) -> Vec<ExcludedTask> {
-    let is_judged = |id: &TaskId| before.contains(id) && now.contains(id);
+    let is_judged = |id: &str| before.contains(id) && now.contains(id);
     let of_candidate = candidate.order.iter().filter_map(|id| {
-        let reason = match baseline.tasks.with(&candidate.tasks, id) {
+        let reason = match baseline.tasks.with(&candidate.tasks, &id) {
             Some(Some(reason)) => reason,
-            Some(None) if is_judged(id) => return None,
+            Some(None) if is_judged(id.as_str()) => return None,
             Some(None) => ExclusionReason::Unjudged,
             None => ExclusionReason::OnlyCandidate,
         };
@@ -190,7 +191,7 @@ pub fn excluded(
     let excluded = of_candidate.chain(of_baseline);
     excluded
         .map(|(id, reason)| ExcludedTask {
-            task_id: id.clone(),
+            task_id: id,
             reason,
         })
         .collect()

@@ -1,6 +1,5 @@
 //! From the facts of two runs to the comparison.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -16,6 +15,7 @@ use crate::rules::eval::statistics::{
     CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, RunResults, Trials, TrialsByTask, by_task,
     difference,
 };
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::statistics::RegressionVerdict;
 
@@ -24,7 +24,7 @@ pub struct RunFacts<'a> {
     pub run: ComparedRun,
     pub evidence: &'a Evidence,
     /// The planned tasks, in order.
-    pub order: Cow<'a, [TaskId]>,
+    pub order: TaskIds,
     pub tasks: PlannedTasks<'a>,
     /// The settings that can differ, most important first.
     pub settings: Vec<(&'static str, Value)>,
@@ -53,7 +53,7 @@ pub fn conclude(
 ) -> Result<RunComparison, NothingInCommon> {
     let [before, now] = [&baseline, &candidate].map(|run| {
         let trials = run.evidence.trials().into_iter();
-        let results: Vec<&RunResults> = trials.map(|run| &run.results).collect();
+        let results: Vec<&RunResults> = trials.map(|run| &*run.results).collect();
         by_task(&results)
     });
     let left_out = excluded(&baseline, &candidate, &before, &now);
@@ -63,7 +63,7 @@ pub fn conclude(
             candidate: candidate.suite_ref(),
         });
     }
-    let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
+    let left: HashSet<&str> = left_out.iter().map(|task| task.task_id.as_str()).collect();
     let before = before.without(|task| left.contains(task));
     let now = now.without(|task| left.contains(task));
     let mut all_notes = suites_differ(now.count());
@@ -102,7 +102,7 @@ struct Comparable<'a> {
     runs: [ComparedRun; 2],
     evidence: [&'a Evidence; 2],
     /// The candidate's tasks.
-    order: Cow<'a, [TaskId]>,
+    order: TaskIds,
     before: TrialsByTask,
     now: TrialsByTask,
     left_out: Vec<ExcludedTask>,
@@ -153,29 +153,31 @@ impl Comparable<'_> {
 
     fn changes(&self) -> Vec<TaskChange> {
         let [baseline, candidate] = self.evidence;
-        let changed = |task: &TaskId| {
+        let changed = |task: &str| {
             let (was, is) = (self.before.get(task)?, self.now.get(task)?);
+            let turn = change_kind(was, is)?;
+            let task_id = TaskId::from(task);
             Some(TaskChange {
-                task_id: task.clone(),
-                turn: change_kind(was, is)?,
-                baseline: TaskResult::of(was, baseline.reason(task)),
-                candidate: TaskResult::of(is, candidate.reason(task)),
+                turn,
+                baseline: TaskResult::of(was, baseline.reason(&task_id)),
+                candidate: TaskResult::of(is, candidate.reason(&task_id)),
+                task_id,
             })
         };
-        let mut changes: Vec<TaskChange> = self.order.iter().filter_map(changed).collect();
+        let mut changes: Vec<TaskChange> = self.order.texts().filter_map(changed).collect();
         changes.sort_by_key(|change| change.turn);
         changes
     }
 
     fn unchanged(&self) -> Vec<UnchangedTask> {
-        let same = |task: &TaskId| {
+        let same = |task: &str| {
             let (was, is) = (self.before.get(task)?, self.now.get(task)?);
             change_kind(was, is).is_none().then(|| UnchangedTask {
-                task_id: task.clone(),
+                task_id: task.into(),
                 passes: is.passes(),
                 score: is.mean_score().unwrap_or_default(),
             })
         };
-        self.order.iter().filter_map(same).collect()
+        self.order.texts().filter_map(same).collect()
     }
 }

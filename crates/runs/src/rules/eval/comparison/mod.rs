@@ -88,10 +88,10 @@ impl<'a> ComparisonSide<'a> {
         RunFacts {
             run: self.compared_run(),
             evidence: self.evidence,
-            order: Cow::Borrowed(&spec.tasks),
+            order: spec.tasks.clone(),
             tasks: match self.digests {
                 Some(digests) => PlannedTasks::Digests(Cow::Borrowed(digests)),
-                None => PlannedTasks::Alike(spec.tasks.iter().collect()),
+                None => PlannedTasks::Alike(&spec.tasks),
             },
             settings: self.settings(),
             is_adversarial: spec.modes.contains(&EvalMode::Adversarial),

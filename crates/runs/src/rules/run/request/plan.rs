@@ -13,6 +13,7 @@ use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, PinnedJudge, RunSpec, Work,
 };
+use crate::rules::run::task_ids::{TaskIds, TaskIdsBuilder};
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::distribution::Distribution;
 use touchstone_kit::error::Problem;
@@ -82,7 +83,7 @@ pub struct AgentFacts<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct SuiteOutline {
     /// All tasks.
-    pub tasks: Vec<TaskId>,
+    pub tasks: TaskIds,
     /// The positions of those that a rubric scores, ascending.
     by_rubric: Vec<usize>,
     rubrics: Rubrics,
@@ -95,34 +96,51 @@ impl SuiteOutline {
         tasks: impl IntoIterator<Item = &'a Task>,
         accepts: impl Fn(&Value) -> bool,
     ) -> Self {
-        let mut outline = Self::default();
+        let mut outline = SuiteOutlineBuilder::default();
         let tasks = tasks.into_iter();
         tasks.for_each(|task| outline.add(task, &accepts));
-        outline
-    }
-
-    /// Adds the next task of the suite. `accepts` says whether the agent's task schema accepts an
-    /// input.
-    pub fn add(&mut self, task: &Task, accepts: impl Fn(&Value) -> bool) {
-        if self.refused.is_none() && !accepts(&task.input) {
-            self.refused = Some(task.task_id.clone());
-        }
-        if task.expected.kind == ExpectedKind::Rubric {
-            self.by_rubric.push(self.tasks.len());
-        }
-        self.rubrics.add(task);
-        self.tasks.push(task.task_id.clone());
+        outline.finish()
     }
 
     /// The tasks that can be scored.
-    fn scored(&self, rubrics: bool) -> Vec<TaskId> {
+    fn scored(&self, rubrics: bool) -> TaskIds {
         if rubrics || self.by_rubric.is_empty() {
             return self.tasks.clone();
         }
         let is_golden = |at: &usize| self.by_rubric.binary_search(at).is_err();
-        let tasks = self.tasks.iter().enumerate();
+        let tasks = self.tasks.texts().enumerate();
         let golden = tasks.filter(|(at, _)| is_golden(at));
-        golden.map(|(_, task)| task.clone()).collect()
+        golden.map(|(_, task)| task).collect()
+    }
+}
+
+/// Collects an outline while the tasks of a suite are read.
+#[derive(Default)]
+pub struct SuiteOutlineBuilder {
+    tasks: TaskIdsBuilder,
+    outline: SuiteOutline,
+}
+
+impl SuiteOutlineBuilder {
+    /// Adds the next task of the suite. `accepts` tells whether the agent's task schema accepts an
+    /// input.
+    pub fn add(&mut self, task: &Task, accepts: impl Fn(&Value) -> bool) {
+        let outline = &mut self.outline;
+        if outline.refused.is_none() && !accepts(&task.input) {
+            outline.refused = Some(task.task_id.clone());
+        }
+        if task.expected.kind == ExpectedKind::Rubric {
+            outline.by_rubric.push(self.tasks.len());
+        }
+        outline.rubrics.add(task);
+        self.tasks.push(task.task_id.as_str());
+    }
+
+    pub fn finish(self) -> SuiteOutline {
+        SuiteOutline {
+            tasks: self.tasks.finish(),
+            ..self.outline
+        }
     }
 }
 
@@ -138,6 +156,9 @@ pub struct SuiteFacts<'a> {
     pub scoring_document: Option<&'a ScoringDocument>,
     /// Whether a trusted signature covers it.
     pub signed: bool,
+    /// Whether it is stored as lines, which versions cannot read that cannot read a record with
+    /// compressed ids.
+    pub is_streamed: bool,
 }
 
 /// A finished eval run that may serve as a baseline.
@@ -149,7 +170,7 @@ pub struct BaselineFacts<'a> {
     /// Its ignore list; runs with different ignore lists are not comparable.
     pub ignore: &'a [String],
     /// The tasks that took part.
-    pub tasks: &'a [TaskId],
+    pub tasks: &'a TaskIds,
     /// The judge of its rubrics; scores of different judges are not comparable.
     pub judge: Option<&'a JudgePin>,
     /// Its modes; safety findings affect scores in `adversarial` only.
@@ -237,7 +258,10 @@ pub fn plan(
         attachments_pack: None,
         modes,
         modes_left_out: left_out,
-        tasks: scoring.tasks,
+        tasks: match suite.is_streamed {
+            true => scoring.tasks.compressible(),
+            false => scoring.tasks,
+        },
         baseline,
         compares_answers,
         ignore: request.ignore,
@@ -354,7 +378,7 @@ fn check_agent(
 /// The scored modes and tasks of a run, and the judges that score them.
 struct Scoring {
     modes: Vec<EvalMode>,
-    tasks: Vec<TaskId>,
+    tasks: TaskIds,
     judge: Option<JudgePin>,
     judges: Vec<PinnedJudge>,
     safety_judge: Option<JudgePin>,
@@ -375,7 +399,7 @@ fn scoring(
     if let Some(kind) = kind {
         return Ok(Scoring {
             modes: std::mem::take(&mut kind.modes),
-            tasks: std::mem::take(&mut kind.tasks),
+            tasks: std::mem::take(&mut kind.tasks).into(),
             judge: None,
             judges: Vec::new(),
             safety_judge: None,
@@ -422,7 +446,7 @@ fn scoring(
 }
 
 /// The first of these tasks with an assertion that a judge decides.
-fn first_judged<'a>(suite: &SuiteFacts<'_>, tasks: &'a [TaskId]) -> Option<&'a TaskId> {
+fn first_judged(suite: &SuiteFacts<'_>, tasks: &TaskIds) -> Option<TaskId> {
     let document = suite.scoring_document?;
     tasks.iter().find(|task| {
         let scoring = document.of_task(task);
@@ -454,7 +478,7 @@ fn compares_answers(
     let (Some(document), Some(baseline)) = (suite.scoring_document, baseline) else {
         return Ok(false);
     };
-    let compares = |task: &&TaskId| {
+    let compares = |task: &TaskId| {
         let scoring = document.of_task(task);
         scoring.is_some_and(|it| it.has(Check::needs_baseline))
     };
@@ -554,7 +578,7 @@ fn difference(
             baseline.suite_id, baseline.suite_version, document.suite_id, document.version
         ));
     }
-    if baseline.tasks != scoring.tasks {
+    if *baseline.tasks != scoring.tasks {
         return Some(format!(
             "it evaluated other tasks ({} instead of {})",
             baseline.tasks.len(),

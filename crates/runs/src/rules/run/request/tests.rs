@@ -6,9 +6,10 @@ use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_agents::rules::distribution::Distribution;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::{AgentId, RunId, TaskId};
+use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
@@ -195,6 +196,7 @@ fn planned_with(
         scoring: None,
         scoring_document: None,
         signed: true,
+        is_streamed: false,
     };
     plan(
         eval_request(body).unwrap(),
@@ -247,8 +249,8 @@ fn a_run_pins_workflow_agent_and_pack_versions() {
 fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
     let spec = planned(&golden(), &suite(|_| {})).unwrap();
     assert_eq!(
-        (eval(&spec).tasks.as_slice(), eval(&spec).suite_task_count),
-        (&[TaskId::from("a")][..], 2)
+        (&eval(&spec).tasks, eval(&spec).suite_task_count),
+        (&TaskIds::from_iter(["a"]), 2)
     );
 }
 
@@ -298,6 +300,7 @@ fn planned_by(judges: &[ModelPin]) -> Result<RunSpec, Problem> {
         scoring: Some("sha256-d"),
         scoring_document: Some(&scoring),
         signed: true,
+        is_streamed: false,
     };
     let request = eval_request(&golden()).unwrap();
     plan(
@@ -462,7 +465,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         run_id: &run_id,
         conclusive: true,
         ignore: &[],
-        tasks: &["a".into()],
+        tasks: &TaskIds::from_iter(["a"]),
         judge: None,
         modes: &[EvalMode::Golden],
         safety_judge: None,
@@ -499,7 +502,10 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
             "it evaluated vendor.acme.evals.triage@1.0.1 instead of vendor.acme.evals.triage@1.0.0",
         ),
         (
-            BaselineFacts { tasks: &[], ..good },
+            BaselineFacts {
+                tasks: &TaskIds::default(),
+                ..good
+            },
             "it evaluated other tasks (0 instead of 1)",
         ),
         (
@@ -570,7 +576,7 @@ fn a_named_baseline_adds_mode_regression(#[case] declared: Value) {
         run_id: &run_id,
         conclusive: true,
         ignore: &[],
-        tasks: &["a".into()],
+        tasks: &TaskIds::from_iter(["a"]),
         judge: None,
         modes: &[EvalMode::Golden],
         safety_judge: None,
@@ -615,6 +621,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         scoring: None,
         scoring_document: None,
         signed: false,
+        is_streamed: false,
     };
     let no_agent = plan(
         eval_request(&golden()).unwrap(),
