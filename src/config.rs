@@ -15,6 +15,7 @@ use touchstone_agents::assert_command::AssertionSettings;
 use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
 use touchstone_agents::rules::prices::{self, PriceEntry};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::tools::config::ToolSettings;
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_console::config::ConsoleConfig;
@@ -218,6 +219,8 @@ pub struct WorkerConfig {
     pub max_runs: usize,
     /// Seconds that running tasks may continue after a shutdown request.
     pub drain_s: u64,
+    /// The labels of a `touchstone worker`.
+    pub labels: WorkerLabels,
 }
 
 impl Default for WorkerConfig {
@@ -226,6 +229,7 @@ impl Default for WorkerConfig {
             lease_s: None,
             max_runs: 64,
             drain_s: 10,
+            labels: WorkerLabels::default(),
         }
     }
 }
@@ -492,6 +496,7 @@ impl Config {
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,
+            worker_labels: self.cluster.labels.clone(),
             distribution: self
                 .cluster
                 .nats

@@ -7,6 +7,7 @@ use crate::app::Error;
 use crate::config::Config;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::model::{Judges, ModelCatalog, Setup};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_cluster::nats::{NatsBus, Role};
 use touchstone_cluster::rules::access::pools::Pool;
@@ -58,7 +59,7 @@ pub(super) async fn serve(cluster: &Cluster, store: &Database, stop: &Cancellati
     let presence = || Presence {
         version: VERSION.to_owned(),
         worker: None,
-        replica: Some(owner.state()),
+        replica: Some(cluster.state()),
     };
     let members = &cluster.membership;
     tokio::join!(
@@ -128,6 +129,7 @@ pub fn worker(
     config: &Config,
     name: Option<String>,
     pools: Vec<Pool>,
+    labels: WorkerLabels,
     concurrency: usize,
     drain: Duration,
 ) -> Result<WorkerProcess, Error> {
@@ -151,6 +153,7 @@ pub fn worker(
         concurrency,
         drain,
         pools,
+        labels,
     };
     let worker = Worker::new(bus.clone(), clock, ids, &models, settings);
     Ok(WorkerProcess {

@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::config::Config;
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::rules::worker_labels::WorkerLabel;
 use touchstone_console::config::Setting;
 use touchstone_console::session::oidc::config::OidcConfig;
 
@@ -99,6 +100,7 @@ fn limits(rows: &mut Rows, config: &Config) {
     rows.add("worker.lease_s", config.lease_s());
     rows.add("worker.max_runs", config.worker.max_runs);
     rows.add("worker.drain_s", config.worker.drain_s);
+    rows.add_option("worker.labels", of_labels(config.worker.labels.as_slice()));
     cluster(rows, config);
 }
 
@@ -116,6 +118,12 @@ fn cluster(rows: &mut Rows, config: &Config) {
     rows.add("cluster.replicas", cluster.replicas);
     rows.add("cluster.hold_s", cluster.hold_s);
     rows.add("cluster.distribution", cluster.distribution.as_str());
+    rows.add_option("cluster.labels", of_labels(&cluster.labels));
+}
+
+fn of_labels(labels: &[WorkerLabel]) -> Option<String> {
+    let names: Vec<&str> = labels.iter().map(WorkerLabel::as_str).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn models(rows: &mut Rows, config: &Config) {

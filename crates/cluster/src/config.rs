@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabel;
 use url::{Host, Url};
 
 use crate::rules::access::pools::Pools;
@@ -39,6 +40,8 @@ pub struct ClusterSettings {
     pub hold_s: u64,
     /// Where runs are executed that do not set `configurable.evalDistribution`.
     pub distribution: Distribution,
+    /// The labels of workers that runs may require.
+    pub labels: Vec<WorkerLabel>,
     /// Tenants with queues of their own.
     pub pools: Pools,
     /// The workers that may execute tasks, if only some may.
@@ -56,6 +59,7 @@ impl Default for ClusterSettings {
             replicas: 1,
             hold_s: 10,
             distribution: Distribution::Local,
+            labels: Vec::new(),
             pools: Pools::default(),
             workers: Rights::default(),
         }

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::Address;
 
@@ -120,6 +121,12 @@ impl Bus for MemoryBus {
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
         let state = self.0.state();
         Ok(state.queues.get(lane).map_or(0, |queue| queue.len() as u64))
+    }
+
+    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
+        let state = self.0.state();
+        let lanes = state.queues.keys().filter(|it| it.pool() == pool);
+        Ok(lanes.map(|it| it.name().to_owned()).collect())
     }
 
     async fn pull(

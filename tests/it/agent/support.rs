@@ -238,6 +238,7 @@ impl Trial {
             max_loop_iterations: None,
             timeout: None,
             node_id: &task,
+            worker_labels: &[],
         };
         self.runtime
             .invoke(invocation, &self.ledger, &self.recorder)

@@ -3,6 +3,7 @@
 mod credentials;
 mod drained;
 mod examined;
+mod labels;
 mod measured;
 mod nats;
 mod replicas;

@@ -22,6 +22,7 @@ pub mod prices;
 pub mod reached_by;
 pub mod similarity;
 pub mod simulated_user;
+pub mod worker_labels;
 pub mod workers;
 
 pub use conversation::{

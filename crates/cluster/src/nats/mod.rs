@@ -33,6 +33,7 @@ use crate::cluster_metrics::{BusFault, BusMetrics};
 use crate::config::ClusterSettings;
 use crate::nats::events::EventLog;
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{self, Address};
 use crate::rules::wire;
@@ -304,6 +305,19 @@ impl Bus for NatsBus {
                 Err(fault(&cause))
             }
         }
+    }
+
+    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
+        let context = &self.connected().await?.context;
+        // Workers may not read the state of the stream.
+        let stream = context.get_stream_no_info(pool.stream()).await;
+        let stream = stream.map_err(|cause| fault(&cause))?;
+        let mut names = stream.consumer_names();
+        let mut lanes = Vec::new();
+        while let Some(name) = names.next().await {
+            lanes.push(name.map_err(|cause| fault(&cause))?);
+        }
+        Ok(lanes)
     }
 
     async fn pull(

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::Address;
 
@@ -75,6 +76,12 @@ pub trait Bus: Send + Sync {
     /// # Errors
     /// The bus gave no answer.
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError>;
+
+    /// The names of the lanes of a pool that exist.
+    ///
+    /// # Errors
+    /// The bus gave no answer.
+    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError>;
 
     /// Takes up to `most` messages that are in the queue of a lane now. If there are none, waits
     /// for one.

@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use touchstone_agents::rules::ModelIdentity;
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_kit::hex::hex;
 use touchstone_kit::json::canonical_text;
 
@@ -29,11 +30,25 @@ impl Lane {
     /// if a model has no endpoint of its own: another process cannot know whether it has the same
     /// one.
     pub fn of(pool: &Pool, model: &ModelIdentity, user: Option<&ModelIdentity>) -> Option<Self> {
+        Self::with_labels(pool, model, user, &[])
+    }
+
+    /// The same for tasks that also need a worker with these labels, which are sorted. Without
+    /// labels, the name is the one of earlier versions, whose workers know no others.
+    pub fn with_labels(
+        pool: &Pool,
+        model: &ModelIdentity,
+        user: Option<&ModelIdentity>,
+        labels: &[WorkerLabel],
+    ) -> Option<Self> {
         let user = match user {
             None => Value::Null,
             Some(user) => described(user)?,
         };
-        let document = json!({"recipe": RECIPE, "model": described(model)?, "user": user});
+        let mut document = json!({"recipe": RECIPE, "model": described(model)?, "user": user});
+        if let Some(members) = document.as_object_mut().filter(|_| !labels.is_empty()) {
+            members.insert("labels".to_owned(), json!(labels));
+        }
         let digest = hex(&Sha256::digest(canonical_text(&document).as_bytes()));
         Some(Self {
             pool: pool.clone(),
@@ -51,6 +66,23 @@ impl Lane {
     }
 }
 
+/// All sets of some of these labels: what tasks may require that a worker with them can execute.
+/// There are 255 of 8 labels.
+pub fn subsets(labels: &WorkerLabels) -> Vec<Vec<WorkerLabel>> {
+    let mut sets: Vec<Vec<WorkerLabel>> = vec![Vec::new()];
+    for label in labels.as_slice() {
+        let with_it = sets.iter().map(|set| {
+            let mut set = set.clone();
+            set.push(label.clone());
+            set
+        });
+        let with_it: Vec<_> = with_it.collect();
+        sets.extend(with_it);
+    }
+    sets.retain(|set| !set.is_empty());
+    sets
+}
+
 fn described(identity: &ModelIdentity) -> Option<Value> {
     let endpoint = identity.endpoint.as_ref()?;
     Some(json!({"model": identity.model, "endpoint": endpoint}))
@@ -64,6 +96,8 @@ impl fmt::Display for Lane {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
     use touchstone_agents::rules::{EndpointPin, ModelPin};
 
     use super::*;
@@ -102,6 +136,38 @@ pub(crate) mod tests {
             assert!(!lanes[..index].contains(lane));
         }
         assert_eq!(Lane::of(&pool, &one, None), lanes[0]);
+    }
+
+    fn labels(names: &[&str]) -> WorkerLabels {
+        let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+        WorkerLabels::new(labels.collect()).unwrap()
+    }
+
+    #[test]
+    fn each_set_of_labels_has_a_lane_that_earlier_workers_do_not_know() {
+        let (model, pool) = (identity("a", Some("d1")), Pool::shared());
+        let of = |names: &[&str]| {
+            let labels = labels(names);
+            Lane::with_labels(&pool, &model, None, labels.as_slice()).unwrap()
+        };
+        let plain = of(&[]);
+        assert_eq!(Some(&plain), Lane::of(&pool, &model, None).as_ref());
+        assert_eq!(plain.name(), "h3457e8543f81c6ff83cf2546ebb4aab7");
+        let sets: [&[&str]; 4] = [&[], &["gpu"], &["eu"], &["eu", "gpu"]];
+        let lanes: BTreeSet<Lane> = sets.iter().map(|it| of(it)).collect();
+        assert_eq!(lanes.len(), 4);
+        assert_eq!(of(&["gpu", "eu"]), of(&["eu", "gpu"]));
+    }
+
+    #[test]
+    fn a_worker_serves_all_sets_of_its_labels() {
+        let sets = subsets(&labels(&["a", "b", "c"]));
+        let names: Vec<String> = sets
+            .iter()
+            .map(|set| set.iter().map(WorkerLabel::as_str).collect())
+            .collect();
+        assert_eq!(names, ["a", "b", "ab", "c", "ac", "bc", "abc"]);
+        assert!(subsets(&WorkerLabels::default()).is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_kit::ids::{RunId, TenantId};
 
 use crate::rules::wire::{Message, Unreadable, check_id, check_most};
@@ -45,6 +46,8 @@ pub struct WorkerState {
     pub models: Vec<String>,
     /// It takes no more tasks.
     pub draining: bool,
+    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    pub labels: WorkerLabels,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +68,44 @@ pub struct RunTasks {
     pub offered: u64,
     /// Tasks that workers execute.
     pub held: u64,
+    /// The labels that its workers need.
+    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    pub labels: WorkerLabels,
+    /// Why no worker takes the tasks that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unserved: Option<Unserved>,
+}
+
+/// Why no worker that is there now can take a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unserved {
+    /// No worker serves the model of the agent.
+    Model,
+    /// None of those that serve it has the labels.
+    Labels,
+    /// A reason of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Unserved {
+    /// Whether no worker that takes tasks now serves the model and has the labels. Pools and the
+    /// list of workers are not looked at.
+    pub fn of(members: &[Member], model: &str, labels: &[WorkerLabel]) -> Option<Self> {
+        let workers = members.iter().filter(|it| it.silent < PRESENT);
+        let workers = workers.filter_map(|it| it.presence.worker.as_ref());
+        let mut serving = workers
+            .filter(|it| !it.draining && it.models.iter().any(|it| it == model))
+            .peekable();
+        if serving.peek().is_none() {
+            return Some(Self::Model);
+        }
+        match serving.any(|it| it.labels.has_all(labels)) {
+            true => None,
+            false => Some(Self::Labels),
+        }
+    }
 }
 
 impl Message for Presence {
@@ -189,9 +230,48 @@ mod tests {
                 free,
                 models: vec!["openai/m".to_owned()],
                 draining: false,
+                labels: WorkerLabels::default(),
             }),
             replica: None,
         }
+    }
+
+    fn labels(names: &[&str]) -> WorkerLabels {
+        let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+        WorkerLabels::new(labels.collect()).unwrap()
+    }
+
+    #[test]
+    fn a_task_is_unserved_without_a_worker_of_its_model_and_labels() {
+        let member = |names: &[&str], draining, silent| Member {
+            name: "w".to_owned(),
+            presence: Presence {
+                worker: worker(1).worker.map(|it| WorkerState {
+                    labels: labels(names),
+                    draining,
+                    ..it
+                }),
+                ..worker(1)
+            },
+            silent: Duration::from_secs(silent),
+        };
+        let of = |members: &[Member], required: &[&str]| {
+            Unserved::of(members, "openai/m", labels(required).as_slice())
+        };
+        let plain = [member(&[], false, 0)];
+        assert_eq!(of(&plain, &[]), None);
+        assert_eq!(of(&plain, &["gpu"]), Some(Unserved::Labels));
+        let gpu = [member(&[], false, 0), member(&["eu", "gpu"], false, 0)];
+        assert_eq!(of(&gpu, &["gpu"]), None);
+        assert_eq!(of(&gpu, &["gpu", "us"]), Some(Unserved::Labels));
+        assert_eq!(
+            Unserved::of(&gpu, "openai/other", &[]),
+            Some(Unserved::Model)
+        );
+        for gone in [member(&[], true, 0), member(&[], false, 10)] {
+            assert_eq!(of(&[gone], &[]), Some(Unserved::Model));
+        }
+        assert_eq!(of(&[], &[]), Some(Unserved::Model));
     }
 
     #[test]

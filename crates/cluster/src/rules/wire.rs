@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::json;
 
 use crate::rules::access::rights::Forbidden;
@@ -206,6 +207,9 @@ pub struct Claim {
     pub offer: String,
     /// Id of this request. A repeated request gets the same answer.
     pub claim: String,
+    /// The labels of the worker. Earlier versions have none.
+    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    pub labels: WorkerLabels,
 }
 
 impl Message for Claim {

@@ -8,6 +8,7 @@ use touchstone_agents::ports::agent::{AgentDefinition, Dialogue, Invocation, Use
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::attachment::Attachment;
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::WorkerLabel;
 use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_openwop::schema::compile_untrusted;
 
@@ -17,6 +18,15 @@ use crate::rules::lane::Lane;
 use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, Turns};
 use crate::service::attempt::Attempt;
 use crate::service::limits::SharedPermits;
+
+/// The labels that a worker needs for an invocation, sorted.
+pub(super) fn required_labels(invocation: &Invocation<'_>) -> Vec<WorkerLabel> {
+    let of_model = invocation.model.worker_labels.as_slice();
+    let mut labels = [invocation.worker_labels, of_model].concat();
+    labels.sort();
+    labels.dedup();
+    labels
+}
 
 /// What a worker needs to execute an invocation, and the lane of workers that can. `None` if only
 /// this process can execute it.
@@ -29,7 +39,9 @@ pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(
         _ => None,
     };
     let pool = pools.of(invocation.tenant);
-    let lane = Lane::of(&pool, &invocation.model.identity(), user.as_ref())?;
+    let labels = required_labels(invocation);
+    let model = invocation.model.identity();
+    let lane = Lane::with_labels(&pool, &model, user.as_ref(), &labels)?;
     let talk = match invocation.dialogue {
         None => None,
         Some(dialogue) => Some(talk(&dialogue)?),
@@ -63,7 +75,7 @@ pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(
 }
 
 /// What a task needs of its worker.
-pub(super) fn needs(task: &Assignment) -> Needs {
+pub(super) fn needs(task: &Assignment, labels: Vec<WorkerLabel>) -> Needs {
     let user = match task.dialogue.as_ref().map(|talk| &talk.turns) {
         Some(Turns::Simulated { model, .. }) => Some(&**model),
         _ => None,
@@ -73,6 +85,7 @@ pub(super) fn needs(task: &Assignment) -> Needs {
     Needs {
         tenant: task.tenant.clone(),
         models: models.collect(),
+        labels,
     }
 }
 
@@ -189,6 +202,7 @@ impl Job {
             max_loop_iterations: task.max_loop_iterations,
             timeout: task.timeout_ms.map(Duration::from_millis),
             node_id: &task.node,
+            worker_labels: &[],
         }
     }
 

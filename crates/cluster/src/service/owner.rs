@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter, UserTurns,
 };
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -22,9 +23,9 @@ use crate::ports::bus::Bus;
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::{Forbidden, Needs, Rights};
 use crate::rules::offer::Offer;
-use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks};
+use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks, Unserved};
 use crate::rules::wire::{self, Assignment};
-use crate::service::assignment::{assignment, needs};
+use crate::service::assignment::{assignment, needs, required_labels};
 use crate::service::contact::BusContact;
 use crate::service::owner::questions::EndpointLimits;
 use crate::service::owner::task::OwnedTask;
@@ -65,6 +66,8 @@ struct Entry {
     run: RunId,
     tenant: TenantId,
     needs: Needs,
+    /// The model of the agent, as workers announce it.
+    model: String,
     /// Whether a worker executes the task.
     held: Arc<AtomicBool>,
 }
@@ -129,14 +132,24 @@ impl Owner {
     }
 
     /// Whether a worker may execute a task; a task that is not offered any more is not refused.
-    pub(super) fn permit(&self, offer: &str, worker: &str) -> Result<(), Forbidden> {
+    pub(super) fn permit(
+        &self,
+        offer: &str,
+        worker: &str,
+        labels: &WorkerLabels,
+    ) -> Result<(), Forbidden> {
         let tasks = self.tasks();
-        let entry = tasks.get(offer);
-        entry.map_or(Ok(()), |entry| self.rights.check(worker, &entry.needs))
+        tasks.get(offer).map_or(Ok(()), |entry| {
+            self.rights.check(worker, labels, &entry.needs)
+        })
     }
 
-    /// The runs whose tasks are offered or executed now.
-    pub fn state(&self) -> ReplicaState {
+    /// The runs whose tasks are offered or executed now. `unserved`: why no worker can take a task
+    /// with this model and these labels.
+    pub fn state(
+        &self,
+        unserved: impl Fn(&str, &[WorkerLabel]) -> Option<Unserved>,
+    ) -> ReplicaState {
         let mut runs: BTreeMap<RunId, RunTasks> = BTreeMap::new();
         for entry in self.tasks().values() {
             let tasks = runs.entry(entry.run.clone()).or_insert_with(|| RunTasks {
@@ -144,10 +157,18 @@ impl Owner {
                 tenant: entry.tenant.clone(),
                 offered: 0,
                 held: 0,
+                // More than a run can require come from a model entry.
+                labels: WorkerLabels::first_of(&entry.needs.labels),
+                unserved: None,
             });
-            match entry.held.load(Ordering::Relaxed) {
-                true => tasks.held += 1,
-                false => tasks.offered += 1,
+            if entry.held.load(Ordering::Relaxed) {
+                tasks.held += 1;
+                continue;
+            }
+            tasks.offered += 1;
+            // The tasks of a run need the same.
+            if tasks.offered == 1 {
+                tasks.unserved = unserved(&entry.model, &entry.needs.labels);
             }
         }
         let further = runs.len().saturating_sub(MAX_RUNS);
@@ -183,13 +204,18 @@ impl AgentRuntime for ClusterRuntime {
             Some(UserTurns::Simulated { model, .. }) => Some(&*model.permits),
             _ => None,
         };
+        let (labels, model) = (
+            required_labels(&invocation),
+            invocation.model.identity().to_string(),
+        );
         let offer_id = invocation.invocation_id;
         let held = Arc::new(AtomicBool::new(false));
         let entry = Entry {
             commands: sender,
             run: invocation.run.clone(),
             tenant: invocation.tenant.clone(),
-            needs: needs(&assignment),
+            needs: needs(&assignment, labels),
+            model,
             held: Arc::clone(&held),
         };
         owner.tasks().insert(offer_id.clone(), entry);

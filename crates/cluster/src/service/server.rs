@@ -150,7 +150,7 @@ async fn of_task<A>(
 async fn claim(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Bytes>, Refused> {
     let claim: Claim = read(message)?;
     check_sender(worker, &claim.worker)?;
-    if let Err(reason) = owner.permit(&claim.offer, worker) {
+    if let Err(reason) = owner.permit(&claim.offer, worker, &claim.labels) {
         debug!(worker, %reason, "a worker asked for a task that it may not execute");
         let answer = Claimed::Forbidden { reason };
         owner.metrics.claimed(Some(&answer));

@@ -1,5 +1,6 @@
 //! Owners and workers over a bus in memory, with paused time.
 
+mod labels;
 mod sharing;
 pub(crate) mod support;
 
@@ -22,7 +23,7 @@ use crate::rules::access::rights::WorkerEntry;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{self, Beat, Claim, Claimed, Held, WorkerId};
-use support::{Account, Cluster, Recorder, Task, endpoint};
+use support::{Account, Cluster, Recorder, Task, endpoint, labels as some_labels};
 
 fn task(cluster: &Cluster, id: &str) -> Task {
     Task {
@@ -32,6 +33,7 @@ fn task(cluster: &Cluster, id: &str) -> Task {
         tenant: "acme".to_owned(),
         input: json!({"tool": true}),
         model: cluster.model(Some(endpoint("test"))),
+        labels: some_labels(&[]),
     }
 }
 
@@ -296,6 +298,7 @@ fn entry(name: &str, tenant: &str, model: &str) -> WorkerEntry {
         name: name.to_owned(),
         tenants: vec![tenant.to_owned()],
         models: vec![model.to_owned()],
+        labels: vec!["*".to_owned()],
     }
 }
 
@@ -372,6 +375,7 @@ async fn claim_and_vanish(cluster: &Cluster, lane: &Lane, known: bool) {
                 worker: worker.clone(),
                 offer: offered.offer.clone(),
                 claim: format!("claim_{number}"),
+                labels: some_labels(&[]),
             };
             let address = Address {
                 operation: Operation::Claim,
@@ -534,6 +538,7 @@ async fn a_message_that_names_another_worker_than_its_address_has_no_answer() {
         },
         offer: offered.offer,
         claim: "claim_1".to_owned(),
+        labels: some_labels(&[]),
     };
     let address = Address {
         operation: Operation::Claim,

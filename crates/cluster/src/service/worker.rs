@@ -1,6 +1,6 @@
 //! A worker: takes tasks whose models it serves, executes them, and keeps its holds alive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::ports::model::{ModelBinding, Models};
 use touchstone_agents::rules::ModelIdentity;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::background::supervised;
 use touchstone_host::ports::clock::Clock;
@@ -24,7 +25,7 @@ use crate::cluster_metrics::WorkerMetrics;
 use crate::ports::bus::{Bus, BusError, Delivery};
 use crate::rules::access::pools::Pool;
 use crate::rules::access::rights::Forbidden;
-use crate::rules::lane::Lane;
+use crate::rules::lane::{Lane, subsets};
 use crate::rules::pauses::{Pauses, RecentWarnings, set_aside};
 use crate::rules::presence::WorkerState;
 use crate::rules::silence::{ASKED_AGAIN, SilentOwners};
@@ -34,6 +35,7 @@ use crate::rules::wire::{
 };
 use crate::service::assignment::Job;
 use crate::service::attempt::{Attempt, Combines};
+use crate::service::watching::Watching;
 
 /// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
@@ -72,6 +74,7 @@ pub struct WorkerSettings {
     pub drain: Duration,
     /// The pools whose tasks it takes.
     pub pools: Vec<Pool>,
+    pub labels: WorkerLabels,
 }
 
 pub struct Worker {
@@ -137,6 +140,10 @@ impl Worker {
         &self.settings.name
     }
 
+    pub const fn labels(&self) -> &WorkerLabels {
+        &self.settings.labels
+    }
+
     /// The models that this worker serves.
     pub fn models(&self) -> impl Iterator<Item = ModelIdentity> {
         self.models.iter().map(ModelBinding::identity)
@@ -151,6 +158,7 @@ impl Worker {
             free: u64::try_from(free).unwrap_or(u64::MAX),
             models: self.models().map(|it| it.to_string()).collect(),
             draining,
+            labels: self.settings.labels.clone(),
         }
     }
 
@@ -159,20 +167,24 @@ impl Worker {
         self.metrics.set(&self.state(false));
     }
 
-    fn lanes(&self) -> Vec<Lane> {
+    /// The lanes of all tasks that this worker can execute.
+    fn lanes(&self) -> Watching {
         let user = self.user.as_ref().map(ModelBinding::identity);
         let users = [None, user];
-        let mut lanes: Vec<Lane> = Vec::new();
+        let sets = subsets(&self.settings.labels);
+        let (mut plain, mut labelled) = (BTreeSet::new(), BTreeSet::new());
         for model in self.models() {
-            let of_model = users.iter().flat_map(|user| {
-                let pools = self.settings.pools.iter();
-                pools.filter_map(|pool| Lane::of(pool, &model, user.as_ref()))
-            });
-            lanes.extend(of_model);
+            let pools = self.settings.pools.iter();
+            let pairs = pools.flat_map(|pool| users.iter().map(move |user| (pool, user.as_ref())));
+            for (pool, user) in pairs {
+                plain.extend(Lane::of(pool, &model, user));
+                let lanes = sets
+                    .iter()
+                    .map(|set| Lane::with_labels(pool, &model, user, set));
+                labelled.extend(lanes.flatten());
+            }
         }
-        lanes.sort();
-        lanes.dedup();
-        lanes
+        Watching::new(plain, labelled)
     }
 
     fn serves(&self, wanted: &Served) -> Option<ModelBinding> {
@@ -203,19 +215,22 @@ impl Worker {
                 self.beat().await;
             }
         };
+        let watching = self.lanes();
         tokio::select! {
             biased;
-            () = self.work(&stop) => {}
+            () = self.work(&watching, &stop) => {}
             () = beating => {}
+            () = watching.look(&*self.bus, &self.settings.pools) => {}
         }
     }
 
-    async fn work(self: &Arc<Self>, stop: &CancellationToken) {
+    async fn work(self: &Arc<Self>, watching: &Watching, stop: &CancellationToken) {
         let places = Arc::new(Semaphore::new(self.settings.concurrency));
         let mut tasks = JoinSet::new();
-        let mut idle = self.lanes();
+        let mut idle = Vec::new();
         let mut pulls = FuturesUnordered::new();
         loop {
+            idle.extend(watching.begin());
             while let Some((lane, free)) = self.next_pull(&mut idle, &places) {
                 let in_turn = !idle.is_empty() && places.available_permits() == 0;
                 let longest = if in_turn { WATCHED_IN_TURN } else { WATCHED };
@@ -234,8 +249,9 @@ impl Worker {
                         };
                         tasks.spawn(supervised("cluster task", task).map(drop));
                     }
-                    idle.push(lane);
+                    idle.extend(watching.again(lane));
                 }
+                () = watching.found() => {}
                 () = tokio::time::sleep(LOOK), if !idle.is_empty() => {}
             }
         }
@@ -367,6 +383,7 @@ impl Worker {
             worker: self.id.clone(),
             offer: offered.offer,
             claim: self.ids.mint("claim"),
+            labels: self.settings.labels.clone(),
         };
         let address = self.address(Operation::Claim, replica);
         let Ok(message) = wire::write(&claim) else {

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{self, Claim, Claimed, End, Ending, Facts, Frame, Token};
@@ -71,6 +72,15 @@ impl Bus for SimulatedBus {
             return Err(failed());
         }
         self.world.bus.waiting(lane).await
+    }
+
+    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
+        self.world.running(self.node).await;
+        if !self.world.has_queues(self.node) {
+            tokio::time::sleep(DOWN).await;
+            return Err(failed());
+        }
+        self.world.bus.lanes(pool).await
     }
 
     async fn pull(

@@ -175,6 +175,7 @@ impl EnvironmentSession<'_> {
             // The scenario has a limit of its own, which includes its provider.
             timeout: None,
             node_id: script.task,
+            worker_labels: &[],
         };
         let result = executor.runtime.invoke(invocation, &context.meter, &sink);
         let result = result.await;

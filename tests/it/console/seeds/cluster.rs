@@ -7,12 +7,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_cluster::ports::announcements::{Announced, Announcements};
 use touchstone_cluster::ports::bus::{Bus, BusError, Delivery, Request};
 use touchstone_cluster::ports::queues::{Queue, Queues};
+use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::announcements::Topic;
 use touchstone_cluster::rules::lane::Lane;
-use touchstone_cluster::rules::presence::{Presence, ReplicaState, RunTasks, WorkerState};
+use touchstone_cluster::rules::presence::{
+    Presence, ReplicaState, RunTasks, Unserved, WorkerState,
+};
 use touchstone_cluster::rules::subjects::Address;
 use touchstone_cluster::rules::wire;
 use touchstone_cluster::service::Cluster;
@@ -24,18 +28,26 @@ use touchstone_host::system::{SystemClock, SystemIds};
 /// Delivers the announcements of the members, and nothing else.
 struct Members;
 
+fn labels(names: &[&str]) -> WorkerLabels {
+    let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+    WorkerLabels::new(labels.collect()).unwrap()
+}
+
 fn members() -> [(&'static str, Presence); 2] {
     let worker = WorkerState {
         capacity: 32,
         free: 5,
         models: vec!["openai model `m` at https://models.example/v1".to_owned()],
         draining: false,
+        labels: labels(&["gpu"]),
     };
     let run = RunTasks {
         run: "run_elsewhere".into(),
         tenant: "globex".into(),
         offered: 4,
         held: 27,
+        labels: labels(&["gpu", "region=eu"]),
+        unserved: Some(Unserved::Labels),
     };
     let worker = Presence {
         version: "1.0.0".to_owned(),
@@ -94,6 +106,10 @@ impl Bus for Members {
     }
 
     async fn waiting(&self, _: &Lane) -> Result<u64, BusError> {
+        Err(BusError::NoResponder)
+    }
+
+    async fn lanes(&self, _: &Pool) -> Result<Vec<String>, BusError> {
         Err(BusError::NoResponder)
     }
 

@@ -33,7 +33,7 @@ use crate::rules::wire::{
 };
 use crate::service::owner::{ClusterRuntime, Owner};
 use crate::service::tests::support::{
-    Account, Cluster, Recorder, Task, TestClock, TestIds, endpoint,
+    Account, Cluster, Recorder, Task, TestClock, TestIds, endpoint, labels,
 };
 
 /// How long something that must happen may take.
@@ -397,6 +397,7 @@ async fn claim(bus: &NatsBus, delivery: &Delivery, worker: &str) -> (Address, Op
         },
         offer: offered.offer,
         claim: format!("claim_of_{worker}"),
+        labels: labels(&[]),
     };
     let address = Address {
         operation: Operation::Claim,
@@ -467,6 +468,7 @@ async fn facts_count_only_from_the_worker_that_holds_the_task() {
         tenant: "acme".to_owned(),
         input: json!({}),
         model,
+        labels: labels(&[]),
     };
     let lane = Lane::of(&acme(), &task.model.identity(), None).unwrap();
     let (meter, recorder) = (Account::new(Limits::default()), Recorder::default());

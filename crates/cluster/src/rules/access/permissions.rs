@@ -54,11 +54,13 @@ impl Permissions {
     }
 }
 
-fn queues_of_worker(pool: &Pool) -> [String; 3] {
+fn queues_of_worker(pool: &Pool) -> [String; 4] {
     let stream = pool.stream();
     [
         format!("$JS.API.CONSUMER.INFO.{stream}.*"),
         format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
+        // Which queues of tasks with labels exist.
+        format!("$JS.API.CONSUMER.NAMES.{stream}"),
         format!("$JS.ACK.{stream}.>"),
     ]
 }
@@ -107,6 +109,7 @@ mod tests {
         let expected = [
             "$JS.API.CONSUMER.INFO.TS1_Q_acme.*",
             "$JS.API.CONSUMER.MSG.NEXT.TS1_Q_acme.*",
+            "$JS.API.CONSUMER.NAMES.TS1_Q_acme",
             "$JS.ACK.TS1_Q_acme.>",
             "ts1.claim.*.w1",
             "ts1.facts.*.w1",

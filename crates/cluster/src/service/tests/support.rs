@@ -21,6 +21,7 @@ use touchstone_agents::ports::agent::{
 };
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_agents::rules::{
     EndpointPin, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
@@ -36,6 +37,7 @@ use crate::ports::bus::{Bus, BusError, Delivery, Request};
 use crate::rules::access::pools::{Pool, Pools};
 use crate::rules::access::rights::{Rights, WorkerEntry};
 use crate::rules::lane::Lane;
+use crate::rules::presence::WorkerState;
 use crate::rules::subjects::{Address, Operation};
 use crate::service::owner::{ClusterRuntime, Owner};
 use crate::service::worker::{Worker, WorkerSettings};
@@ -158,6 +160,11 @@ fn info() -> ModelInfo {
     }
 }
 
+pub fn labels(names: &[&str]) -> WorkerLabels {
+    let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+    WorkerLabels::new(labels.collect()).unwrap()
+}
+
 pub fn endpoint(name: &str) -> EndpointPin {
     EndpointPin {
         url: None,
@@ -217,6 +224,10 @@ impl Bus for TestBus {
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
         self.check_connection()?;
         self.bus.waiting(lane).await
+    }
+
+    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
+        self.bus.lanes(pool).await
     }
 
     async fn pull(
@@ -392,6 +403,7 @@ impl Cluster {
             }),
             permits: Arc::new(EndpointPermits::new(100)),
             endpoint,
+            worker_labels: WorkerLabels::default(),
         }
     }
 
@@ -404,7 +416,12 @@ impl Cluster {
     }
 
     pub fn worker_of(&self, pool: &Pool, name: &str, concurrency: usize, model: &str) -> Process {
-        self.start_worker(pool, name, concurrency, model, info())
+        self.start_worker(pool, name, concurrency, model, info(), &[])
+    }
+
+    /// A worker with labels.
+    pub fn worker_with_labels(&self, name: &str, labels: &[&str]) -> Process {
+        self.start_worker(&Pool::shared(), name, 4, "test", info(), labels)
     }
 
     /// A worker whose own configuration allows fewer calls than tasks.
@@ -413,7 +430,18 @@ impl Cluster {
             max_concurrency: calls,
             ..info()
         };
-        self.start_worker(&Pool::shared(), name, concurrency, "test", info)
+        self.start_worker(&Pool::shared(), name, concurrency, "test", info, &[])
+    }
+
+    /// What a worker with labels announces.
+    pub fn state_of_worker(&self, names: &[&str]) -> WorkerState {
+        WorkerState {
+            capacity: 1,
+            free: 1,
+            models: vec![self.model(Some(endpoint("test"))).identity().to_string()],
+            draining: false,
+            labels: labels(names),
+        }
     }
 
     fn start_worker(
@@ -423,6 +451,7 @@ impl Cluster {
         concurrency: usize,
         model: &str,
         info: ModelInfo,
+        names: &[&str],
     ) -> Process {
         let (stop_process, stopped) = watch::channel(false);
         let bus = Arc::new(TestBus {
@@ -441,6 +470,7 @@ impl Cluster {
             concurrency,
             drain: Duration::from_secs(60),
             pools: vec![pool.clone()],
+            labels: labels(names),
         };
         let worker = Worker::new(bus, self.clock.clone(), self.ids.clone(), &models, settings);
         let stop = CancellationToken::new();
@@ -599,6 +629,8 @@ pub struct Task {
     pub tenant: String,
     pub input: Value,
     pub model: ModelBinding,
+    /// The labels that its worker needs.
+    pub labels: WorkerLabels,
 }
 
 impl Task {
@@ -638,6 +670,7 @@ impl Task {
             max_loop_iterations: None,
             timeout: None,
             node_id: &node,
+            worker_labels: self.labels.as_slice(),
         };
         runtime.invoke(invocation, meter, sink).await
     }

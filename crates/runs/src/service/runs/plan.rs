@@ -10,7 +10,8 @@ use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_size, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_size,
+    not_at_workers, plan,
 };
 use crate::service::library::LoadedAgent;
 use crate::service::library::suites::SuiteIndex;
@@ -191,7 +192,10 @@ impl Runs {
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
             eval.execution.reached_by = Some(remote.reached_by.clone());
             // Its credential is in the configuration of this host.
-            eval.execution.distributed = false;
+            if !eval.execution.worker_labels.is_empty() {
+                return Err(not_at_workers());
+            }
+            eval.execution.keep_local();
         }
         self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())
             .await?;
@@ -258,7 +262,7 @@ impl Runs {
         HostLimits {
             max_concurrency: model
                 .map_or(host, |model| host.min(model.model.info().max_concurrency)),
-            ..self.limits
+            ..self.limits.clone()
         }
     }
 

@@ -15,6 +15,7 @@ use crate::rules::run::record::{
 };
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabel;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -41,7 +42,7 @@ const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a fini
     over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
 /// The host's limits for a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostLimits {
     /// Maximum number of tasks in one run.
     pub max_tasks_per_suite: usize,
@@ -63,6 +64,8 @@ pub struct HostLimits {
     pub scored_modes: &'static [EvalMode],
     /// Where runs are executed that do not say it; absent if the host has no workers.
     pub distribution: Option<Distribution>,
+    /// The labels of workers that runs may require.
+    pub worker_labels: Vec<WorkerLabel>,
 }
 
 /// The agent of a planned run.
@@ -205,6 +208,7 @@ pub fn plan(
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
     let distributed = distributed(&request, limits, &modes, kind.is_some())?;
+    let worker_labels = request.worker_labels.clone();
     let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
     let default_concurrency = kind
         .as_ref()
@@ -261,7 +265,8 @@ pub fn plan(
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
         deciders: Deciders::default(),
         execution: ExecutionPin {
-            distributed,
+            distributed: distributed && worker_labels.is_empty(),
+            worker_labels,
             ..ExecutionPin::default()
         },
     };
@@ -269,6 +274,9 @@ pub fn plan(
         .options
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
+
+/// Why a run cannot require labels.
+const NOT_AT_WORKERS: &str = "applies only to plain suites without live tools and to agents of packs, which workers execute; leave it out";
 
 fn no_model(agent: &AgentFacts<'_>) -> Problem {
     Problem::validation(
@@ -290,6 +298,10 @@ fn distributed(
     is_kind: bool,
 ) -> Result<bool, Problem> {
     let is_live = modes.contains(&EvalMode::LiveShadow);
+    if !request.worker_labels.is_empty() {
+        check_labels(request, limits, is_live || is_kind)?;
+        return Ok(true);
+    }
     let field = "configurable.evalDistribution";
     match (request.distribution, limits.distribution) {
         (Some(Distribution::Cluster), None) => {
@@ -303,6 +315,47 @@ fn distributed(
         (Some(distribution), _) => Ok(distribution == Distribution::Cluster),
         (None, default) => Ok(default == Some(Distribution::Cluster) && !is_live && !is_kind),
     }
+}
+
+/// Whether workers with the requested labels may execute the tasks. Labels request workers. Only
+/// labels that the operator has listed are accepted, because each may get queues of its own.
+fn check_labels(
+    request: &CreateRun,
+    limits: &HostLimits,
+    is_bound_to_host: bool,
+) -> Result<(), Problem> {
+    let refused = |message: String, reason: &str| {
+        let problem = Problem::validation("configurable.evalWorkerLabels", message);
+        Err(problem.with("reason", reason))
+    };
+    if limits.distribution.is_none() {
+        let message = "this host has no workers: leave the labels out, or set `nats` in the section `[cluster]` of its configuration";
+        return refused(message.to_owned(), "no_cluster");
+    }
+    if request.distribution == Some(Distribution::Local) {
+        let message = "labels are for runs at workers: leave them out, or send `evalDistribution: \"cluster\"`";
+        return refused(message.to_owned(), "not_distributable");
+    }
+    if is_bound_to_host {
+        return refused(NOT_AT_WORKERS.to_owned(), "not_distributable");
+    }
+    let labels = request.worker_labels.as_slice().iter();
+    let mut unknown = labels.filter(|label| !limits.worker_labels.contains(label));
+    match unknown.next() {
+        None => Ok(()),
+        Some(label) => {
+            let message = format!(
+                "contains `{label}`, which `labels` in the section `[cluster]` of this host does not list; correct it, or ask the operator to add it"
+            );
+            refused(message, "unknown_label")
+        }
+    }
+}
+
+/// The refusal of labels for an agent that only this host reaches.
+pub fn not_at_workers() -> Problem {
+    Problem::validation("configurable.evalWorkerLabels", NOT_AT_WORKERS)
+        .with("reason", "not_distributable")
 }
 
 /// Options about the tasks of a suite, which an evaluation kind replaces by its own.

@@ -7,6 +7,7 @@ use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabel;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -162,6 +163,7 @@ fn limits() -> HostLimits {
         advisory_budgets: false,
         scored_modes: scored_modes(false, false),
         distribution: None,
+        worker_labels: Vec::new(),
     }
 }
 
@@ -414,6 +416,79 @@ fn a_run_is_executed_where_it_says_or_else_where_the_host_says(
     let limits = with_workers(default);
     let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
     assert_eq!(eval(&spec).execution.distributed, distributed);
+}
+
+fn labels(names: &[&str]) -> Vec<WorkerLabel> {
+    let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+    labels.collect()
+}
+
+#[test]
+fn a_run_with_labels_is_executed_by_workers_that_have_them() {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = json!(["region=eu", "gpu", "gpu"]);
+    let limits = HostLimits {
+        worker_labels: labels(&["gpu", "region=eu", "region=us"]),
+        ..with_workers(Some(Distribution::Local))
+    };
+    let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
+    let execution = &eval(&spec).execution;
+    assert_eq!(
+        execution.worker_labels.as_slice(),
+        labels(&["gpu", "region=eu"])
+    );
+    assert!(execution.is_distributed());
+    // A host of an earlier version reads neither member and executes the tasks itself.
+    assert_eq!(
+        serde_json::to_value(execution).unwrap(),
+        json!({"workerLabels": ["gpu", "region=eu"]})
+    );
+}
+
+#[rstest]
+#[case::not_listed(json!(["fast"]), None, "unknown_label")]
+#[case::at_the_host(json!(["gpu"]), Some("local"), "not_distributable")]
+fn labels_that_no_worker_can_serve_are_refused(
+    #[case] requested: Value,
+    #[case] distribution: Option<&str>,
+    #[case] expected: &str,
+) {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = requested;
+    body["configurable"]["evalDistribution"] = json!(distribution);
+    let limits = HostLimits {
+        worker_labels: labels(&["gpu"]),
+        ..with_workers(Some(Distribution::Cluster))
+    };
+    let reason = |limits: &HostLimits, suite: &AgentEvalSuite, body: &Value| {
+        let problem = planned_with(body, suite, limits, &|_| true, None).unwrap_err();
+        let field = json!("configurable.evalWorkerLabels");
+        assert_eq!(problem.details.get("field"), Some(&field));
+        problem.details.get("reason").cloned()
+    };
+    let plain = suite(|_| {});
+    assert_eq!(reason(&limits, &plain, &body), Some(json!(expected)));
+    body["configurable"]["evalDistribution"] = Value::Null;
+    body["configurable"]["evalWorkerLabels"] = json!(["gpu"]);
+    let without = with_workers(None);
+    assert_eq!(reason(&without, &plain, &body), Some(json!("no_cluster")));
+    let live = suite(|s| s["modes"] = json!(["live-shadow"]));
+    body["configurable"]["evalModes"] = json!(["live-shadow"]);
+    let expected = Some(json!("not_distributable"));
+    assert_eq!(reason(&limits, &live, &body), expected);
+}
+
+#[rstest]
+#[case(json!("gpu"))]
+#[case(json!(["a b"]))]
+#[case(json!([1]))]
+#[case(json!(["1", "2", "3", "4", "5", "6", "7", "8", "9"]))]
+fn labels_of_another_form_are_refused(#[case] requested: Value) {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = requested;
+    let problem = parse(Kinds::NONE, &body).unwrap_err();
+    let field = json!("configurable.evalWorkerLabels");
+    assert_eq!(problem.details.get("field"), Some(&field));
 }
 
 #[test]

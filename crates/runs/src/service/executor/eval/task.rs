@@ -69,7 +69,7 @@ impl SuiteTask {
         };
         let sink = TranscriptSink::new(task_sink, context.conversation(id), keeps_results);
         let workers = self.executor.cluster.as_ref();
-        let workers = workers.filter(|_| context.spec.execution.distributed);
+        let workers = workers.filter(|_| context.spec.execution.is_distributed());
         let runtime = workers.unwrap_or(&self.executor.runtime);
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = invoking.await;
@@ -131,6 +131,7 @@ impl SuiteTask {
             max_loop_iterations: spec.max_loop_iterations,
             timeout: spec.task_timeout_ms.map(Duration::from_millis),
             node_id: &self.id,
+            worker_labels: spec.execution.worker_labels.as_slice(),
         }
     }
 }
