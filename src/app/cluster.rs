@@ -40,7 +40,8 @@ pub(super) fn join(
     settings.nats.as_ref()?;
     let bus = Arc::new(NatsBus::new(settings.clone(), Role::Host));
     let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold())
-        .with_access(settings.pools.clone(), settings.workers.clone());
+        .with_access(settings.pools.clone(), settings.workers.clone())
+        .with_content(settings.content());
     let signals = Arc::new(ReplicaSignals::new(bus.clone(), owner.replica().to_owned()));
     store.fan_out_by(signals.clone());
     let membership = Membership::new(bus.clone(), clock.clone(), Arc::clone(owner.contact()));
@@ -154,6 +155,7 @@ pub fn worker(
         drain,
         pools,
         labels,
+        largest: config.cluster.max_task_bytes,
     };
     let worker = Worker::new(bus.clone(), clock, ids, &models, settings);
     Ok(WorkerProcess {

@@ -119,6 +119,8 @@ fn cluster(rows: &mut Rows, config: &Config) {
     rows.add("cluster.hold_s", cluster.hold_s);
     rows.add("cluster.distribution", cluster.distribution.as_str());
     rows.add_option("cluster.labels", of_labels(&cluster.labels));
+    rows.add("cluster.max_task_bytes", cluster.max_task_bytes);
+    rows.add("cluster.max_pool_bytes", cluster.max_pool_bytes);
 }
 
 fn of_labels(labels: &[WorkerLabel]) -> Option<String> {

@@ -49,7 +49,7 @@ impl OwnerMetrics {
     /// Counts the answer to a claim; none if the task took too long.
     pub fn claimed(&self, answer: Option<&Claimed>) {
         let answers = match answer {
-            Some(Claimed::Granted(_)) => &self.granted,
+            Some(Claimed::Granted(_) | Claimed::Part { .. }) => &self.granted,
             Some(Claimed::Gone) => &self.gone,
             Some(Claimed::Forbidden { .. }) => &self.forbidden,
             None => &self.unanswered,

@@ -10,11 +10,16 @@ use url::{Host, Url};
 
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::Rights;
+use crate::rules::wire::parts::ContentLimits;
 
 /// Longest time in which a worker may work without an answer of its owner, in seconds.
 const MAX_HOLD_S: u64 = 600;
 /// Shortest one. Heartbeats are sent each second.
 const MIN_HOLD_S: u64 = 3;
+/// Largest value of `max_task_bytes`.
+const MAX_TASK_BYTES: usize = 256 * 1024 * 1024;
+/// Largest value of `max_pool_bytes`.
+const MAX_POOL_BYTES: usize = 16 * 1024 * 1024 * 1024;
 /// Most copies of a queue that a cluster of NATS servers keeps.
 const MAX_REPLICAS: usize = 5;
 
@@ -42,6 +47,10 @@ pub struct ClusterSettings {
     pub distribution: Distribution,
     /// The labels of workers that runs may require.
     pub labels: Vec<WorkerLabel>,
+    /// Largest task in bytes that workers fetch in parts; larger ones are executed by the host.
+    pub max_task_bytes: usize,
+    /// Bytes of all such tasks of a pool that a host offers at the same time.
+    pub max_pool_bytes: usize,
     /// Tenants with queues of their own.
     pub pools: Pools,
     /// The workers that may execute tasks, if only some may.
@@ -60,6 +69,8 @@ impl Default for ClusterSettings {
             hold_s: 10,
             distribution: Distribution::Local,
             labels: Vec::new(),
+            max_task_bytes: ContentLimits::default().task,
+            max_pool_bytes: ContentLimits::default().pool,
             pools: Pools::default(),
             workers: Rights::default(),
         }
@@ -88,6 +99,20 @@ impl ClusterSettings {
                 self.hold_s
             );
             return Err(("hold_s", problem));
+        }
+        if self.max_task_bytes > MAX_TASK_BYTES {
+            let problem = format!(
+                "must be at most {MAX_TASK_BYTES}, got {}",
+                self.max_task_bytes
+            );
+            return Err(("max_task_bytes", problem));
+        }
+        if !(self.max_task_bytes..=MAX_POOL_BYTES).contains(&self.max_pool_bytes) {
+            let problem = format!(
+                "must be between `max_task_bytes` ({}) and {MAX_POOL_BYTES}, got {}",
+                self.max_task_bytes, self.max_pool_bytes
+            );
+            return Err(("max_pool_bytes", problem));
         }
         if self.credentials_file.is_some() && self.nkey_file.is_some() {
             let problem =
@@ -130,6 +155,13 @@ impl ClusterSettings {
             ));
         }
         Ok(url)
+    }
+
+    pub const fn content(&self) -> ContentLimits {
+        ContentLimits {
+            task: self.max_task_bytes,
+            pool: self.max_pool_bytes,
+        }
     }
 
     pub const fn hold(&self) -> Duration {
@@ -212,6 +244,8 @@ mod tests {
     #[case(ClusterSettings { replicas: 6, ..ClusterSettings::default() }, "replicas")]
     #[case(ClusterSettings { hold_s: 2, ..ClusterSettings::default() }, "hold_s")]
     #[case(ClusterSettings { hold_s: 601, ..ClusterSettings::default() }, "hold_s")]
+    #[case(ClusterSettings { max_task_bytes: MAX_TASK_BYTES + 1, ..ClusterSettings::default() }, "max_task_bytes")]
+    #[case(ClusterSettings { max_pool_bytes: 1, ..ClusterSettings::default() }, "max_pool_bytes")]
     fn numbers_are_within_their_ranges(#[case] settings: ClusterSettings, #[case] field: &str) {
         assert_eq!(settings.check().unwrap_err().0, field);
     }

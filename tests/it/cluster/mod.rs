@@ -4,6 +4,7 @@ mod credentials;
 mod drained;
 mod examined;
 mod labels;
+mod large;
 mod measured;
 mod nats;
 mod replicas;

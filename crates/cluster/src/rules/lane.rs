@@ -30,24 +30,31 @@ impl Lane {
     /// if a model has no endpoint of its own: another process cannot know whether it has the same
     /// one.
     pub fn of(pool: &Pool, model: &ModelIdentity, user: Option<&ModelIdentity>) -> Option<Self> {
-        Self::with_labels(pool, model, user, &[])
+        Self::with(pool, model, user, &[], false)
     }
 
-    /// The same for tasks that also need a worker with these labels, which are sorted. Without
-    /// labels, the name is the one of earlier versions, whose workers know no others.
-    pub fn with_labels(
+    /// The same for tasks that also need a worker with these labels, which are sorted, and that are
+    /// `large`, so that it fetches them in parts. If they need neither, the name is the one of
+    /// earlier versions, whose workers know no others.
+    pub fn with(
         pool: &Pool,
         model: &ModelIdentity,
         user: Option<&ModelIdentity>,
         labels: &[WorkerLabel],
+        large: bool,
     ) -> Option<Self> {
         let user = match user {
             None => Value::Null,
             Some(user) => described(user)?,
         };
         let mut document = json!({"recipe": RECIPE, "model": described(model)?, "user": user});
-        if let Some(members) = document.as_object_mut().filter(|_| !labels.is_empty()) {
-            members.insert("labels".to_owned(), json!(labels));
+        if let Some(members) = document.as_object_mut() {
+            if !labels.is_empty() {
+                members.insert("labels".to_owned(), json!(labels));
+            }
+            if large {
+                members.insert("large".to_owned(), json!(true));
+            }
         }
         let digest = hex(&Sha256::digest(canonical_text(&document).as_bytes()));
         Some(Self {
@@ -66,8 +73,8 @@ impl Lane {
     }
 }
 
-/// All sets of some of these labels: what tasks may require that a worker with them can execute.
-/// There are 255 of 8 labels.
+/// All sets of these labels: what tasks may require that a worker with them can execute. There are
+/// 256 of 8 labels.
 pub fn subsets(labels: &WorkerLabels) -> Vec<Vec<WorkerLabel>> {
     let mut sets: Vec<Vec<WorkerLabel>> = vec![Vec::new()];
     for label in labels.as_slice() {
@@ -79,7 +86,6 @@ pub fn subsets(labels: &WorkerLabels) -> Vec<Vec<WorkerLabel>> {
         let with_it: Vec<_> = with_it.collect();
         sets.extend(with_it);
     }
-    sets.retain(|set| !set.is_empty());
     sets
 }
 
@@ -144,18 +150,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_set_of_labels_has_a_lane_that_earlier_workers_do_not_know() {
+    fn sets_of_labels_and_large_tasks_have_lanes_that_earlier_workers_do_not_know() {
         let (model, pool) = (identity("a", Some("d1")), Pool::shared());
-        let of = |names: &[&str]| {
+        let with = |names: &[&str], large| {
             let labels = labels(names);
-            Lane::with_labels(&pool, &model, None, labels.as_slice()).unwrap()
+            Lane::with(&pool, &model, None, labels.as_slice(), large).unwrap()
         };
+        let of = |names| with(names, false);
         let plain = of(&[]);
         assert_eq!(Some(&plain), Lane::of(&pool, &model, None).as_ref());
         assert_eq!(plain.name(), "h3457e8543f81c6ff83cf2546ebb4aab7");
         let sets: [&[&str]; 4] = [&[], &["gpu"], &["eu"], &["eu", "gpu"]];
-        let lanes: BTreeSet<Lane> = sets.iter().map(|it| of(it)).collect();
-        assert_eq!(lanes.len(), 4);
+        let all = [false, true].map(|large| sets.map(|it| with(it, large)));
+        let lanes: BTreeSet<Lane> = all.into_iter().flatten().collect();
+        assert_eq!(lanes.len(), 8);
         assert_eq!(of(&["gpu", "eu"]), of(&["eu", "gpu"]));
     }
 
@@ -166,8 +174,8 @@ pub(crate) mod tests {
             .iter()
             .map(|set| set.iter().map(WorkerLabel::as_str).collect())
             .collect();
-        assert_eq!(names, ["a", "b", "ab", "c", "ac", "bc", "abc"]);
-        assert!(subsets(&WorkerLabels::default()).is_empty());
+        assert_eq!(names, ["", "a", "b", "ab", "c", "ac", "bc", "abc"]);
+        assert_eq!(subsets(&WorkerLabels::default()), [[]]);
     }
 
     #[test]

@@ -47,7 +47,11 @@ impl Pauses {
         }
         let length = match (forbidden, last) {
             (
-                Forbidden::Worker | Forbidden::Model | Forbidden::Label | Forbidden::MissingLabel,
+                Forbidden::Worker
+                | Forbidden::Model
+                | Forbidden::Label
+                | Forbidden::MissingLabel
+                | Forbidden::TooLarge,
                 _,
             ) => LONGEST,
             (Forbidden::Tenant, None) => FIRST,

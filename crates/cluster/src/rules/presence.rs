@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::ids::{RunId, TenantId};
 
+use crate::rules::access::rights::Needs;
 use crate::rules::wire::{Message, Unreadable, check_id, check_most};
 
 /// A process announces itself this often.
@@ -48,6 +49,9 @@ pub struct WorkerState {
     pub draining: bool,
     #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
     pub labels: WorkerLabels,
+    /// Largest task in bytes that it takes in parts.
+    #[serde(default)]
+    pub largest: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +88,8 @@ pub enum Unserved {
     Model,
     /// None of those that serve it has the labels.
     Labels,
+    /// None of those that have the labels takes a task of this size.
+    Size,
     /// A reason of a later version.
     #[serde(other)]
     Unknown,
@@ -92,19 +98,23 @@ pub enum Unserved {
 impl Unserved {
     /// Whether no worker that takes tasks now serves the model and has the labels. Pools and the
     /// list of workers are not looked at.
-    pub fn of(members: &[Member], model: &str, labels: &[WorkerLabel]) -> Option<Self> {
+    pub fn of(members: &[Member], model: &str, needs: &Needs) -> Option<Self> {
         let workers = members.iter().filter(|it| it.silent < PRESENT);
         let workers = workers.filter_map(|it| it.presence.worker.as_ref());
-        let mut serving = workers
-            .filter(|it| !it.draining && it.models.iter().any(|it| it == model))
-            .peekable();
-        if serving.peek().is_none() {
-            return Some(Self::Model);
-        }
-        match serving.any(|it| it.labels.has_all(labels)) {
-            true => None,
-            false => Some(Self::Labels),
-        }
+        let serving = workers.filter(|it| !it.draining && it.models.iter().any(|it| it == model));
+        // The worker that is missing least.
+        let missing = serving.map(|it| {
+            if !it.labels.has_all(&needs.labels) {
+                return Some(Self::Labels);
+            }
+            (it.largest < needs.bytes).then_some(Self::Size)
+        });
+        let rank = |missing: &Option<Self>| match missing {
+            None => 0,
+            Some(Self::Size) => 1,
+            Some(_) => 2,
+        };
+        missing.min_by_key(rank).unwrap_or(Some(Self::Model))
     }
 }
 
@@ -219,6 +229,8 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use touchstone_agents::rules::worker_labels::WorkerLabel;
+
     use super::*;
     use crate::rules::wire;
 
@@ -231,6 +243,7 @@ mod tests {
                 models: vec!["openai/m".to_owned()],
                 draining: false,
                 labels: WorkerLabels::default(),
+                largest: 0,
             }),
             replica: None,
         }
@@ -255,8 +268,14 @@ mod tests {
             },
             silent: Duration::from_secs(silent),
         };
+        let needs = |required: &[&str], bytes| Needs {
+            tenant: "acme".into(),
+            models: Vec::new(),
+            labels: labels(required).into(),
+            bytes,
+        };
         let of = |members: &[Member], required: &[&str]| {
-            Unserved::of(members, "openai/m", labels(required).as_slice())
+            Unserved::of(members, "openai/m", &needs(required, 0))
         };
         let plain = [member(&[], false, 0)];
         assert_eq!(of(&plain, &[]), None);
@@ -264,10 +283,11 @@ mod tests {
         let gpu = [member(&[], false, 0), member(&["eu", "gpu"], false, 0)];
         assert_eq!(of(&gpu, &["gpu"]), None);
         assert_eq!(of(&gpu, &["gpu", "us"]), Some(Unserved::Labels));
-        assert_eq!(
-            Unserved::of(&gpu, "openai/other", &[]),
-            Some(Unserved::Model)
-        );
+        let of_other = Unserved::of(&gpu, "openai/other", &needs(&[], 0));
+        assert_eq!(of_other, Some(Unserved::Model));
+        let large = |required| Unserved::of(&gpu, "openai/m", &needs(required, 1));
+        assert_eq!(large(&["gpu"]), Some(Unserved::Size));
+        assert_eq!(large(&["us"]), Some(Unserved::Labels));
         for gone in [member(&[], true, 0), member(&[], false, 10)] {
             assert_eq!(of(&[gone], &[]), Some(Unserved::Model));
         }

@@ -28,26 +28,33 @@ pub(super) fn required_labels(invocation: &Invocation<'_>) -> Vec<WorkerLabel> {
     labels
 }
 
-/// What a worker needs to execute an invocation, and the lane of workers that can. `None` if only
-/// this process can execute it.
-pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(Lane, Assignment)> {
-    if invocation.live.is_some() {
-        return None;
-    }
+/// The lane of the workers that can execute an invocation.
+pub(super) fn lane(
+    invocation: &Invocation<'_>,
+    pools: &Pools,
+    labels: &[WorkerLabel],
+    large: bool,
+) -> Option<Lane> {
     let user = match invocation.dialogue.map(|it| it.turns) {
         Some(UserTurns::Simulated { model, .. }) => Some(model.identity()),
         _ => None,
     };
     let pool = pools.of(invocation.tenant);
-    let labels = required_labels(invocation);
     let model = invocation.model.identity();
-    let lane = Lane::with_labels(&pool, &model, user.as_ref(), &labels)?;
+    Lane::with(&pool, &model, user.as_ref(), labels, large)
+}
+
+/// What a worker needs to execute an invocation. `None` if only this process can execute it.
+pub(super) fn assigned(invocation: &Invocation<'_>) -> Option<Assignment> {
+    if invocation.live.is_some() {
+        return None;
+    }
     let talk = match invocation.dialogue {
         None => None,
         Some(dialogue) => Some(talk(&dialogue)?),
     };
     let agent = invocation.agent;
-    let assignment = Assignment {
+    Some(Assignment {
         tenant: invocation.tenant.clone(),
         run: invocation.run.clone(),
         node: invocation.node_id.clone(),
@@ -70,12 +77,11 @@ pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(
         timeout_ms: invocation
             .timeout
             .and_then(|it| u64::try_from(it.as_millis()).ok()),
-    };
-    Some((lane, assignment))
+    })
 }
 
 /// What a task needs of its worker.
-pub(super) fn needs(task: &Assignment, labels: Vec<WorkerLabel>) -> Needs {
+pub(super) fn needs(task: &Assignment, labels: Vec<WorkerLabel>, bytes: usize) -> Needs {
     let user = match task.dialogue.as_ref().map(|talk| &talk.turns) {
         Some(Turns::Simulated { model, .. }) => Some(&**model),
         _ => None,
@@ -86,6 +92,7 @@ pub(super) fn needs(task: &Assignment, labels: Vec<WorkerLabel>) -> Needs {
         tenant: task.tenant.clone(),
         models: models.collect(),
         labels,
+        bytes,
     }
 }
 
@@ -177,6 +184,11 @@ impl Job {
         let user = self.user.take();
         self.user = user.map(|it| limited(it, ModelRole::SimulatedUser));
         self
+    }
+
+    /// Whether a model plays the user.
+    pub fn has_simulated_user(&self) -> bool {
+        self.task.has_simulated_user()
     }
 
     pub fn invocation(&self, invocation_id: String) -> Invocation<'_> {

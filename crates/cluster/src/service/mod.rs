@@ -15,6 +15,7 @@ pub mod contact;
 mod limits;
 pub mod owner;
 pub mod presence;
+mod room;
 mod server;
 pub mod signals;
 pub mod status;
@@ -44,8 +45,8 @@ impl Cluster {
         let members = self.membership.members();
         // A worker that is not remembered may serve a task.
         let knows_all = self.membership.further_members() == 0;
-        self.owner.state(|model, labels| {
-            let unserved = Unserved::of(&members, model, labels);
+        self.owner.state(|model, needs| {
+            let unserved = Unserved::of(&members, model, needs);
             unserved.filter(|_| knows_all)
         })
     }

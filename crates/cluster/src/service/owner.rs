@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter, UserTurns,
 };
-use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -22,13 +22,16 @@ use crate::cluster_metrics::OwnerMetrics;
 use crate::ports::bus::Bus;
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::{Forbidden, Needs, Rights};
+use crate::rules::lane::Lane;
 use crate::rules::offer::Offer;
 use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks, Unserved};
-use crate::rules::wire::{self, Assignment};
-use crate::service::assignment::{assignment, needs, required_labels};
+use crate::rules::wire::parts::ContentLimits;
+use crate::rules::wire::{self, Assignment, Claim};
+use crate::service::assignment::{assigned, lane, needs, required_labels};
 use crate::service::contact::BusContact;
 use crate::service::owner::questions::EndpointLimits;
 use crate::service::owner::task::OwnedTask;
+use crate::service::room::Room;
 use crate::service::server::{self, Command};
 use crate::service::turns::Schedule;
 
@@ -57,6 +60,8 @@ pub struct Owner {
     contact: Arc<BusContact>,
     pools: Pools,
     rights: Rights,
+    content: ContentLimits,
+    room: Room,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -93,6 +98,8 @@ impl Owner {
             contact,
             pools: Pools::default(),
             rights: Rights::default(),
+            content: ContentLimits::default(),
+            room: Room::new(ContentLimits::default().pool),
             tasks: Mutex::default(),
         }
     }
@@ -103,6 +110,16 @@ impl Owner {
         Self {
             pools,
             rights,
+            ..self
+        }
+    }
+
+    /// With these limits of what is sent in parts.
+    #[must_use]
+    pub fn with_content(self, content: ContentLimits) -> Self {
+        Self {
+            content,
+            room: Room::new(content.pool),
             ..self
         }
     }
@@ -132,24 +149,18 @@ impl Owner {
     }
 
     /// Whether a worker may execute a task; a task that is not offered any more is not refused.
-    pub(super) fn permit(
-        &self,
-        offer: &str,
-        worker: &str,
-        labels: &WorkerLabels,
-    ) -> Result<(), Forbidden> {
+    pub(super) fn permit(&self, claim: &Claim) -> Result<(), Forbidden> {
         let tasks = self.tasks();
-        tasks.get(offer).map_or(Ok(()), |entry| {
-            self.rights.check(worker, labels, &entry.needs)
+        tasks.get(&claim.offer).map_or(Ok(()), |entry| {
+            let (worker, labels) = (&claim.worker.worker, &claim.labels);
+            self.rights
+                .check(worker, labels, claim.largest, &entry.needs)
         })
     }
 
     /// The runs whose tasks are offered or executed now. `unserved`: why no worker can take a task
-    /// with this model and these labels.
-    pub fn state(
-        &self,
-        unserved: impl Fn(&str, &[WorkerLabel]) -> Option<Unserved>,
-    ) -> ReplicaState {
+    /// of this model.
+    pub fn state(&self, unserved: impl Fn(&str, &Needs) -> Option<Unserved>) -> ReplicaState {
         let mut runs: BTreeMap<RunId, RunTasks> = BTreeMap::new();
         for entry in self.tasks().values() {
             let tasks = runs.entry(entry.run.clone()).or_insert_with(|| RunTasks {
@@ -166,9 +177,9 @@ impl Owner {
                 continue;
             }
             tasks.offered += 1;
-            // The tasks of a run need the same.
-            if tasks.offered == 1 {
-                tasks.unserved = unserved(&entry.model, &entry.needs.labels);
+            // The tasks of a run need the same model and labels.
+            if tasks.offered == 1 || entry.needs.bytes > 0 && tasks.unserved.is_none() {
+                tasks.unserved = unserved(&entry.model, &entry.needs);
             }
         }
         let further = runs.len().saturating_sub(MAX_RUNS);
@@ -194,9 +205,14 @@ impl AgentRuntime for ClusterRuntime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let owner = &*self.owner;
-        let distributed = assignment(&invocation, &owner.pools)
-            .and_then(|(lane, assignment)| Some((lane, written(&assignment)?, assignment)));
-        let Some((lane, text, assignment)) = distributed else {
+        let Some(Distributed {
+            lane,
+            assignment,
+            text,
+            needs,
+            _room,
+        }) = owner.distributed(&invocation).await
+        else {
             return self.local.invoke(invocation, meter, sink).await;
         };
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
@@ -204,17 +220,14 @@ impl AgentRuntime for ClusterRuntime {
             Some(UserTurns::Simulated { model, .. }) => Some(&*model.permits),
             _ => None,
         };
-        let (labels, model) = (
-            required_labels(&invocation),
-            invocation.model.identity().to_string(),
-        );
+        let (model, is_large) = (invocation.model.identity().to_string(), needs.bytes > 0);
         let offer_id = invocation.invocation_id;
         let held = Arc::new(AtomicBool::new(false));
         let entry = Entry {
             commands: sender,
             run: invocation.run.clone(),
             tenant: invocation.tenant.clone(),
-            needs: needs(&assignment, labels),
+            needs,
             model,
             held: Arc::clone(&held),
         };
@@ -236,6 +249,7 @@ impl AgentRuntime for ClusterRuntime {
             held,
             assignment,
             text,
+            is_large,
             events: Vec::new(),
             open: None,
             waiting: FuturesUnordered::new(),
@@ -245,6 +259,7 @@ impl AgentRuntime for ClusterRuntime {
             },
             calls: BTreeMap::new(),
             asking: None,
+            assembly: None,
             turn: None,
             is_stored: false,
             skipped: 0,
@@ -254,12 +269,53 @@ impl AgentRuntime for ClusterRuntime {
     }
 }
 
-/// A task as JSON text, if it fits into a message.
-fn written(assignment: &Assignment) -> Option<String> {
+/// A task for workers.
+struct Distributed {
+    lane: Lane,
+    assignment: Assignment,
+    /// The assignment as JSON text.
+    text: String,
+    needs: Needs,
+    /// Held while the task is offered or executed.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Owner {
+    /// The task of an invocation, once there is room for it; `None` if only this process can execute
+    /// it.
+    async fn distributed(&self, invocation: &Invocation<'_>) -> Option<Distributed> {
+        let labels = required_labels(invocation);
+        let mut assignment = assigned(invocation)?;
+        let (mut text, is_large) = written(&assignment)?;
+        let bytes = if is_large { text.len() } else { 0 };
+        let lane = lane(invocation, &self.pools, &labels, is_large)?;
+        if bytes > self.content.task {
+            return None;
+        }
+        let mut room = None;
+        if is_large {
+            // A task that waits for room takes no memory for its text.
+            drop((assignment, text));
+            room = self.room.for_task(lane.pool(), bytes).await;
+            assignment = assigned(invocation)?;
+            text = written(&assignment)?.0;
+        }
+        Some(Distributed {
+            needs: needs(&assignment, labels, bytes),
+            lane,
+            assignment,
+            text,
+            _room: room,
+        })
+    }
+}
+
+/// A task as JSON text, and whether it is larger than a message.
+fn written(assignment: &Assignment) -> Option<(String, bool)> {
     let text = serde_json::to_string(assignment).ok()?;
     // It is sent in a string.
     let sent = serde_json::to_vec(&text).ok()?;
-    (sent.len() <= wire::MAX_BYTES - GRANT_BYTES).then_some(text)
+    Some((text, sent.len() > wire::MAX_BYTES - GRANT_BYTES))
 }
 
 /// Withdraws a task when its invocation has ended or is dropped.

@@ -146,6 +146,9 @@ impl RunStatus {
                 let labels = &self.labels;
                 format!("no worker that serves their model has the labels {labels}")
             }
+            Unserved::Size => {
+                "no worker that serves their model takes tasks of this size: upgrade workers, or raise their `max_task_bytes`".to_owned()
+            }
             Unserved::Unknown => "no worker can take them".to_owned(),
         })
     }
@@ -205,6 +208,7 @@ mod tests {
                 models: vec!["openai/m".to_owned()],
                 draining: true,
                 labels: WorkerLabels::default(),
+                largest: 0,
             }),
             replica: None,
         };

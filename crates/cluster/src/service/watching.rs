@@ -1,7 +1,8 @@
 //! The queues that a worker watches.
 //!
-//! A queue of tasks without labels is always watched. There may be many sets of labels, and a queue
-//! that is watched takes one of the worker's free places, so those queues are watched that exist.
+//! The queues of tasks that any worker can execute are always watched. There may be many queues of
+//! tasks with labels and of large tasks, and a queue that is watched takes one of the worker's free
+//! places, so those are watched that exist.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -31,10 +31,11 @@ use crate::rules::presence::WorkerState;
 use crate::rules::silence::{ASKED_AGAIN, SilentOwners};
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
-    self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
+    self, Assignment, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served,
+    WorkerId,
 };
 use crate::service::assignment::Job;
-use crate::service::attempt::{Attempt, Combines};
+use crate::service::attempt::Attempt;
 use crate::service::watching::Watching;
 
 /// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
@@ -75,6 +76,8 @@ pub struct WorkerSettings {
     /// The pools whose tasks it takes.
     pub pools: Vec<Pool>,
     pub labels: WorkerLabels,
+    /// Largest task in bytes that it fetches in parts.
+    pub largest: usize,
 }
 
 pub struct Worker {
@@ -159,6 +162,7 @@ impl Worker {
             models: self.models().map(|it| it.to_string()).collect(),
             draining,
             labels: self.settings.labels.clone(),
+            largest: self.settings.largest,
         }
     }
 
@@ -172,19 +176,19 @@ impl Worker {
         let user = self.user.as_ref().map(ModelBinding::identity);
         let users = [None, user];
         let sets = subsets(&self.settings.labels);
-        let (mut plain, mut labelled) = (BTreeSet::new(), BTreeSet::new());
+        let (mut plain, mut others) = (BTreeSet::new(), BTreeSet::new());
         for model in self.models() {
             let pools = self.settings.pools.iter();
             let pairs = pools.flat_map(|pool| users.iter().map(move |user| (pool, user.as_ref())));
             for (pool, user) in pairs {
                 plain.extend(Lane::of(pool, &model, user));
-                let lanes = sets
-                    .iter()
-                    .map(|set| Lane::with_labels(pool, &model, user, set));
-                labelled.extend(lanes.flatten());
+                for (set, large) in sets.iter().flat_map(|it| [(it, false), (it, true)]) {
+                    others.extend(Lane::with(pool, &model, user, set, large));
+                }
             }
         }
-        Watching::new(plain, labelled)
+        others.retain(|lane| !plain.contains(lane));
+        Watching::new(plain, others)
     }
 
     fn serves(&self, wanted: &Served) -> Option<ModelBinding> {
@@ -343,7 +347,7 @@ impl Worker {
         };
         // Whatever the answer: an owner offers its task again as long as it waits.
         receipt.acknowledge().await;
-        let Some((attempt, job)) = claimed else {
+        let Some((attempt, grant)) = claimed else {
             return;
         };
         self.pauses().end(lane);
@@ -355,7 +359,12 @@ impl Worker {
             worker: self,
             invocation: &invocation,
         };
-        attempt.execute(job, &self.runtime).await;
+        // Heartbeats keep the attempt while its parts are fetched.
+        match self.job(&attempt, grant).await {
+            Some(job) => attempt.execute(job, &self.runtime).await,
+            None if attempt.is_lost() => {}
+            None => return,
+        }
         self.metrics.attempt_ended(attempt.is_lost());
     }
 
@@ -374,7 +383,7 @@ impl Worker {
     }
 
     /// `None` if there is nothing to execute.
-    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Job)>, Unclaimed> {
+    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Grant)>, Unclaimed> {
         let replica = &offered.replica;
         if !self.silent().may_ask(replica, self.clock.uptime()) {
             return Err(Unclaimed::Silent);
@@ -384,6 +393,7 @@ impl Worker {
             offer: offered.offer,
             claim: self.ids.mint("claim"),
             labels: self.settings.labels.clone(),
+            largest: self.settings.largest,
         };
         let address = self.address(Operation::Claim, replica);
         let Ok(message) = wire::write(&claim) else {
@@ -408,14 +418,19 @@ impl Worker {
             };
             let granted = match wire::read::<Claimed>(&answer) {
                 Ok(Claimed::Granted(granted)) => *granted,
-                Ok(Claimed::Gone) => return Ok(None),
+                Ok(Claimed::Gone | Claimed::Part { .. }) => return Ok(None),
                 Ok(Claimed::Forbidden { reason }) => return Err(Unclaimed::Forbidden(reason)),
                 Err(cause) => {
                     warn!(%cause, "the answer to a claim was ignored");
                     return Ok(None);
                 }
             };
-            return Ok(self.granted(granted, offered.replica, claim, claimed_at));
+            return Ok(Some(self.granted(
+                granted,
+                offered.replica,
+                claim,
+                claimed_at,
+            )));
         }
         Err(Unclaimed::Silent)
     }
@@ -426,19 +441,12 @@ impl Worker {
         replica: String,
         claim: Claim,
         claimed_at: Duration,
-    ) -> Option<(Attempt, Job)> {
+    ) -> (Attempt, Grant) {
         let proof = Proof {
             worker: claim.worker,
             offer: claim.offer,
             invocation: granted.invocation.clone(),
             token: granted.token.clone(),
-        };
-        let task = granted.assignment();
-        let task = task.inspect_err(|cause| warn!(%cause, "the answer to a claim was ignored"));
-        let task = task.ok()?;
-        let combines = Combines {
-            facts: granted.combines,
-            calls: granted.combines && !task.has_simulated_user(),
         };
         let attempt = Attempt::new(
             Arc::clone(&self.bus),
@@ -447,14 +455,29 @@ impl Worker {
             proof,
             claimed_at,
             Duration::from_millis(granted.hold_ms),
-            combines,
+            &granted,
         );
-        let job = Job::new(task, |wanted| self.serves(wanted));
+        (attempt, granted)
+    }
+
+    /// The task of a grant. `None` if this worker cannot execute it, or the attempt is lost; the
+    /// owner gives it to another worker when the hold is over.
+    async fn job(&self, attempt: &Attempt, grant: Grant) -> Option<Job> {
+        let text = match grant.parts_of {
+            None => grant.task,
+            Some(bytes) if bytes <= self.settings.largest => attempt.fetch(bytes).await?,
+            Some(bytes) => {
+                warn!(bytes, "a granted task is larger than this worker takes");
+                return None;
+            }
+        };
+        let task = Assignment::read(&text);
+        let task = task.inspect_err(|cause| warn!(%cause, "a granted task was ignored"));
+        let job = Job::new(task.ok()?, |wanted| self.serves(wanted));
         if job.is_none() {
-            // The owner gives the task to another worker when the hold is over.
             warn!("a granted task cannot be executed: the worker does not serve its models");
         }
-        Some((attempt, job?))
+        job
     }
 
     fn address(&self, operation: Operation, replica: &str) -> Address {

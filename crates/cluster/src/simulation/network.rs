@@ -12,7 +12,7 @@ use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
 use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
-use crate::rules::wire::{self, Claim, Claimed, End, Ending, Facts, Frame, Token};
+use crate::rules::wire::{self, Assignment, Claim, Claimed, End, Ending, Facts, Frame, Token};
 use crate::service::tests::support::earlier;
 use crate::simulation::schedule::Node;
 use crate::simulation::world::{Granted, World};
@@ -225,7 +225,7 @@ fn note_grant(world: &World, worker: usize, claim: Claim, answer: &[u8]) {
         return;
     }
     state.grants.push(Granted {
-        task: grant.assignment().unwrap().node.to_string(),
+        task: Assignment::read(&grant.task).unwrap().node.to_string(),
         offer: claim.offer,
         invocation: grant.invocation,
         worker,

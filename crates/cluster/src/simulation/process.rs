@@ -75,6 +75,7 @@ async fn run_worker(world: Arc<World>, number: usize, stop: CancellationToken) {
         drain: DRAIN,
         pools: vec![Pool::shared()],
         labels: WorkerLabels::default(),
+        largest: 0,
     };
     let (clock, ids) = (world.clock(node), Arc::clone(&world.ids));
     let bus = Arc::new(SimulatedBus { world, node });

@@ -40,6 +40,7 @@ fn members() -> [(&'static str, Presence); 2] {
         models: vec!["openai model `m` at https://models.example/v1".to_owned()],
         draining: false,
         labels: labels(&["gpu"]),
+        largest: 0,
     };
     let run = RunTasks {
         run: "run_elsewhere".into(),

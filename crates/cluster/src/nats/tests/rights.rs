@@ -180,6 +180,7 @@ async fn a_worker_takes_and_leaves_messages_of_its_pool_and_asks_as_itself() {
     assert_eq!(early.unwrap().len(), 0, "no host has created the queue");
     let message = Bytes::from_static(b"offer");
     host.publish(&lane, HOST, message.clone()).await.unwrap();
+    assert_eq!(worker.lanes(&acme()).await.unwrap(), [lane.name()]);
     let first = take(&worker, &lane).await;
     assert_eq!((&first.message, first.deliveries), (&message, 1));
     first.receipt.release(Duration::from_millis(100)).await;
@@ -224,6 +225,7 @@ async fn a_hostile_worker_reaches_neither_other_pools_nor_other_workers() {
     for call in [
         format!("CONSUMER.MSG.NEXT.{stream}.{name}"),
         format!("CONSUMER.INFO.{stream}.{name}"),
+        format!("CONSUMER.NAMES.{stream}"),
         format!("CONSUMER.DELETE.{stream}.{name}"),
         format!("CONSUMER.CREATE.{stream}"),
         format!("CONSUMER.CREATE.{}", Pool::shared().stream()),
@@ -398,6 +400,7 @@ async fn claim(bus: &NatsBus, delivery: &Delivery, worker: &str) -> (Address, Op
         offer: offered.offer,
         claim: format!("claim_of_{worker}"),
         labels: labels(&[]),
+        largest: 0,
     };
     let address = Address {
         operation: Operation::Claim,
@@ -413,6 +416,7 @@ async fn claim(bus: &NatsBus, delivery: &Delivery, worker: &str) -> (Address, Op
             invocation: grant.invocation,
             token: grant.token,
         }),
+        Claimed::Part { .. } => unreachable!(),
         Claimed::Gone | Claimed::Forbidden { .. } => None,
     };
     (address, proof)

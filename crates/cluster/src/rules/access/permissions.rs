@@ -59,7 +59,7 @@ fn queues_of_worker(pool: &Pool) -> [String; 4] {
     [
         format!("$JS.API.CONSUMER.INFO.{stream}.*"),
         format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
-        // Which queues of tasks with labels exist.
+        // Which queues of large tasks and of tasks with labels exist.
         format!("$JS.API.CONSUMER.NAMES.{stream}"),
         format!("$JS.ACK.{stream}.>"),
     ]

@@ -38,6 +38,8 @@ pub struct Needs {
     pub models: Vec<String>,
     /// The labels that it must have.
     pub labels: Vec<WorkerLabel>,
+    /// Bytes that it fetches in parts; 0 for a task that fits into a message.
+    pub bytes: usize,
 }
 
 /// Why a worker may not execute a task.
@@ -60,6 +62,9 @@ pub enum Forbidden {
     /// It lacks a label.
     #[error("the worker does not have all labels that the task requires")]
     MissingLabel,
+    /// It takes no task of this size in parts.
+    #[error("the task is larger than `max_task_bytes` in the section `[cluster]` of the worker")]
+    TooLarge,
 }
 
 /// The workers that a host knows. Without any entry, each worker may execute all tasks.
@@ -114,7 +119,8 @@ impl Rights {
         Ok(Self(workers))
     }
 
-    /// Whether a worker that says that it has these labels may execute a task.
+    /// Whether a worker may execute a task, which says that it has these labels and takes tasks of up
+    /// to `largest` bytes in parts.
     ///
     /// # Errors
     /// Why it may not.
@@ -122,8 +128,12 @@ impl Rights {
         &self,
         worker: &str,
         labels: &WorkerLabels,
+        largest: usize,
         needs: &Needs,
     ) -> Result<(), Forbidden> {
+        if needs.bytes > largest {
+            return Err(Forbidden::TooLarge);
+        }
         if !labels.has_all(&needs.labels) {
             return Err(Forbidden::MissingLabel);
         }
@@ -180,6 +190,7 @@ mod tests {
             tenant: TenantId::from(tenant),
             models: models.iter().map(|it| (*it).to_owned()).collect(),
             labels: Vec::new(),
+            bytes: 0,
         }
     }
 
@@ -205,7 +216,7 @@ mod tests {
         let rights = Rights::new(&entries).unwrap();
         let none = WorkerLabels::default();
         assert_eq!(
-            rights.check(worker, &none, &needs(tenant, models)),
+            rights.check(worker, &none, 0, &needs(tenant, models)),
             expected
         );
     }
@@ -214,7 +225,11 @@ mod tests {
     fn without_entries_each_worker_gets_all_tasks() {
         let rights = Rights::new(&[]).unwrap();
         let (none, needs) = (WorkerLabels::default(), needs("acme", &["openai/m"]));
-        assert_eq!(rights.check("w1", &none, &needs), Ok(()));
+        assert_eq!(rights.check("w1", &none, 0, &needs), Ok(()));
+        let large = Needs { bytes: 9, ..needs };
+        let checked = [0, 8, 9].map(|largest| rights.check("w1", &none, largest, &large));
+        let too_large = Err(Forbidden::TooLarge);
+        assert_eq!(checked, [too_large, too_large, Ok(())]);
     }
 
     #[rstest]
@@ -243,7 +258,7 @@ mod tests {
             ..needs("acme", &["openai/m"])
         };
         let rights = Rights::new(&entries).unwrap();
-        assert_eq!(rights.check("w1", &labels(of_worker), &needs), expected);
+        assert_eq!(rights.check("w1", &labels(of_worker), 0, &needs), expected);
     }
 
     #[rstest]

@@ -23,6 +23,7 @@ fn claim(name: &str, claim: &str) -> Claim {
         offer: "offer".to_owned(),
         claim: claim.to_owned(),
         labels: WorkerLabels::default(),
+        largest: 0,
     }
 }
 

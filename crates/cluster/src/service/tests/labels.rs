@@ -73,7 +73,7 @@ async fn a_claim_without_the_labels_is_refused() {
     let (pool, model) = (Pool::shared(), task.model.identity());
     let plain = Lane::of(&pool, &model, None).unwrap();
     let gpu = WorkerLabel::parse("gpu").unwrap();
-    let lane = Lane::with_labels(&pool, &model, None, &[gpu]).unwrap();
+    let lane = Lane::with(&pool, &model, None, &[gpu], false).unwrap();
     let claimed = async {
         let delivered = cluster.bus.pull(&lane, 1, Duration::from_secs(1)).await;
         let offered: wire::Offered = wire::read(&delivered.unwrap()[0].message).unwrap();
@@ -86,6 +86,7 @@ async fn a_claim_without_the_labels_is_refused() {
             offer: offered.offer,
             claim: "claim_1".to_owned(),
             labels: some_labels(&[]),
+            largest: 0,
         };
         let address = Address {
             operation: Operation::Claim,
@@ -132,7 +133,7 @@ async fn a_replica_announces_which_labels_are_missing() {
     let state = |members: &[Member]| {
         let state = cluster
             .owner
-            .state(|model, labels| Unserved::of(members, model, labels));
+            .state(|model, needs| Unserved::of(members, model, needs));
         state.runs[0].clone()
     };
     let run = state(&members);

@@ -23,7 +23,7 @@ use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo
 use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_agents::rules::{
-    EndpointPin, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
+    EndpointPin, ModelReply, ModelRequest, RetryPolicy, TaskHint, TokenUsage, ToolCall,
 };
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
@@ -39,6 +39,7 @@ use crate::rules::access::rights::{Rights, WorkerEntry};
 use crate::rules::lane::Lane;
 use crate::rules::presence::WorkerState;
 use crate::rules::subjects::{Address, Operation};
+use crate::rules::wire::parts::ContentLimits;
 use crate::service::owner::{ClusterRuntime, Owner};
 use crate::service::worker::{Worker, WorkerSettings};
 
@@ -138,7 +139,7 @@ impl Model for TestModel {
             });
         }
         Ok(ModelReply {
-            text: Some(format!("done {}", task.id)),
+            text: Some(answer_of(task)),
             usage,
             ..ModelReply::default()
         })
@@ -147,6 +148,13 @@ impl Model for TestModel {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
+}
+
+/// "done", and as many further bytes as the task asks for.
+fn answer_of(task: &TaskHint<'_>) -> String {
+    let bytes = task.input.get("answer").and_then(Value::as_u64);
+    let more = "z".repeat(usize::try_from(bytes.unwrap_or(0)).unwrap());
+    format!("done {}{more}", task.id)
 }
 
 fn info() -> ModelInfo {
@@ -177,6 +185,7 @@ pub fn earlier(answer: &Bytes) -> Bytes {
     let mut answer: Value = serde_json::from_slice(answer).unwrap();
     if let Some(answer) = answer.as_object_mut() {
         answer.remove("combines");
+        answer.remove("largest_fact");
     }
     answer.to_string().into()
 }
@@ -329,6 +338,8 @@ pub struct Cluster {
     pub asked: Arc<Mutex<Vec<Operation>>>,
     /// Whether the host answers as one of an earlier version.
     pub is_earlier: Arc<AtomicBool>,
+    /// Largest task in bytes that further workers take in parts.
+    pub largest: usize,
     _never_stopped: watch::Sender<bool>,
     _serving: CancellationToken,
 }
@@ -338,8 +349,17 @@ impl Cluster {
         Self::start_with(faults, &[]).await
     }
 
+    /// With these limits of large tasks.
+    pub async fn start_with_content(faults: usize, content: ContentLimits) -> Self {
+        Self::start_of(faults, &[], content).await
+    }
+
     /// With these entries of workers.
     pub async fn start_with(faults: usize, workers: &[WorkerEntry]) -> Self {
+        Self::start_of(faults, workers, ContentLimits::default()).await
+    }
+
+    async fn start_of(faults: usize, workers: &[WorkerEntry], content: ContentLimits) -> Self {
         let bus = MemoryBus::default();
         let clock: Arc<dyn Clock> = Arc::new(TestClock(Instant::now()));
         let ids: Arc<dyn Ids> = Arc::new(TestIds::default());
@@ -355,7 +375,8 @@ impl Cluster {
             is_earlier: Arc::default(),
         });
         let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD)
-            .with_access(Pools::default(), Rights::new(workers).unwrap());
+            .with_access(Pools::default(), Rights::new(workers).unwrap())
+            .with_content(content);
         let (owner, serving) = (Arc::new(owner), CancellationToken::new());
         #[expect(clippy::disallowed_methods, reason = "ends with the test")]
         tokio::spawn(owner.clone().serve(serving.clone()));
@@ -371,6 +392,7 @@ impl Cluster {
             cut_off,
             asked: Arc::default(),
             is_earlier: Arc::default(),
+            largest: content.task,
             _never_stopped: never_stopped,
             _serving: serving,
         }
@@ -441,6 +463,7 @@ impl Cluster {
             models: vec![self.model(Some(endpoint("test"))).identity().to_string()],
             draining: false,
             labels: labels(names),
+            largest: self.largest,
         }
     }
 
@@ -471,6 +494,7 @@ impl Cluster {
             drain: Duration::from_secs(60),
             pools: vec![pool.clone()],
             labels: labels(names),
+            largest: self.largest,
         };
         let worker = Worker::new(bus, self.clock.clone(), self.ids.clone(), &models, settings);
         let stop = CancellationToken::new();
