@@ -14,6 +14,7 @@ use touchstone_agent_cards::config::AgentCardSettings;
 use touchstone_agents::assert_command::AssertionSettings;
 use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::model::worker_command::{self, WorkerCommand};
 use touchstone_agents::rules::prices::{self, PriceEntry};
 use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::tools::config::ToolSettings;
@@ -221,6 +222,8 @@ pub struct WorkerConfig {
     pub drain_s: u64,
     /// The labels of a `touchstone worker`.
     pub labels: WorkerLabels,
+    /// Its commands, which runs name.
+    pub commands: Vec<WorkerCommand>,
 }
 
 impl Default for WorkerConfig {
@@ -230,6 +233,7 @@ impl Default for WorkerConfig {
             max_runs: 64,
             drain_s: 10,
             labels: WorkerLabels::default(),
+            commands: Vec::new(),
         }
     }
 }
@@ -431,6 +435,9 @@ impl Config {
         self.channels()?;
         if let Err((field, problem)) = self.cluster.check() {
             return bad(&format!("cluster.{field}"), &problem);
+        }
+        if let Err(problem) = worker_command::check(&self.worker.commands) {
+            return bad("[[worker.commands]]", &problem);
         }
         if self.lease_s() < MIN_LEASE_S {
             return bad(

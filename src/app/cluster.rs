@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::app::Error;
 use crate::config::Config;
 use tokio_util::sync::CancellationToken;
+use touchstone_agents::model::worker_command::WorkerCommand;
 use touchstone_agents::model::{Judges, ModelCatalog, Setup};
 use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_cluster::config::ClusterSettings;
@@ -146,6 +147,8 @@ pub fn worker(
     };
     // Tasks are judged by their owner.
     let models = ModelCatalog::build(&config.models, Judges::default(), setup)?;
+    let commands = config.worker.commands.iter();
+    let commands = commands.map(WorkerCommand::binding).collect();
     let name = name.unwrap_or_else(|| ids.mint("worker"));
     let role = Role::Worker(name.clone());
     let bus = Arc::new(NatsBus::new(config.cluster.clone(), role));
@@ -157,7 +160,7 @@ pub fn worker(
         labels,
         largest: config.cluster.max_task_bytes,
     };
-    let worker = Worker::new(bus.clone(), clock, ids, &models, settings);
+    let worker = Worker::new(bus.clone(), clock, ids, &models, commands, settings);
     Ok(WorkerProcess {
         worker: Arc::new(worker),
         bus,

@@ -101,6 +101,10 @@ fn limits(rows: &mut Rows, config: &Config) {
     rows.add("worker.max_runs", config.worker.max_runs);
     rows.add("worker.drain_s", config.worker.drain_s);
     rows.add_option("worker.labels", of_labels(config.worker.labels.as_slice()));
+    // A command line may contain secrets.
+    for (n, command) in config.worker.commands.iter().enumerate() {
+        rows.add(format!("worker.commands[{n}].name"), &command.name);
+    }
     cluster(rows, config);
 }
 

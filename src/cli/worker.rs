@@ -151,9 +151,9 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
     let worker = &process.worker;
     let models: Vec<String> = worker.models().map(|it| it.to_string()).collect();
     if models.is_empty() {
-        let text = "the configuration has no model that a worker can serve";
+        let text = "the configuration has no model or command that a worker can serve";
         return Err(Failure::bad_input("configuration", text.to_owned())
-            .or_try("add a `[[models]]` entry, the same as that of the host"));
+            .or_try("add a `[[models]]` entry, the same as that of the host, or a command (`[[worker.commands]]`)"));
     }
     let listener = match metrics {
         None => None,

@@ -13,6 +13,7 @@ pub mod openai;
 pub mod openwop;
 pub mod scripted;
 pub mod wire;
+pub mod worker_command;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Labels of workers, such as `gpu` or `region=eu`. A task that requires labels is executed only by
-//! workers that have all of them.
+//! Labels of workers, such as `gpu` or `region=eu`, and names of their commands. A task that requires
+//! labels or a command is executed only by workers that have all of them.
 
 use std::fmt;
 
@@ -10,6 +10,19 @@ pub const MAX_LABELS: usize = 8;
 /// Longest label in bytes.
 pub const MAX_LABEL: usize = 48;
 
+/// Longest name of a command in bytes.
+pub const MAX_COMMAND: usize = 48;
+
+/// Whether a command of workers may have this name.
+pub fn is_command_name(name: &str) -> bool {
+    is_word(name) && name.len() <= MAX_COMMAND
+}
+
+fn is_word(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.bytes().all(plain)
+}
+
 /// A name, or a name and a value: `gpu`, `region=eu`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -19,10 +32,6 @@ impl WorkerLabel {
     /// # Errors
     /// What a label must be.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let is_word = |word: &str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            !word.is_empty() && word.bytes().all(plain)
-        };
         let is_label = match text.split_once('=') {
             None => is_word(text),
             Some((name, value)) => is_word(name) && is_word(value),

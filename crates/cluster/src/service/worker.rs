@@ -99,20 +99,19 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that serves the models of a configuration. Its tasks can have any class of agents:
+    /// A worker that serves the models of a configuration, and commands in place of models. Its tasks can have any class of agents:
     /// what counts is the model.
     pub fn new(
         bus: Arc<dyn Bus>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         models: &dyn Models,
+        commands: Vec<ModelBinding>,
         settings: WorkerSettings,
     ) -> Self {
         let mut served: Vec<ModelBinding> = Vec::new();
-        for binding in ModelClass::ALL
-            .into_iter()
-            .filter_map(|it| models.resolve(it))
-        {
+        let classes = ModelClass::ALL.into_iter();
+        for binding in classes.filter_map(|it| models.resolve(it)).chain(commands) {
             let identity = binding.identity();
             if identity.endpoint.is_some() && served.iter().all(|it| it.identity() != identity) {
                 served.push(binding);

@@ -79,7 +79,7 @@ async fn run_worker(world: Arc<World>, number: usize, stop: CancellationToken) {
     };
     let (clock, ids) = (world.clock(node), Arc::clone(&world.ids));
     let bus = Arc::new(SimulatedBus { world, node });
-    let worker = Worker::new(bus, clock, ids, &models, settings);
+    let worker = Worker::new(bus, clock, ids, &models, Vec::new(), settings);
     Arc::new(worker).run(stop).await;
 }
 

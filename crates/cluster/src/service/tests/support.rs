@@ -496,7 +496,14 @@ impl Cluster {
             labels: labels(names),
             largest: self.largest,
         };
-        let worker = Worker::new(bus, self.clock.clone(), self.ids.clone(), &models, settings);
+        let worker = Worker::new(
+            bus,
+            self.clock.clone(),
+            self.ids.clone(),
+            &models,
+            Vec::new(),
+            settings,
+        );
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "killed by the test")]
         let running = tokio::spawn(Arc::new(worker).run(stop.clone()));

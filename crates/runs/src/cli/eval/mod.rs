@@ -133,6 +133,11 @@ pub struct Arguments {
     #[arg(long = "worker-label", value_name = "LABEL", value_parser = WorkerLabel::parse)]
     worker_labels: Vec<WorkerLabel>,
 
+    /// Command of workers that acts as the agent instead of a model, by the name that it has in their
+    /// configuration. The tasks are then executed by workers that have it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["model_url", "replay", "agent_command"])]
+    worker_command: Option<String>,
+
     /// Scoring mode; repeat for several [default: every mode the suite declares; live-shadow only
     /// if it is the only one]. Regression needs --baseline, which adds it
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
@@ -454,6 +459,9 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
     }
     if let Some(distribution) = &arguments.distribution {
         set("evalDistribution", json!(distribution));
+    }
+    if let Some(command) = &arguments.worker_command {
+        set("evalWorkerCommand", json!(command));
     }
     if !arguments.worker_labels.is_empty() {
         set("evalWorkerLabels", json!(arguments.worker_labels));

@@ -32,6 +32,7 @@ const SETTINGS: &[&str] = &[
     "evalModes",
     "evalTaskTimeoutMs",
     "evalTasks",
+    "evalWorkerCommand",
     "evalWorkerLabels",
     "maxLoopIterations",
     "maxTokens",

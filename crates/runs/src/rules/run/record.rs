@@ -398,6 +398,11 @@ pub struct ExecutionPin {
     /// How the agent is reached, if it is remote; no configured model is then called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,
+    /// The name of the workers' command that answers for the agent; no model is then called. Such a
+    /// run is always distributed. Hosts of versions without such commands find another model than
+    /// the pinned one, and do not execute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_command: Option<String>,
     /// Digest of the cassette that replaces the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
@@ -429,7 +434,7 @@ pub(crate) fn is_zero(n: &u32) -> bool {
 impl ExecutionPin {
     /// Whether workers execute the run's tasks.
     pub const fn is_distributed(&self) -> bool {
-        self.distributed || !self.worker_labels.is_empty()
+        self.distributed || !self.worker_labels.is_empty() || self.worker_command.is_some()
     }
 
     /// The host that executes the run executes its tasks too.

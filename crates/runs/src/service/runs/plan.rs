@@ -10,13 +10,14 @@ use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_size,
-    not_at_workers, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_at_host,
+    check_size, plan,
 };
 use crate::service::library::LoadedAgent;
 use crate::service::library::suites::SuiteIndex;
 use crate::service::runs::{Runs, lost_suite, unreadable_suite};
 use crate::store;
+use touchstone_agents::model::worker_command::at_workers;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_host::service::fault::internal;
@@ -150,8 +151,14 @@ impl Runs {
             plans.push(plan.await?);
         }
         let model = match (remote, &agent) {
-            (Some(remote), _) => Some(self.reach(tenant, remote.reached_by)?),
-            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (Some(remote), _) => {
+                check_at_host(&request)?;
+                Some(self.reach(tenant, remote.reached_by)?)
+            }
+            (None, Some(agent)) => match &request.worker_command {
+                Some(command) => Some(at_workers(command)),
+                None => self.models.resolve(agent.definition.model_class),
+            },
             (None, None) => None,
         };
         let limits = self.limits_for(model.as_ref());
@@ -192,9 +199,6 @@ impl Runs {
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
             eval.execution.reached_by = Some(remote.reached_by.clone());
             // Its credential is in the configuration of this host.
-            if !eval.execution.worker_labels.is_empty() {
-                return Err(not_at_workers());
-            }
             eval.execution.keep_local();
         }
         self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())

@@ -208,7 +208,10 @@ pub fn plan(
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
     let distributed = distributed(&request, limits, &modes, kind.is_some())?;
-    let worker_labels = request.worker_labels.clone();
+    let (worker_labels, worker_command) = (
+        request.worker_labels.clone(),
+        request.worker_command.clone(),
+    );
     let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
     let default_concurrency = kind
         .as_ref()
@@ -265,8 +268,10 @@ pub fn plan(
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
         deciders: Deciders::default(),
         execution: ExecutionPin {
-            distributed: distributed && worker_labels.is_empty(),
+            // The other two members say it too.
+            distributed: distributed && worker_labels.is_empty() && worker_command.is_none(),
             worker_labels,
+            worker_command,
             ..ExecutionPin::default()
         },
     };
@@ -275,7 +280,7 @@ pub fn plan(
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
 
-/// Why a run cannot require labels.
+/// Why a run cannot require labels or name a command of workers.
 const NOT_AT_WORKERS: &str = "applies only to plain suites without live tools and to agents of packs, which workers execute; leave it out";
 
 fn no_model(agent: &AgentFacts<'_>) -> Problem {
@@ -298,8 +303,9 @@ fn distributed(
     is_kind: bool,
 ) -> Result<bool, Problem> {
     let is_live = modes.contains(&EvalMode::LiveShadow);
-    if !request.worker_labels.is_empty() {
-        check_labels(request, limits, is_live || is_kind)?;
+    if let Some(field) = needs_workers(request) {
+        check_workers(field, request, limits, is_live || is_kind)?;
+        check_labels(request, limits)?;
         return Ok(true);
     }
     let field = "configurable.evalDistribution";
@@ -317,45 +323,65 @@ fn distributed(
     }
 }
 
-/// Whether workers with the requested labels may execute the tasks. Labels request workers. Only
-/// labels that the operator has listed are accepted, because each may get queues of its own.
-fn check_labels(
+/// The member of a request that only workers can fulfil.
+fn needs_workers(request: &CreateRun) -> Option<&'static str> {
+    match &request.worker_command {
+        Some(_) => Some("configurable.evalWorkerCommand"),
+        None if request.worker_labels.is_empty() => None,
+        None => Some("configurable.evalWorkerLabels"),
+    }
+}
+
+/// Whether workers can execute the tasks of a run with this member.
+fn check_workers(
+    field: &str,
     request: &CreateRun,
     limits: &HostLimits,
     is_bound_to_host: bool,
 ) -> Result<(), Problem> {
-    let refused = |message: String, reason: &str| {
-        let problem = Problem::validation("configurable.evalWorkerLabels", message);
-        Err(problem.with("reason", reason))
+    let refused = |message: &str, reason: &str| {
+        Err(Problem::validation(field, message).with("reason", reason))
     };
     if limits.distribution.is_none() {
-        let message = "this host has no workers: leave the labels out, or set `nats` in the section `[cluster]` of its configuration";
-        return refused(message.to_owned(), "no_cluster");
+        let message = "this host has no workers: leave it out, or set `nats` in the section `[cluster]` of its configuration";
+        return refused(message, "no_cluster");
     }
     if request.distribution == Some(Distribution::Local) {
-        let message = "labels are for runs at workers: leave them out, or send `evalDistribution: \"cluster\"`";
-        return refused(message.to_owned(), "not_distributable");
+        let message =
+            "is for runs at workers: leave it out, or send `evalDistribution: \"cluster\"`";
+        return refused(message, "not_distributable");
     }
-    if is_bound_to_host {
-        return refused(NOT_AT_WORKERS.to_owned(), "not_distributable");
-    }
-    let labels = request.worker_labels.as_slice().iter();
-    let mut unknown = labels.filter(|label| !limits.worker_labels.contains(label));
-    match unknown.next() {
-        None => Ok(()),
-        Some(label) => {
-            let message = format!(
-                "contains `{label}`, which `labels` in the section `[cluster]` of this host does not list; correct it, or ask the operator to add it"
-            );
-            refused(message, "unknown_label")
-        }
+    match is_bound_to_host {
+        true => Err(not_at_workers(field)),
+        false => Ok(()),
     }
 }
 
-/// The refusal of labels for an agent that only this host reaches.
-pub fn not_at_workers() -> Problem {
-    Problem::validation("configurable.evalWorkerLabels", NOT_AT_WORKERS)
-        .with("reason", "not_distributable")
+/// Only labels that the operator has listed are accepted, because each set gets queues of its own.
+fn check_labels(request: &CreateRun, limits: &HostLimits) -> Result<(), Problem> {
+    let labels = request.worker_labels.as_slice().iter();
+    let mut unknown = labels.filter(|label| !limits.worker_labels.contains(label));
+    let Some(label) = unknown.next() else {
+        return Ok(());
+    };
+    let message = format!(
+        "contains `{label}`, which `labels` in the section `[cluster]` of this host does not list; correct it, or ask the operator to add it"
+    );
+    let problem = Problem::validation("configurable.evalWorkerLabels", message);
+    Err(problem.with("reason", "unknown_label"))
+}
+
+/// The refusal of a member for a run that only this host can execute.
+fn not_at_workers(field: &str) -> Problem {
+    Problem::validation(field, NOT_AT_WORKERS).with("reason", "not_distributable")
+}
+
+/// Refuses what only workers can fulfil, for an agent that only this host reaches.
+///
+/// # Errors
+/// `validation_error` that names the member.
+pub fn check_at_host(request: &CreateRun) -> Result<(), Problem> {
+    needs_workers(request).map_or(Ok(()), |field| Err(not_at_workers(field)))
 }
 
 /// Options about the tasks of a suite, which an evaluation kind replaces by its own.

@@ -478,6 +478,26 @@ fn labels_that_no_worker_can_serve_are_refused(
     assert_eq!(reason(&limits, &live, &body), expected);
 }
 
+#[test]
+fn a_command_of_workers_makes_a_run_distributed() {
+    let mut body = golden();
+    body["configurable"]["evalWorkerCommand"] = json!("triage");
+    let limits = with_workers(Some(Distribution::Local));
+    let plain = suite(|_| {});
+    let spec = planned_with(&body, &plain, &limits, &|_| true, None).unwrap();
+    let execution = &eval(&spec).execution;
+    assert_eq!(execution.worker_command.as_deref(), Some("triage"));
+    assert!(execution.is_distributed() && !execution.distributed);
+    let problem = planned(&body, &plain).unwrap_err();
+    assert_eq!(problem.details.get("reason"), Some(&json!("no_cluster")));
+    for name in ["", "rm -rf", "a/b", &"x".repeat(49)] {
+        body["configurable"]["evalWorkerCommand"] = json!(name);
+        let problem = parse(Kinds::NONE, &body).unwrap_err();
+        let field = json!("configurable.evalWorkerCommand");
+        assert_eq!(problem.details.get("field"), Some(&field), "{name}");
+    }
+}
+
 #[rstest]
 #[case(json!("gpu"))]
 #[case(json!(["a b"]))]
