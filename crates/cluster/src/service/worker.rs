@@ -99,8 +99,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that serves the models of a configuration, and commands in place of models. Its tasks can have any class of agents:
-    /// what counts is the model.
+    /// A worker that serves the models of a configuration, and commands in place of models. Its
+    /// tasks can have any class of agents: what counts is the model.
     pub fn new(
         bus: Arc<dyn Bus>,
         clock: Arc<dyn Clock>,
