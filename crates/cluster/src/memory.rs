@@ -2,7 +2,7 @@
 //!
 //! Like a server, it delivers a message of a queue again unless it is acknowledged in time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -123,10 +123,11 @@ impl Bus for MemoryBus {
         Ok(state.queues.get(lane).map_or(0, |queue| queue.len() as u64))
     }
 
-    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
         let state = self.0.state();
-        let lanes = state.queues.keys().filter(|it| it.pool() == pool);
-        Ok(lanes.map(|it| it.name().to_owned()).collect())
+        let queues = state.queues.iter();
+        let filled = queues.filter(|(lane, queue)| lane.pool() == pool && !queue.is_empty());
+        Ok(filled.map(|(lane, _)| lane.name().to_owned()).collect())
     }
 
     async fn pull(

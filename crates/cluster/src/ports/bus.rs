@@ -1,5 +1,6 @@
 //! The message bus between hosts and workers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -77,14 +78,15 @@ pub trait Bus: Send + Sync {
     /// The bus gave no answer.
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError>;
 
-    /// The names of the lanes of a pool that exist.
+    /// The names of the lanes of a pool that have messages, those included that are delivered and
+    /// not acknowledged. Does not count as use of a lane, which the bus may remove if it is unused.
     ///
     /// # Errors
     /// The bus gave no answer.
-    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError>;
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError>;
 
     /// Takes up to `most` messages that are in the queue of a lane now. If there are none, waits
-    /// for one.
+    /// for one, at most `longest`.
     ///
     /// # Errors
     /// The bus gave no answer.

@@ -23,6 +23,7 @@ pub struct Lane {
     pool: Pool,
     /// `h` and 32 hexadecimal digits.
     name: String,
+    is_optional: bool,
 }
 
 impl Lane {
@@ -60,11 +61,18 @@ impl Lane {
         Some(Self {
             pool: pool.clone(),
             name: format!("h{}", digest.get(..DIGITS)?),
+            is_optional: !labels.is_empty() || large,
         })
     }
 
     pub const fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Whether its tasks are large or need labels. There may be many such lanes, most of them without
+    /// tasks, so workers pull only from those that have some.
+    pub const fn is_optional(&self) -> bool {
+        self.is_optional
     }
 
     /// The name of the lane within its pool.
@@ -158,6 +166,7 @@ pub(crate) mod tests {
         };
         let of = |names| with(names, false);
         let plain = of(&[]);
+        assert!(!plain.is_optional() && of(&["gpu"]).is_optional() && with(&[], true).is_optional());
         assert_eq!(Some(&plain), Lane::of(&pool, &model, None).as_ref());
         assert_eq!(plain.name(), "h3457e8543f81c6ff83cf2546ebb4aab7");
         let sets: [&[&str]; 4] = [&[], &["gpu"], &["eu"], &["eu", "gpu"]];

@@ -96,6 +96,7 @@ pub struct Worker {
     silent: Mutex<SilentOwners>,
     pauses: Mutex<Pauses>,
     recent_warnings: Mutex<RecentWarnings>,
+    watching: Watching,
 }
 
 impl Worker {
@@ -117,6 +118,8 @@ impl Worker {
                 served.push(binding);
             }
         }
+        let user = models.simulated_user();
+        let watching = watching(&served, user.as_ref(), &settings);
         let id = WorkerId {
             worker: settings.name.clone(),
             epoch: ids.mint("epoch"),
@@ -126,7 +129,7 @@ impl Worker {
             clock,
             ids,
             models: served,
-            user: models.simulated_user(),
+            user,
             runtime: Runtime::default(),
             settings,
             id,
@@ -135,6 +138,7 @@ impl Worker {
             silent: Mutex::default(),
             pauses: Mutex::default(),
             recent_warnings: Mutex::default(),
+            watching,
         }
     }
 
@@ -151,8 +155,13 @@ impl Worker {
         self.models.iter().map(ModelBinding::identity)
     }
 
-    /// What it announces; `draining` if it takes no more tasks.
+    /// What it announces; `draining` if it takes no more tasks. A worker that cannot find the queues of
+    /// tasks with labels and of large tasks announces that it takes none.
     pub fn state(&self, draining: bool) -> WorkerState {
+        let (labels, largest) = match self.watching.finds() {
+            true => (self.settings.labels.clone(), self.settings.largest),
+            false => (WorkerLabels::default(), 0),
+        };
         let capacity = self.settings.concurrency;
         let free = capacity.saturating_sub(self.active().len());
         WorkerState {
@@ -160,34 +169,14 @@ impl Worker {
             free: u64::try_from(free).unwrap_or(u64::MAX),
             models: self.models().map(|it| it.to_string()).collect(),
             draining,
-            labels: self.settings.labels.clone(),
-            largest: self.settings.largest,
+            labels,
+            largest,
         }
     }
 
     /// Sets the gauges to the state of now.
     pub fn measure(&self) {
         self.metrics.set(&self.state(false));
-    }
-
-    /// The lanes of all tasks that this worker can execute.
-    fn lanes(&self) -> Watching {
-        let user = self.user.as_ref().map(ModelBinding::identity);
-        let users = [None, user];
-        let sets = subsets(&self.settings.labels);
-        let (mut plain, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for model in self.models() {
-            let pools = self.settings.pools.iter();
-            let pairs = pools.flat_map(|pool| users.iter().map(move |user| (pool, user.as_ref())));
-            for (pool, user) in pairs {
-                plain.extend(Lane::of(pool, &model, user));
-                for (set, large) in sets.iter().flat_map(|it| [(it, false), (it, true)]) {
-                    others.extend(Lane::with(pool, &model, user, set, large));
-                }
-            }
-        }
-        others.retain(|lane| !plain.contains(lane));
-        Watching::new(plain, others)
     }
 
     fn serves(&self, wanted: &Served) -> Option<ModelBinding> {
@@ -218,16 +207,22 @@ impl Worker {
                 self.beat().await;
             }
         };
-        let watching = self.lanes();
+        let looking = async {
+            tokio::select! {
+                () = stop.cancelled() => std::future::pending().await,
+                () = self.watching.look(&*self.bus, &*self.ids) => {}
+            }
+        };
         tokio::select! {
             biased;
-            () = self.work(&watching, &stop) => {}
+            () = self.work(&stop) => {}
             () = beating => {}
-            () = watching.look(&*self.bus, &self.settings.pools) => {}
+            () = looking => {}
         }
     }
 
-    async fn work(self: &Arc<Self>, watching: &Watching, stop: &CancellationToken) {
+    async fn work(self: &Arc<Self>, stop: &CancellationToken) {
+        let watching = &self.watching;
         let places = Arc::new(Semaphore::new(self.settings.concurrency));
         let mut tasks = JoinSet::new();
         let mut idle = Vec::new();
@@ -237,6 +232,7 @@ impl Worker {
             while let Some((lane, free)) = self.next_pull(&mut idle, &places) {
                 let in_turn = !idle.is_empty() && places.available_permits() == 0;
                 let longest = if in_turn { WATCHED_IN_TURN } else { WATCHED };
+                let longest = watching.waits(&lane, longest);
                 pulls.push(self.pull(lane, free, longest));
             }
             tokio::select! {
@@ -244,6 +240,7 @@ impl Worker {
                 () = stop.cancelled() => break,
                 Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
                 Some((lane, taken)) = pulls.next(), if !pulls.is_empty() => {
+                    let took = !taken.is_empty();
                     for (delivery, place) in taken {
                         let (worker, lane) = (Arc::clone(self), lane.clone());
                         let task = async move {
@@ -252,7 +249,7 @@ impl Worker {
                         };
                         tasks.spawn(supervised("cluster task", task).map(drop));
                     }
-                    idle.extend(watching.again(lane));
+                    idle.extend(watching.again(lane, took, self.clock.uptime()));
                 }
                 () = watching.found() => {}
                 () = tokio::time::sleep(LOOK), if !idle.is_empty() => {}
@@ -531,6 +528,32 @@ impl Worker {
             attempt.judged(verdict, sent_at);
         }
     }
+}
+
+/// The lanes of all tasks that a worker can execute.
+fn watching(
+    models: &[ModelBinding],
+    user: Option<&ModelBinding>,
+    settings: &WorkerSettings,
+) -> Watching {
+    let users = [None, user.map(ModelBinding::identity)];
+    let sets = subsets(&settings.labels);
+    let sizes = [Some(false), (settings.largest > 0).then_some(true)];
+    let (mut plain, mut optional) = (BTreeSet::new(), BTreeSet::new());
+    for model in models.iter().map(ModelBinding::identity) {
+        let pools = settings.pools.iter();
+        for (pool, user) in pools.flat_map(|pool| users.iter().map(move |user| (pool, user))) {
+            let kinds = sets.iter().flat_map(|set| sizes.iter().flatten().map(move |it| (set, *it)));
+            for (set, large) in kinds {
+                match Lane::with(pool, &model, user.as_ref(), set, large) {
+                    Some(lane) if lane.is_optional() => optional.insert(lane),
+                    Some(lane) => plain.insert(lane),
+                    None => false,
+                };
+            }
+        }
+    }
+    Watching::new(plain, optional)
 }
 
 /// Removes an attempt from those in flight.

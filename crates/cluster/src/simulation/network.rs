@@ -1,5 +1,6 @@
 //! The message bus as one process sees it: messages are lost, late, repeated and imitated.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,13 +75,13 @@ impl Bus for SimulatedBus {
         self.world.bus.waiting(lane).await
     }
 
-    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
         self.world.running(self.node).await;
         if !self.world.has_queues(self.node) {
             tokio::time::sleep(DOWN).await;
             return Err(failed());
         }
-        self.world.bus.lanes(pool).await
+        self.world.bus.filled(pool).await
     }
 
     async fn pull(

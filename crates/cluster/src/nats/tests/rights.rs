@@ -1,5 +1,6 @@
 //! What workers can do with their permissions, and hostile ones cannot.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,11 +177,14 @@ async fn a_worker_takes_and_leaves_messages_of_its_pool_and_asks_as_itself() {
         return;
     };
     let (host, worker, lane) = (site.host(), site.worker(), lane(&acme(), "m"));
+    let early = worker.filled(&acme()).await;
+    assert_eq!(early.unwrap().len(), 0, "no host has created the stream");
     let early = worker.pull(&lane, 1, Duration::from_secs(1)).await;
     assert_eq!(early.unwrap().len(), 0, "no host has created the queue");
     let message = Bytes::from_static(b"offer");
     host.publish(&lane, HOST, message.clone()).await.unwrap();
-    assert_eq!(worker.lanes(&acme()).await.unwrap(), [lane.name()]);
+    let filled = BTreeSet::from([lane.name().to_owned()]);
+    assert_eq!(worker.filled(&acme()).await.unwrap(), filled);
     let first = take(&worker, &lane).await;
     assert_eq!((&first.message, first.deliveries), (&message, 1));
     first.receipt.release(Duration::from_millis(100)).await;
@@ -193,6 +197,7 @@ async fn a_worker_takes_and_leaves_messages_of_its_pool_and_asks_as_itself() {
         }
     };
     timeout(AT_MOST, empty).await.unwrap();
+    assert_eq!(worker.filled(&acme()).await.unwrap(), BTreeSet::new());
 
     let mut requests = host.serve(HOST).await.unwrap();
     // Once this is answered, the server knows that the host listens.
@@ -226,6 +231,8 @@ async fn a_hostile_worker_reaches_neither_other_pools_nor_other_workers() {
         format!("CONSUMER.MSG.NEXT.{stream}.{name}"),
         format!("CONSUMER.INFO.{stream}.{name}"),
         format!("CONSUMER.NAMES.{stream}"),
+        format!("CONSUMER.LIST.{stream}"),
+        format!("STREAM.INFO.{stream}"),
         format!("CONSUMER.DELETE.{stream}.{name}"),
         format!("CONSUMER.CREATE.{stream}"),
         format!("CONSUMER.CREATE.{}", Pool::shared().stream()),

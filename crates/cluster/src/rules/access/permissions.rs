@@ -59,8 +59,8 @@ fn queues_of_worker(pool: &Pool) -> [String; 4] {
     [
         format!("$JS.API.CONSUMER.INFO.{stream}.*"),
         format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
-        // Which queues of large tasks and of tasks with labels exist.
-        format!("$JS.API.CONSUMER.NAMES.{stream}"),
+        // Which queues have messages, such as those of large tasks and of tasks with labels.
+        format!("$JS.API.STREAM.INFO.{stream}"),
         format!("$JS.ACK.{stream}.>"),
     ]
 }
@@ -109,7 +109,7 @@ mod tests {
         let expected = [
             "$JS.API.CONSUMER.INFO.TS1_Q_acme.*",
             "$JS.API.CONSUMER.MSG.NEXT.TS1_Q_acme.*",
-            "$JS.API.CONSUMER.NAMES.TS1_Q_acme",
+            "$JS.API.STREAM.INFO.TS1_Q_acme",
             "$JS.ACK.TS1_Q_acme.>",
             "ts1.claim.*.w1",
             "ts1.facts.*.w1",

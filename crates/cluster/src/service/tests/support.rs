@@ -1,6 +1,6 @@
 //! Owners, workers and a model in one process, with a clock that the tests advance.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -235,8 +235,8 @@ impl Bus for TestBus {
         self.bus.waiting(lane).await
     }
 
-    async fn lanes(&self, pool: &Pool) -> Result<Vec<String>, BusError> {
-        self.bus.lanes(pool).await
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
+        self.bus.filled(pool).await
     }
 
     async fn pull(
