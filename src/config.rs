@@ -503,7 +503,7 @@ impl Config {
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,
-            worker_labels: self.cluster.labels.clone(),
+            worker_labels: self.cluster.labels.as_slice().to_vec(),
             distribution: self
                 .cluster
                 .nats

@@ -26,7 +26,7 @@ async fn tasks_with_labels_wait_for_a_worker_that_has_all_of_them() {
     let endpoint = Endpoint::start(5..20, |body| saying(&format!("word {}", item(body)))).await;
     let models = model(&endpoint, "");
     let cluster = format!(
-        "[cluster]\nnats = \"{}\"\nnkey_file = \"host.nk\"\nlabels = [\"gpu\", \"region=eu\"]\n\
+        "[cluster]\nnats = \"{}\"\nnkey_file = \"host.nk\"\nlabels = [\"gpu,region=eu\"]\n\
          [limits]\ndefault_concurrency = 6\n{models}",
         nats.url()
     );

@@ -113,7 +113,7 @@ pub struct ModelBinding {
     pub permits: Arc<dyn Permits>,
     /// Its address and settings; `None` for a model without its own endpoint.
     pub endpoint: Option<EndpointPin>,
-    /// The labels of the workers that may execute its tasks.
+    /// The labels that runs of this model require of their workers.
     pub worker_labels: WorkerLabels,
 }
 

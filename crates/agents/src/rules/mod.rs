@@ -36,7 +36,7 @@ pub use endpoint::retry::RetryPolicy;
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 pub use failure::{
     BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection, TASK_TIMEOUT,
-    WORKERS_UNREACHABLE,
+    WORKERS_REQUIRED, WORKERS_UNREACHABLE,
 };
 pub use fixtures::FixtureCursor;
 pub use message::{

@@ -3,12 +3,15 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// Most labels of a worker, a run or a model entry. A worker watches queues for each of its labels.
+/// Most labels of a worker, a run or a model entry. Each set of a worker's labels can have queues.
 pub const MAX_LABELS: usize = 8;
 /// Longest label in bytes.
 pub const MAX_LABEL: usize = 48;
+
+/// Most labels in a message of another version that are read.
+const MAX_KNOWN: usize = 64;
 
 /// Longest name of a command in bytes.
 pub const MAX_COMMAND: usize = 48;
@@ -89,9 +92,21 @@ impl WorkerLabels {
         }
     }
 
-    /// As many of these labels as there may be, for a reader.
-    pub fn first_of(labels: &[WorkerLabel]) -> Self {
-        Self(labels.iter().take(MAX_LABELS).cloned().collect())
+    /// Labels that are separated by commas: `gpu,region=eu`.
+    ///
+    /// # Errors
+    /// What the text must be.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let labels = text.split(',').map(|it| WorkerLabel::parse(it.trim()));
+        Self::new(labels.collect::<Result<_, _>>()?)
+    }
+
+    /// These labels and others.
+    ///
+    /// # Errors
+    /// There are more than [`MAX_LABELS`].
+    pub fn and(&self, others: &Self) -> Result<Self, String> {
+        Self::new([self.as_slice(), others.as_slice()].concat())
     }
 
     pub fn as_slice(&self) -> &[WorkerLabel] {
@@ -103,10 +118,30 @@ impl WorkerLabels {
     }
 
     /// Whether it contains all of `required`.
-    pub fn has_all(&self, required: &[WorkerLabel]) -> bool {
-        required.iter().all(|label| self.0.contains(label))
+    pub fn has_all(&self, required: &Self) -> bool {
+        required.0.iter().all(|label| self.0.contains(label))
     }
 }
+
+/// The labels in a message of another version: those that this version knows. No task of this
+/// version needs the others.
+///
+/// # Errors
+/// The value is not an array of strings.
+pub fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<WorkerLabels, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let mut labels: Vec<WorkerLabel> = texts
+        .iter()
+        .filter_map(|it| WorkerLabel::parse(it).ok())
+        .take(MAX_KNOWN)
+        .collect();
+    labels.sort();
+    labels.dedup();
+    Ok(WorkerLabels(labels))
+}
+
+/// No labels.
+pub static NO_LABELS: WorkerLabels = WorkerLabels(Vec::new());
 
 impl TryFrom<Vec<WorkerLabel>> for WorkerLabels {
     type Error = String;
@@ -156,21 +191,42 @@ mod tests {
         assert!(WorkerLabel::parse(text).is_err());
     }
 
-    fn labels(names: &[&str]) -> WorkerLabels {
-        let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
-        WorkerLabels::new(labels.collect()).unwrap()
+    fn labels(text: &str) -> WorkerLabels {
+        WorkerLabels::parse(text).unwrap()
     }
 
     #[test]
     fn labels_are_a_set() {
-        let found = labels(&["region=eu", "gpu", "gpu"]);
+        let found = labels("region=eu, gpu,gpu");
         assert_eq!(found.to_string(), "gpu, region=eu");
-        assert!(found.has_all(labels(&["gpu"]).as_slice()) && found.has_all(&[]));
-        assert!(!found.has_all(labels(&["gpu", "region=us"]).as_slice()));
+        assert!(found.has_all(&labels("gpu")) && found.has_all(&NO_LABELS));
+        assert!(!found.has_all(&labels("gpu,region=us")) && !found.has_all(&labels("GPU")));
+        assert_eq!(
+            labels("gpu").and(&labels("region=eu,gpu")),
+            Ok(found.clone())
+        );
         let text = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<WorkerLabels>(&text).unwrap(), found);
         let many = (0..9).map(|n| WorkerLabel::parse(&format!("l{n}")).unwrap());
         let problem = WorkerLabels::new(many.collect()).unwrap_err();
         assert!(problem.contains("at most 8 labels, got 9"), "{problem}");
+        let others = labels("1,2,3,4,5,6,7,8");
+        assert!(found.and(&others).is_err());
+        for text in ["", "gpu,", "gpu;eu"] {
+            assert!(WorkerLabels::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn labels_of_a_later_version_are_left_out() {
+        #[derive(Deserialize)]
+        struct Message {
+            #[serde(deserialize_with = "known")]
+            labels: WorkerLabels,
+        }
+        let text = r#"{"labels": ["b", "a/c", "a", "1", "2", "3", "4", "5", "6", "7"]}"#;
+        let message: Message = serde_json::from_str(text).unwrap();
+        assert_eq!(message.labels.as_slice().len(), 9);
+        assert!(message.labels.has_all(&labels("a,b,7")));
     }
 }

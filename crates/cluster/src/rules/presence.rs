@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use touchstone_agents::rules::worker_labels::WorkerLabels;
+use touchstone_agents::rules::worker_labels::{self, WorkerLabels};
 use touchstone_kit::ids::{RunId, TenantId};
 
 use crate::rules::access::rights::Needs;
@@ -22,6 +22,8 @@ const MAX_MODEL: usize = 512;
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// A process that was not heard for this time has probably ended.
 const PRESENT: Duration = Duration::from_secs(10);
+/// If nothing arrives for this time, the bus is silent: this process announces itself more often.
+const SILENT: Duration = Duration::from_secs(6);
 /// Most processes that are remembered.
 const MAX_MEMBERS: usize = 4_096;
 /// Most further processes that are counted.
@@ -47,7 +49,11 @@ pub struct WorkerState {
     pub models: Vec<String>,
     /// It takes no more tasks.
     pub draining: bool,
-    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "worker_labels::known",
+        skip_serializing_if = "WorkerLabels::is_empty"
+    )]
     pub labels: WorkerLabels,
     /// Largest task in bytes that it takes in parts.
     #[serde(default)]
@@ -73,7 +79,11 @@ pub struct RunTasks {
     /// Tasks that workers execute.
     pub held: u64,
     /// The labels that its workers need.
-    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "worker_labels::known",
+        skip_serializing_if = "WorkerLabels::is_empty"
+    )]
     pub labels: WorkerLabels,
     /// Why no worker takes the tasks that wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,9 +193,27 @@ pub struct Members {
     members: BTreeMap<String, (Presence, Duration)>,
     /// When each process was heard that is not remembered, because there are too many.
     further: BTreeMap<String, Duration>,
+    /// Since when messages arrive without a silence of the bus, and when the last one did.
+    arriving: Option<(Duration, Duration)>,
 }
 
 impl Members {
+    /// Something has arrived.
+    pub fn arrived(&mut self, now: Duration) {
+        let since = self
+            .arriving
+            .filter(|(_, last)| now.saturating_sub(*last) < SILENT);
+        self.arriving = Some((since.map_or(now, |(since, _)| since), now));
+    }
+
+    /// Whether each process that takes part has been heard.
+    pub fn knows_all(&mut self, now: Duration) -> bool {
+        let is_listening = self.arriving.is_some_and(|(since, last)| {
+            now.saturating_sub(since) >= PRESENT && now.saturating_sub(last) < SILENT
+        });
+        is_listening && self.further(now) == 0
+    }
+
     pub fn hear(&mut self, name: &str, presence: Presence, now: Duration) {
         self.forget(now);
         if self.members.len() < MAX_MEMBERS || self.members.contains_key(name) {
@@ -271,7 +299,7 @@ mod tests {
         let needs = |required: &[&str], bytes| Needs {
             tenant: "acme".into(),
             models: Vec::new(),
-            labels: labels(required).into(),
+            labels: labels(required),
             bytes,
         };
         let of = |members: &[Member], required: &[&str]| {
@@ -307,6 +335,31 @@ mod tests {
         assert_eq!(seen[0].presence, worker(2));
         let seen = members.current(FORGOTTEN);
         assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn all_are_known_once_the_bus_has_delivered_for_a_while() {
+        let mut members = Members::default();
+        let at = Duration::from_secs;
+        assert!(!members.knows_all(at(100)), "nothing was delivered");
+        for second in [100, 102, 104, 106, 108] {
+            assert!(!members.knows_all(at(second)));
+            members.arrived(at(second));
+        }
+        assert!(!members.knows_all(at(109)));
+        members.arrived(at(110));
+        assert!(members.knows_all(at(115)));
+        assert!(!members.knows_all(at(116)), "the bus is silent");
+        members.arrived(at(120));
+        assert!(!members.knows_all(at(121)));
+        for second in 121..=130 {
+            members.arrived(at(second));
+        }
+        assert!(members.knows_all(at(131)));
+        for number in 0..=MAX_MEMBERS {
+            members.hear(&format!("w{number}"), worker(1), at(131));
+        }
+        assert!(!members.knows_all(at(131)), "there are too many");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
-use touchstone_agents::rules::worker_labels::WorkerLabels;
+use touchstone_agents::rules::worker_labels::{self, WorkerLabels};
 use touchstone_kit::json;
 
 use crate::rules::access::rights::Forbidden;
@@ -209,7 +209,11 @@ pub struct Claim {
     /// Id of this request. A repeated request gets the same answer.
     pub claim: String,
     /// The labels of the worker. Earlier versions have none.
-    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "worker_labels::known",
+        skip_serializing_if = "WorkerLabels::is_empty"
+    )]
     pub labels: WorkerLabels,
     /// Largest task in bytes that the worker takes in parts. Earlier versions take none.
     #[serde(default)]

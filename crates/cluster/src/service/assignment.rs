@@ -8,7 +8,7 @@ use touchstone_agents::ports::agent::{AgentDefinition, Dialogue, Invocation, Use
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::attachment::Attachment;
 use touchstone_agents::rules::prices::ModelPrice;
-use touchstone_agents::rules::worker_labels::WorkerLabel;
+use touchstone_agents::rules::worker_labels::{NO_LABELS, WorkerLabels};
 use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_openwop::schema::compile_untrusted;
 
@@ -19,28 +19,15 @@ use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, Turns
 use crate::service::attempt::Attempt;
 use crate::service::limits::SharedPermits;
 
-/// The labels that a worker needs for an invocation, sorted.
-pub(super) fn required_labels(invocation: &Invocation<'_>) -> Vec<WorkerLabel> {
-    let of_model = invocation.model.worker_labels.as_slice();
-    let mut labels = [invocation.worker_labels, of_model].concat();
-    labels.sort();
-    labels.dedup();
-    labels
-}
-
 /// The lane of the workers that can execute an invocation.
-pub(super) fn lane(
-    invocation: &Invocation<'_>,
-    pools: &Pools,
-    labels: &[WorkerLabel],
-    large: bool,
-) -> Option<Lane> {
+pub(super) fn lane(invocation: &Invocation<'_>, pools: &Pools, large: bool) -> Option<Lane> {
     let user = match invocation.dialogue.map(|it| it.turns) {
         Some(UserTurns::Simulated { model, .. }) => Some(model.identity()),
         _ => None,
     };
     let pool = pools.of(invocation.tenant);
     let model = invocation.model.identity();
+    let labels = invocation.worker_labels.as_slice();
     Lane::with(&pool, &model, user.as_ref(), labels, large)
 }
 
@@ -81,7 +68,7 @@ pub(super) fn assigned(invocation: &Invocation<'_>) -> Option<Assignment> {
 }
 
 /// What a task needs of its worker.
-pub(super) fn needs(task: &Assignment, labels: Vec<WorkerLabel>, bytes: usize) -> Needs {
+pub(super) fn needs(task: &Assignment, labels: &WorkerLabels, bytes: usize) -> Needs {
     let user = match task.dialogue.as_ref().map(|talk| &talk.turns) {
         Some(Turns::Simulated { model, .. }) => Some(&**model),
         _ => None,
@@ -91,7 +78,7 @@ pub(super) fn needs(task: &Assignment, labels: Vec<WorkerLabel>, bytes: usize) -
     Needs {
         tenant: task.tenant.clone(),
         models: models.collect(),
-        labels,
+        labels: labels.clone(),
         bytes,
     }
 }
@@ -214,7 +201,7 @@ impl Job {
             max_loop_iterations: task.max_loop_iterations,
             timeout: task.timeout_ms.map(Duration::from_millis),
             node_id: &task.node,
-            worker_labels: &[],
+            worker_labels: &NO_LABELS,
         }
     }
 

@@ -36,7 +36,7 @@ use crate::simulation::mutation::Mutation;
 /// Pause between two requests to an owner that does not answer.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
 /// The label of a task with a fact that does not fit into a message.
-const TOO_LARGE: &str = "too_large_for_worker";
+pub(super) const TOO_LARGE: &str = "too_large_for_worker";
 
 /// The attempt is lost: its owner has started another one, or has gone.
 struct Superseded;

@@ -43,8 +43,8 @@ impl Cluster {
     /// What this replica announces.
     pub fn state(&self) -> ReplicaState {
         let members = self.membership.members();
-        // A worker that is not remembered may serve a task.
-        let knows_all = self.membership.further_members() == 0;
+        // A worker that was not heard may serve a task.
+        let knows_all = self.membership.knows_all();
         self.owner.state(|model, needs| {
             let unserved = Unserved::of(&members, model, needs);
             unserved.filter(|_| knows_all)

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter, UserTurns,
 };
-use touchstone_agents::rules::worker_labels::WorkerLabels;
+use touchstone_agents::rules::WORKERS_REQUIRED;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -27,10 +27,11 @@ use crate::rules::offer::Offer;
 use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks, Unserved};
 use crate::rules::wire::parts::ContentLimits;
 use crate::rules::wire::{self, Assignment, Claim};
-use crate::service::assignment::{assigned, lane, needs, required_labels};
+use crate::service::assignment::{assigned, lane, needs};
+use crate::service::attempt::TOO_LARGE;
 use crate::service::contact::BusContact;
 use crate::service::owner::questions::EndpointLimits;
-use crate::service::owner::task::OwnedTask;
+use crate::service::owner::task::{OwnedTask, unjudged};
 use crate::service::room::Room;
 use crate::service::server::{self, Command};
 use crate::service::turns::Schedule;
@@ -161,36 +162,56 @@ impl Owner {
     /// The runs whose tasks are offered or executed now. `unserved`: why no worker can take a task
     /// of this model.
     pub fn state(&self, unserved: impl Fn(&str, &Needs) -> Option<Unserved>) -> ReplicaState {
-        let mut runs: BTreeMap<RunId, RunTasks> = BTreeMap::new();
-        for entry in self.tasks().values() {
-            let tasks = runs.entry(entry.run.clone()).or_insert_with(|| RunTasks {
-                run: entry.run.clone(),
-                tenant: entry.tenant.clone(),
-                offered: 0,
-                held: 0,
-                // More than a run can require come from a model entry.
-                labels: WorkerLabels::first_of(&entry.needs.labels),
-                unserved: None,
+        let mut runs = self.runs();
+        let further = runs.len().saturating_sub(MAX_RUNS);
+        runs.truncate(MAX_RUNS);
+        // Claims and heartbeats do not wait for this.
+        let runs = runs.into_iter().map(|(tasks, waiting)| RunTasks {
+            unserved: waiting.and_then(|(model, needs)| unserved(&model, &needs)),
+            ..tasks
+        });
+        ReplicaState {
+            runs: runs.collect(),
+            further_runs: u64::try_from(further).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The runs, each with what the largest of its tasks needs that wait: the tasks of a run need the
+    /// same model and labels.
+    fn runs(&self) -> Vec<(RunTasks, Option<(String, Needs)>)> {
+        let tasks = self.tasks();
+        let mut runs: BTreeMap<&RunId, (RunTasks, Option<&Entry>)> = BTreeMap::new();
+        for entry in tasks.values() {
+            let (tasks, largest) = runs.entry(&entry.run).or_insert_with(|| {
+                let tasks = RunTasks {
+                    run: entry.run.clone(),
+                    tenant: entry.tenant.clone(),
+                    offered: 0,
+                    held: 0,
+                    labels: entry.needs.labels.clone(),
+                    unserved: None,
+                };
+                (tasks, None)
             });
             if entry.held.load(Ordering::Relaxed) {
                 tasks.held += 1;
                 continue;
             }
             tasks.offered += 1;
-            // The tasks of a run need the same model and labels.
-            if tasks.offered == 1 || entry.needs.bytes > 0 && tasks.unserved.is_none() {
-                tasks.unserved = unserved(&entry.model, &entry.needs);
+            if largest.is_none_or(|it| it.needs.bytes < entry.needs.bytes) {
+                *largest = Some(entry);
             }
         }
-        let further = runs.len().saturating_sub(MAX_RUNS);
-        ReplicaState {
-            runs: runs.into_values().take(MAX_RUNS).collect(),
-            further_runs: u64::try_from(further).unwrap_or(u64::MAX),
-        }
+        let runs = runs.into_values().map(|(tasks, largest)| {
+            let waiting = largest.map(|it| (it.model.clone(), it.needs.clone()));
+            (tasks, waiting)
+        });
+        runs.collect()
     }
 }
 
-/// Executes invocations at workers; those that only this process can execute, here.
+/// Executes invocations at workers; those that only this process can execute, here, unless they require
+/// labels of workers.
 pub struct ClusterRuntime {
     pub owner: Arc<Owner>,
     pub local: Runtime,
@@ -205,15 +226,18 @@ impl AgentRuntime for ClusterRuntime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let owner = &*self.owner;
-        let Some(Distributed {
+        let Distributed {
             lane,
             assignment,
             text,
             needs,
             _room,
-        }) = owner.distributed(&invocation).await
-        else {
-            return self.local.invoke(invocation, meter, sink).await;
+        } = match owner.distributed(&invocation).await {
+            Ok(distributed) => distributed,
+            Err(_) if invocation.worker_labels.is_empty() => {
+                return self.local.invoke(invocation, meter, sink).await;
+            }
+            Err(reason) => return unjudged(reason),
         };
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let user = match invocation.dialogue.map(|it| it.turns) {
@@ -281,27 +305,28 @@ struct Distributed {
 }
 
 impl Owner {
-    /// The task of an invocation, once there is room for it; `None` if only this process can execute
-    /// it.
-    async fn distributed(&self, invocation: &Invocation<'_>) -> Option<Distributed> {
-        let labels = required_labels(invocation);
-        let mut assignment = assigned(invocation)?;
-        let (mut text, is_large) = written(&assignment)?;
+    /// The task of an invocation, once there is room for it.
+    ///
+    /// # Errors
+    /// Only this process can execute it. The label is for a task that requires labels of workers.
+    async fn distributed(&self, invocation: &Invocation<'_>) -> Result<Distributed, &'static str> {
+        let mut assignment = assigned(invocation).ok_or(WORKERS_REQUIRED)?;
+        let (mut text, is_large) = written(&assignment).ok_or(WORKERS_REQUIRED)?;
         let bytes = if is_large { text.len() } else { 0 };
-        let lane = lane(invocation, &self.pools, &labels, is_large)?;
+        let lane = lane(invocation, &self.pools, is_large).ok_or(WORKERS_REQUIRED)?;
         if bytes > self.content.task {
-            return None;
+            return Err(TOO_LARGE);
         }
         let mut room = None;
         if is_large {
             // A task that waits for room takes no memory for its text.
             drop((assignment, text));
             room = self.room.for_task(lane.pool(), bytes).await;
-            assignment = assigned(invocation)?;
-            text = written(&assignment)?.0;
+            assignment = assigned(invocation).ok_or(WORKERS_REQUIRED)?;
+            text = written(&assignment).ok_or(WORKERS_REQUIRED)?.0;
         }
-        Some(Distributed {
-            needs: needs(&assignment, labels, bytes),
+        Ok(Distributed {
+            needs: needs(&assignment, invocation.worker_labels, bytes),
             lane,
             assignment,
             text,

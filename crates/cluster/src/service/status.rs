@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use touchstone_agents::rules::worker_labels::WorkerLabels;
+use touchstone_agents::rules::worker_labels::{self, WorkerLabels};
 
 use crate::ports::queues::Queue;
 use crate::rules::presence::{Member, Unserved};
@@ -50,7 +50,7 @@ pub struct WorkerStatus {
     pub free: u64,
     pub models: Vec<String>,
     pub draining: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "worker_labels::known")]
     pub labels: WorkerLabels,
     /// Milliseconds since its last announcement.
     pub silent_ms: u64,
@@ -81,7 +81,7 @@ pub struct RunStatus {
     /// Tasks that workers execute.
     pub held: u64,
     /// The labels that its workers need.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "worker_labels::known")]
     pub labels: WorkerLabels,
     /// Why no worker takes the tasks that wait.
     #[serde(default)]

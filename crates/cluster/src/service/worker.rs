@@ -543,7 +543,9 @@ fn watching(
     for model in models.iter().map(ModelBinding::identity) {
         let pools = settings.pools.iter();
         for (pool, user) in pools.flat_map(|pool| users.iter().map(move |user| (pool, user))) {
-            let kinds = sets.iter().flat_map(|set| sizes.iter().flatten().map(move |it| (set, *it)));
+            let kinds = sets
+                .iter()
+                .flat_map(|set| sizes.iter().flatten().map(move |it| (set, *it)));
             for (set, large) in kinds {
                 match Lane::with(pool, &model, user.as_ref(), set, large) {
                     Some(lane) if lane.is_optional() => optional.insert(lane),

@@ -1,5 +1,6 @@
 //! A cluster whose members announce themselves: a worker, and another replica with a run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_cluster::ports::announcements::{Announced, Announcements};
 use touchstone_cluster::ports::bus::{Bus, BusError, Delivery, Request};
 use touchstone_cluster::ports::queues::{Queue, Queues};
@@ -28,18 +29,13 @@ use touchstone_host::system::{SystemClock, SystemIds};
 /// Delivers the announcements of the members, and nothing else.
 struct Members;
 
-fn labels(names: &[&str]) -> WorkerLabels {
-    let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
-    WorkerLabels::new(labels.collect()).unwrap()
-}
-
 fn members() -> [(&'static str, Presence); 2] {
     let worker = WorkerState {
         capacity: 32,
         free: 5,
         models: vec!["openai model `m` at https://models.example/v1".to_owned()],
         draining: false,
-        labels: labels(&["gpu"]),
+        labels: WorkerLabels::parse("gpu").unwrap(),
         largest: 0,
     };
     let run = RunTasks {
@@ -47,7 +43,7 @@ fn members() -> [(&'static str, Presence); 2] {
         tenant: "globex".into(),
         offered: 4,
         held: 27,
-        labels: labels(&["gpu", "region=eu"]),
+        labels: WorkerLabels::parse("gpu,region=eu").unwrap(),
         unserved: Some(Unserved::Labels),
     };
     let worker = Presence {
@@ -110,7 +106,7 @@ impl Bus for Members {
         Err(BusError::NoResponder)
     }
 
-    async fn lanes(&self, _: &Pool) -> Result<Vec<String>, BusError> {
+    async fn filled(&self, _: &Pool) -> Result<BTreeSet<String>, BusError> {
         Err(BusError::NoResponder)
     }
 

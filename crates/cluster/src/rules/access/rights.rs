@@ -37,7 +37,7 @@ pub struct Needs {
     /// The models that it calls, as `provider/model`.
     pub models: Vec<String>,
     /// The labels that it must have.
-    pub labels: Vec<WorkerLabel>,
+    pub labels: WorkerLabels,
     /// Bytes that it fetches in parts; 0 for a task that fits into a message.
     pub bytes: usize,
 }
@@ -149,7 +149,7 @@ impl Rights {
             return Err(Forbidden::Model);
         }
         let is_named = |label: &WorkerLabel| names(&entry.labels, label.as_str());
-        match needs.labels.iter().all(is_named) {
+        match needs.labels.as_slice().iter().all(is_named) {
             true => Ok(()),
             false => Err(Forbidden::Label),
         }
@@ -180,16 +180,15 @@ mod tests {
         }
     }
 
-    fn labels(names: &[&str]) -> WorkerLabels {
-        let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
-        WorkerLabels::new(labels.collect()).unwrap()
+    fn labels(text: &str) -> WorkerLabels {
+        WorkerLabels::parse(text).unwrap()
     }
 
     fn needs(tenant: &str, models: &[&str]) -> Needs {
         Needs {
             tenant: TenantId::from(tenant),
             models: models.iter().map(|it| (*it).to_owned()).collect(),
-            labels: Vec::new(),
+            labels: WorkerLabels::default(),
             bytes: 0,
         }
     }
@@ -233,15 +232,15 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_list(&[], &["gpu", "region=eu"], Ok(()))]
-    #[case::no_list_and_no_label(&[], &["gpu"], Err(Forbidden::MissingLabel))]
-    #[case::all_labels(&["*"], &["gpu", "region=eu", "more"], Ok(()))]
-    #[case::some_labels(&["region=eu", "gpu"], &["gpu", "region=eu"], Ok(()))]
-    #[case::an_own_label(&["gpu"], &["gpu", "region=eu"], Err(Forbidden::Label))]
-    #[case::without_it(&["gpu"], &["region=eu"], Err(Forbidden::MissingLabel))]
+    #[case::no_list(&[], "gpu,region=eu", Ok(()))]
+    #[case::no_list_and_no_label(&[], "gpu", Err(Forbidden::MissingLabel))]
+    #[case::all_labels(&["*"], "gpu,region=eu,more", Ok(()))]
+    #[case::some_labels(&["region=eu", "gpu"], "gpu,region=eu", Ok(()))]
+    #[case::an_own_label(&["gpu"], "gpu,region=eu", Err(Forbidden::Label))]
+    #[case::without_it(&["gpu"], "region=eu", Err(Forbidden::MissingLabel))]
     fn a_worker_needs_all_labels_and_the_right_to_them(
         #[case] allowed: &[&str],
-        #[case] of_worker: &[&str],
+        #[case] of_worker: &str,
         #[case] expected: Result<(), Forbidden>,
     ) {
         let allowed_labels: Vec<String> = allowed.iter().map(|it| (*it).to_owned()).collect();
@@ -254,7 +253,7 @@ mod tests {
             .into_iter()
             .collect();
         let needs = Needs {
-            labels: labels(&["gpu", "region=eu"]).into(),
+            labels: labels("gpu,region=eu"),
             ..needs("acme", &["openai/m"])
         };
         let rights = Rights::new(&entries).unwrap();

@@ -558,7 +558,7 @@ impl Drop for OwnedTask<'_> {
     }
 }
 
-fn unjudged(reason: &str) -> InvocationResult {
+pub(super) fn unjudged(reason: &str) -> InvocationResult {
     InvocationResult {
         end: InvocationEnd::Unjudged {
             reason: reason.to_owned(),

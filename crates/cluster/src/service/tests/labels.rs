@@ -3,6 +3,7 @@
 use super::*;
 use crate::rules::access::rights::Forbidden;
 use crate::rules::presence::{Member, Presence, Unserved};
+use crate::rules::wire::parts::ContentLimits;
 use touchstone_agents::rules::worker_labels::WorkerLabel;
 
 fn requiring(cluster: &Cluster, id: &str, required: &[&str]) -> Task {
@@ -46,23 +47,59 @@ async fn a_worker_with_labels_takes_other_tasks_too() {
     assert_done(&results);
 }
 
+/// With limits that it does not fit into, or a model that workers cannot serve.
 #[tokio::test(start_paused = true)]
-async fn the_labels_of_a_model_entry_are_required_too() {
-    let cluster = Cluster::start(0).await;
-    let _plain = cluster.worker("w1", 4);
-    let mut task = task(&cluster, "t0");
-    task.model.worker_labels = some_labels(&["gpu"]);
-    let (runtime, meter, recorder) = (cluster.runtime(), account(), Recorder::default());
-    let running = task.run(&runtime, &meter, &recorder);
-    let mut running = std::pin::pin!(running);
-    let waited = tokio::time::timeout(Duration::from_secs(60), &mut running).await;
-    assert!(waited.is_err() && cluster.all_calls() == 0);
-    let _right = cluster.worker_with_labels("w2", &["gpu"]);
-    assert_eq!(running.await.end, decided("t0"));
+async fn a_task_with_labels_is_never_executed_by_its_host() {
+    let limits = ContentLimits { task: 0, pool: 0 };
+    let cluster = Cluster::start_with_content(0, limits).await;
+    let _worker = cluster.worker_with_labels("w1", &["gpu"]);
+    let large = Task {
+        input: json!({"text": "z".repeat(1024 * 1024)}),
+        ..requiring(&cluster, "t0", &["gpu"])
+    };
+    let without_endpoint = Task {
+        model: cluster.model(None),
+        ..requiring(&cluster, "t1", &["gpu"])
+    };
+    let (runtime, meter) = (cluster.runtime(), account());
+    for (task, expected) in [
+        (large, "too_large_for_worker"),
+        (without_endpoint, "workers_required"),
+    ] {
+        let result = task.run(&runtime, &meter, &Recorder::default()).await;
+        let reason = expected.to_owned();
+        assert_eq!(result.end, InvocationEnd::Unjudged { reason });
+    }
+    assert_eq!(cluster.all_calls(), 0);
 }
 
-/// A worker of an earlier version does not know the queue. If it got the message of it all the same,
-/// its claim would be refused.
+/// A worker with many sets of labels that were in use.
+#[tokio::test(start_paused = true)]
+async fn empty_queues_of_sets_take_no_places() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let cluster = Cluster::start(0).await;
+    let (runtime, meter) = (cluster.runtime(), account());
+    let _worker = cluster.worker_with_labels("w1", &names);
+    for set in 1..64_u32 {
+        let set: Vec<&str> = (0..)
+            .zip(names)
+            .filter(|(at, _)| set >> at & 1 == 1)
+            .map(|(_, it)| it)
+            .collect();
+        let task = requiring(&cluster, "once", &set);
+        let result = task.run(&runtime, &meter, &Recorder::default()).await;
+        assert_eq!(result.end, decided("once"));
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // Four places, and two calls of 100 ms for each task.
+    let begun = Instant::now();
+    assert_done(&run_all(&cluster, &meter, 200).await);
+    let taken = begun.elapsed();
+    assert!(taken < Duration::from_secs(15), "{taken:?}");
+}
+
+/// A worker of an earlier version does not know the queue. If it received a message from it anyway, its
+/// claim would be refused.
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_the_labels_is_refused() {
     let cluster = Cluster::start(0).await;

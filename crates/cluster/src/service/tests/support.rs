@@ -701,7 +701,7 @@ impl Task {
             max_loop_iterations: None,
             timeout: None,
             node_id: &node,
-            worker_labels: self.labels.as_slice(),
+            worker_labels: &self.labels,
         };
         runtime.invoke(invocation, meter, sink).await
     }

@@ -390,8 +390,8 @@ pub struct ExecutionPin {
     /// Whether workers execute its tasks, if the host that executes the run has any.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub distributed: bool,
-    /// The labels that these workers need. A run with labels is distributed without the member
-    /// above: hosts of versions without labels execute its tasks themselves instead of giving them
+    /// The labels that these workers need, those of the model's entry included. A run with labels is
+    /// distributed without the member above: hosts of versions without labels execute its tasks themselves instead of giving them
     /// to any worker.
     #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
     pub worker_labels: WorkerLabels,

@@ -11,7 +11,7 @@ use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_at_host,
-    check_size, plan,
+    check_size, pin_labels, plan,
 };
 use crate::service::library::LoadedAgent;
 use crate::service::library::suites::SuiteIndex;
@@ -201,6 +201,7 @@ impl Runs {
             // Its credential is in the configuration of this host.
             eval.execution.keep_local();
         }
+        pin_labels_of(model.as_ref(), &mut spec)?;
         self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())
             .await?;
         self.pin_endpoints(tenant, &mut spec);
@@ -313,6 +314,19 @@ impl Runs {
             conclusive: matches!(totals.verdict, Verdict::Pass | Verdict::Fail),
             aggregate_score: totals.summary.aggregate_score,
         }))
+    }
+}
+
+/// Adds the labels that the entry of the run's model requires.
+pub(super) fn pin_labels_of(
+    model: Option<&ModelBinding>,
+    spec: &mut RunSpec,
+) -> Result<(), Problem> {
+    match (model, spec.eval_mut()) {
+        (Some(model), Some(eval)) => {
+            pin_labels(eval, &model.worker_labels, model.endpoint.is_some())
+        }
+        _ => Ok(()),
     }
 }
 

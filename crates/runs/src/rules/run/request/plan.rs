@@ -15,7 +15,7 @@ use crate::rules::run::record::{
 };
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::distribution::Distribution;
-use touchstone_agents::rules::worker_labels::WorkerLabel;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -64,8 +64,8 @@ pub struct HostLimits {
     pub scored_modes: &'static [EvalMode],
     /// Where runs are executed that do not say it; absent if the host has no workers.
     pub distribution: Option<Distribution>,
-    /// The labels of workers that runs may require.
-    pub worker_labels: Vec<WorkerLabel>,
+    /// The sets of labels of workers that runs may require.
+    pub worker_labels: Vec<WorkerLabels>,
 }
 
 /// The agent of a planned run.
@@ -280,6 +280,8 @@ pub fn plan(
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
 
+const LABELS: &str = "configurable.evalWorkerLabels";
+
 /// Why a run cannot require labels or name a command of workers.
 const NOT_AT_WORKERS: &str = "applies only to plain suites without live tools and to agents of packs, which workers execute; leave it out";
 
@@ -328,7 +330,7 @@ fn needs_workers(request: &CreateRun) -> Option<&'static str> {
     match &request.worker_command {
         Some(_) => Some("configurable.evalWorkerCommand"),
         None if request.worker_labels.is_empty() => None,
-        None => Some("configurable.evalWorkerLabels"),
+        None => Some(LABELS),
     }
 }
 
@@ -357,18 +359,59 @@ fn check_workers(
     }
 }
 
-/// Only labels that the operator has listed are accepted, because each set gets queues of its own.
+/// Only sets of labels that the operator has listed are accepted, because each gets queues of its own.
 fn check_labels(request: &CreateRun, limits: &HostLimits) -> Result<(), Problem> {
-    let labels = request.worker_labels.as_slice().iter();
-    let mut unknown = labels.filter(|label| !limits.worker_labels.contains(label));
-    let Some(label) = unknown.next() else {
+    let (labels, sets) = (&request.worker_labels, &limits.worker_labels);
+    if labels.is_empty() || sets.contains(labels) {
         return Ok(());
+    }
+    let sets: Vec<String> = sets.iter().map(|it| format!("`{it}`")).collect();
+    let known = match sets.is_empty() {
+        true => "lists none".to_owned(),
+        false => format!("lists {}", sets.join("; ")),
     };
     let message = format!(
-        "contains `{label}`, which `labels` in the section `[cluster]` of this host does not list; correct it, or ask the operator to add it"
+        "must be exactly one of the sets in `labels` of the section `[cluster]` of this host, which {known}; got `{labels}`: correct it, or ask the operator to add it"
     );
-    let problem = Problem::validation("configurable.evalWorkerLabels", message);
+    let problem = Problem::validation(LABELS, message);
     Err(problem.with("reason", "unknown_label"))
+}
+
+/// Adds the labels that the entry of the run's model requires of workers. `is_callable`: whether workers
+/// can call the model.
+///
+/// # Errors
+/// `validation_error` if no worker can execute the run.
+pub fn pin_labels(
+    eval: &mut EvalSpec,
+    of_model: &WorkerLabels,
+    is_callable: bool,
+) -> Result<(), Problem> {
+    let execution = &mut eval.execution;
+    if !execution.is_distributed() {
+        return Ok(());
+    }
+    let labels = execution.worker_labels.and(of_model).map_err(|problem| {
+        let message = format!(
+            "with `{of_model}`, which `worker_labels` of the model's entry requires, {problem}: require fewer labels"
+        );
+        Problem::validation(LABELS, message).with("reason", "too_many_labels")
+    })?;
+    if labels.is_empty() {
+        return Ok(());
+    }
+    if !is_callable {
+        let model = &eval.model;
+        let message = format!(
+            "cannot be required with the model `{}/{}`, which only this host can call; leave it out",
+            model.provider, model.model
+        );
+        return Err(Problem::validation(LABELS, message).with("reason", "not_distributable"));
+    }
+    execution.worker_labels = labels;
+    // The other member says it too.
+    execution.distributed = false;
+    Ok(())
 }
 
 /// The refusal of a member for a run that only this host can execute.

@@ -7,7 +7,7 @@ use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use touchstone_agents::rules::distribution::Distribution;
-use touchstone_agents::rules::worker_labels::WorkerLabel;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -418,25 +418,25 @@ fn a_run_is_executed_where_it_says_or_else_where_the_host_says(
     assert_eq!(eval(&spec).execution.distributed, distributed);
 }
 
-fn labels(names: &[&str]) -> Vec<WorkerLabel> {
-    let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
-    labels.collect()
+fn labels(text: &str) -> WorkerLabels {
+    WorkerLabels::parse(text).unwrap()
+}
+
+fn with_sets(sets: &[&str], default: Distribution) -> HostLimits {
+    HostLimits {
+        worker_labels: sets.iter().map(|it| labels(it)).collect(),
+        ..with_workers(Some(default))
+    }
 }
 
 #[test]
 fn a_run_with_labels_is_executed_by_workers_that_have_them() {
     let mut body = golden();
     body["configurable"]["evalWorkerLabels"] = json!(["region=eu", "gpu", "gpu"]);
-    let limits = HostLimits {
-        worker_labels: labels(&["gpu", "region=eu", "region=us"]),
-        ..with_workers(Some(Distribution::Local))
-    };
+    let limits = with_sets(&["gpu", "gpu,region=eu"], Distribution::Local);
     let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
     let execution = &eval(&spec).execution;
-    assert_eq!(
-        execution.worker_labels.as_slice(),
-        labels(&["gpu", "region=eu"])
-    );
+    assert_eq!(execution.worker_labels, labels("gpu,region=eu"));
     assert!(execution.is_distributed());
     // A host of an earlier version reads neither member and executes the tasks itself.
     assert_eq!(
@@ -447,6 +447,7 @@ fn a_run_with_labels_is_executed_by_workers_that_have_them() {
 
 #[rstest]
 #[case::not_listed(json!(["fast"]), None, "unknown_label")]
+#[case::more_than_a_set(json!(["gpu", "region=eu"]), None, "unknown_label")]
 #[case::at_the_host(json!(["gpu"]), Some("local"), "not_distributable")]
 fn labels_that_no_worker_can_serve_are_refused(
     #[case] requested: Value,
@@ -456,10 +457,7 @@ fn labels_that_no_worker_can_serve_are_refused(
     let mut body = golden();
     body["configurable"]["evalWorkerLabels"] = requested;
     body["configurable"]["evalDistribution"] = json!(distribution);
-    let limits = HostLimits {
-        worker_labels: labels(&["gpu"]),
-        ..with_workers(Some(Distribution::Cluster))
-    };
+    let limits = with_sets(&["gpu", "region=eu,region=us"], Distribution::Cluster);
     let reason = |limits: &HostLimits, suite: &AgentEvalSuite, body: &Value| {
         let problem = planned_with(body, suite, limits, &|_| true, None).unwrap_err();
         let field = json!("configurable.evalWorkerLabels");
@@ -476,6 +474,66 @@ fn labels_that_no_worker_can_serve_are_refused(
     body["configurable"]["evalModes"] = json!(["live-shadow"]);
     let expected = Some(json!("not_distributable"));
     assert_eq!(reason(&limits, &live, &body), expected);
+}
+
+#[test]
+fn a_run_requires_one_of_the_sets_that_the_operator_lists() {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = json!(["gpu", "region=eu"]);
+    let message = |sets: &[&str]| {
+        let limits = with_sets(sets, Distribution::Cluster);
+        let planned = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None);
+        planned.unwrap_err().message
+    };
+    let listed = message(&["region=eu", "region=eu,gpu,fast"]);
+    assert!(
+        listed.contains("lists `region=eu`; `fast, gpu, region=eu`"),
+        "{listed}"
+    );
+    let none = message(&[]);
+    assert!(none.contains("lists none; got `gpu, region=eu`"), "{none}");
+}
+
+#[test]
+fn the_labels_of_a_model_entry_are_required_too() {
+    let limits = with_sets(&["gpu"], Distribution::Cluster);
+    let pinned = |requested: Value, of_model: &str, distribution, is_callable| {
+        let mut body = golden();
+        body["configurable"]["evalWorkerLabels"] = requested;
+        body["configurable"]["evalDistribution"] = distribution;
+        let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
+        let mut eval = eval(&spec).clone();
+        let reason = |problem: Problem| problem.details.get("reason").cloned();
+        pin_labels(&mut eval, &labels(of_model), is_callable).map_err(reason)?;
+        Ok(eval.execution)
+    };
+    let both = pinned(json!(["gpu"]), "region=eu", Value::Null, true).unwrap();
+    assert_eq!(both.worker_labels, labels("gpu,region=eu"));
+    let of_model = pinned(Value::Null, "region=eu", Value::Null, true).unwrap();
+    assert_eq!(of_model.worker_labels, labels("region=eu"));
+    // A host of an earlier version, which may not know the labels, gives the tasks to no worker.
+    assert!(of_model.is_distributed() && !of_model.distributed);
+    let local = pinned(Value::Null, "region=eu", json!("local"), true).unwrap();
+    assert!(local.worker_labels.is_empty());
+    let many = pinned(json!(["gpu"]), "1,2,3,4,5,6,7,8", Value::Null, true);
+    assert_eq!(many, Err(Some(json!("too_many_labels"))));
+    let bound = pinned(Value::Null, "region=eu", Value::Null, false);
+    assert_eq!(bound, Err(Some(json!("not_distributable"))));
+}
+
+#[test]
+fn what_only_workers_do_is_refused_for_agents_that_only_the_host_reaches() {
+    for (name, value) in [
+        ("evalWorkerLabels", json!(["gpu"])),
+        ("evalWorkerCommand", json!("triage")),
+    ] {
+        let mut body = golden();
+        body["configurable"][name] = value;
+        let problem = check_at_host(&eval_request(&body).unwrap()).unwrap_err();
+        let field = json!(format!("configurable.{name}"));
+        assert_eq!(problem.details.get("field"), Some(&field));
+    }
+    assert!(check_at_host(&eval_request(&golden()).unwrap()).is_ok());
 }
 
 #[test]
