@@ -257,6 +257,8 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
     use touchstone_agents::rules::worker_labels::WorkerLabel;
 
     use super::*;
@@ -405,6 +407,46 @@ mod tests {
     fn a_presence_is_read_as_it_is_written() {
         let message = wire::write(&worker(1)).unwrap();
         assert_eq!(wire::read::<Presence>(&message), Ok(worker(1)));
+    }
+
+    #[test]
+    fn presences_of_other_versions_are_read() {
+        let earlier = json!({
+            "version": "1.0.0",
+            "worker": {"capacity": 4, "free": 1, "models": ["openai/m"], "draining": false}
+        });
+        assert_eq!(
+            read(&earlier),
+            Ok(Presence {
+                version: "1.0.0".to_owned(),
+                ..worker(1)
+            })
+        );
+        let later = json!({
+            "version": "9.0.0",
+            "worker": {
+                "capacity": 4, "free": 1, "models": ["openai/m"], "draining": false,
+                "labels": ["gpu", "zone/a"]
+            },
+            "replica": {"runs": [
+                {"run": "run_1", "tenant": "acme", "offered": 1, "held": 0, "unserved": "later"},
+                {"run": "run_2", "tenant": "acme", "offered": 1, "held": 0}
+            ]}
+        });
+        let later = read(&later).unwrap();
+        assert_eq!(later.worker.unwrap().labels, labels(&["gpu"]));
+        let unserved: Vec<_> = later
+            .replica
+            .unwrap()
+            .runs
+            .iter()
+            .map(|it| it.unserved)
+            .collect();
+        assert_eq!(unserved, [Some(Unserved::Unknown), None]);
+    }
+
+    fn read(presence: &Value) -> Result<Presence, Unreadable> {
+        wire::read(&Bytes::from(presence.to_string()))
     }
 
     #[test]

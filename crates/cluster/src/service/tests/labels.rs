@@ -47,6 +47,29 @@ async fn a_worker_with_labels_takes_other_tasks_too() {
     assert_done(&results);
 }
 
+/// As messages, answers and workers are lost.
+#[tokio::test(start_paused = true)]
+async fn tasks_with_labels_survive_lost_messages_and_workers() {
+    let cluster = Cluster::start(12).await;
+    let lost = cluster.worker_with_labels("w1", &["gpu"]);
+    let _other = cluster.worker("w2", 4);
+    let (runtime, meter) = (cluster.runtime(), account());
+    let tasks = (0..8).map(async |number| {
+        let task = requiring(&cluster, &format!("t{number}"), &["gpu"]);
+        let result = task.run(&runtime, &meter, &Recorder::default()).await;
+        assert_eq!(result.end, decided(&task.id));
+    });
+    let losing = async {
+        while cluster.all_calls() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        lost.kill();
+        cluster.worker_with_labels("w3", &["gpu", "fast"])
+    };
+    let (_, _right) = tokio::join!(join_all(tasks), losing);
+    assert_eq!(meter.reserved.load(Ordering::Relaxed), 0);
+}
+
 /// With limits that it does not fit into, or a model that workers cannot serve.
 #[tokio::test(start_paused = true)]
 async fn a_task_with_labels_is_never_executed_by_its_host() {
