@@ -106,3 +106,44 @@ async fn tasks_with_labels_wait_for_a_worker_that_has_all_of_them() {
         assert!(!log.contains("does not permit"), "{log}");
     }
 }
+
+/// A run is continued by a host whose configuration has lost its workers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_workers_does_not_execute_tasks_with_labels() {
+    let Some(nats) = NatsServer::start() else {
+        return;
+    };
+    let site = Site::embedded();
+    let endpoint = Endpoint::start(5..20, |body| saying(&format!("word {}", item(body)))).await;
+    let models = model(&endpoint, "");
+    let cluster = format!(
+        "[cluster]\nnats = \"{}\"\nlabels = [\"gpu\"]\n{models}",
+        nats.url()
+    );
+    site.configure("touchstone.toml", &cluster);
+    site.configure("alone.toml", &models);
+    let key = site.key("acme");
+    let host = site.serve("touchstone.toml");
+    let api = host.api(&key);
+    site.install_agent(&api, "Say the word.", &json!({}));
+    site.import_suite(&api, &suite());
+    let labels = json!({"evalWorkerLabels": ["gpu"]});
+    let run = api.start(SUITE, AGENT, labels).await;
+    host.kill();
+
+    let alone = site.serve("alone.toml");
+    let api = alone.api(&key);
+    let ended = async {
+        loop {
+            let log: Vec<Value> = api.log(&run).await;
+            if counts(&log, "eval.scored").len() as u64 == TASKS {
+                return log;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let log = tokio::time::timeout(TOO_LONG, ended).await.unwrap();
+    let log = serde_json::to_string(&log).unwrap();
+    assert!(log.contains("workers_required"), "{log}");
+    assert_eq!(endpoint.asked().len(), 0);
+}

@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn presences_of_other_versions_are_read() {
         let earlier = json!({
-            "version": "1.0.0",
+            "v": 1, "version": "1.0.0",
             "worker": {"capacity": 4, "free": 1, "models": ["openai/m"], "draining": false}
         });
         assert_eq!(
@@ -423,7 +423,7 @@ mod tests {
             })
         );
         let later = json!({
-            "version": "9.0.0",
+            "v": 1, "version": "9.0.0",
             "worker": {
                 "capacity": 4, "free": 1, "models": ["openai/m"], "draining": false,
                 "labels": ["gpu", "zone/a"]

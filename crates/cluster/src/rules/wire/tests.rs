@@ -51,7 +51,8 @@ fn facts() -> Facts {
 
 #[test]
 fn claims_of_other_versions_are_read() {
-    let mut claim = json!({"worker": "w1", "epoch": "ep_1", "offer": "inv_1", "claim": "claim_1"});
+    let mut claim =
+        json!({"v": 1, "worker": "w1", "epoch": "ep_1", "offer": "inv_1", "claim": "claim_1"});
     let read = |claim: &serde_json::Value| read::<Claim>(&claim.to_string().into()).unwrap();
     let earlier = read(&claim);
     assert!(earlier.labels.is_empty() && earlier.largest == 0);
