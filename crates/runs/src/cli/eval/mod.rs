@@ -128,8 +128,8 @@ pub struct Arguments {
     #[arg(long, value_name = "local|cluster", value_parser = ["local", "cluster"])]
     distribution: Option<String>,
 
-    /// Label that workers need for the tasks, such as `gpu` or `region=eu`; repeat for several. The
-    /// tasks are then executed by workers
+    /// Label that workers need for the tasks, such as `gpu` or `region=eu`; repeat for all labels of one
+    /// of the sets in `cluster.labels` of the host. The tasks are then executed by workers
     #[arg(long = "worker-label", value_name = "LABEL", value_parser = WorkerLabel::parse)]
     worker_labels: Vec<WorkerLabel>,
 
