@@ -46,7 +46,14 @@ impl Pauses {
             return;
         }
         let length = match (forbidden, last) {
-            (Forbidden::Worker | Forbidden::Model, _) => LONGEST,
+            (
+                Forbidden::Worker
+                | Forbidden::Model
+                | Forbidden::Label
+                | Forbidden::MissingLabel
+                | Forbidden::TooLarge,
+                _,
+            ) => LONGEST,
             (Forbidden::Tenant, None) => FIRST,
             (Forbidden::Tenant, Some(last)) => last.length.saturating_mul(2).min(LONGEST),
         };

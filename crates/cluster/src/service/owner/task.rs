@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use touchstone_agents::budget::Estimate;
 use touchstone_agents::ports::agent::{
@@ -24,9 +24,10 @@ use crate::ports::bus::BusError;
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
 use crate::rules::offer::{Offer, Reception};
+use crate::rules::wire::parts::{Assembly, Mismatch, part};
 use crate::rules::wire::{
-    Answer, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant, Held, NewFacts,
-    Proof, Received, Token, Verdict, WorkerId,
+    Answer, Assignment, Await, Claim, Claimed, End, Ending, Facts, FetchPart, Frame, Grant, Held,
+    NewFacts, Proof, Received, Token, Verdict, WorkerId,
 };
 use crate::service::owner::publication::Published;
 use crate::service::owner::questions::{EndpointLimits, estimate};
@@ -81,6 +82,8 @@ pub(super) enum Recorded {
     Superseded,
     /// The sender cannot have one of them. Its attempt does not count any more.
     Foreign,
+    /// There is no room for a large fact now.
+    NoRoom,
 }
 
 pub(super) struct OwnedTask<'a> {
@@ -98,6 +101,8 @@ pub(super) struct OwnedTask<'a> {
     pub(super) assignment: Assignment,
     /// The assignment as JSON text.
     pub(super) text: String,
+    /// Whether the text is larger than a message.
+    pub(super) is_large: bool,
     /// The events of the current attempt.
     pub(super) events: Vec<EventId>,
     /// The invocation that has started and not completed.
@@ -108,6 +113,8 @@ pub(super) struct OwnedTask<'a> {
     pub(super) calls: BTreeMap<u64, Box<dyn Permit>>,
     /// Who waits for the budget's answer to which question.
     pub(super) asking: Option<(u64, oneshot::Sender<Answer>)>,
+    /// A large fact whose parts arrive, and its room.
+    pub(super) assembly: Option<(Assembly, OwnedSemaphorePermit)>,
     /// The right to be in the queue.
     pub(super) turn: Option<Turn>,
     /// Whether the queue has confirmed the last message. One that it has not confirmed is
@@ -162,6 +169,9 @@ impl<'a> OwnedTask<'a> {
                 let _ = reply.send(self.beat(&worker, &held));
             }
             Command::Facts(facts, reply) => return self.facts(facts, reply),
+            Command::Part(fetch, reply) => {
+                let _ = reply.send(self.part(&fetch));
+            }
         }
         None
     }
@@ -187,9 +197,23 @@ impl<'a> OwnedTask<'a> {
             invocation: granted.invocation,
             token: granted.token,
             hold_ms: u64::try_from(self.owner.hold.as_millis()).unwrap_or(u64::MAX),
-            task: self.text.clone(),
+            task: match self.is_large {
+                true => String::new(),
+                false => self.text.clone(),
+            },
+            parts_of: self.is_large.then_some(self.text.len()),
+            largest_fact: self.owner.content.task,
             combines: true,
         }))
+    }
+
+    /// A part of the task's text, for the holder of the attempt.
+    fn part(&mut self, fetch: &FetchPart) -> Claimed {
+        let may_read = self.is_large && self.offer.is_held_by(&fetch.proof);
+        let part = part(&self.text, fetch.part_from).filter(|_| may_read);
+        part.map_or(Claimed::Gone, |text| Claimed::Part {
+            text: text.to_owned(),
+        })
     }
 
     fn beat(&mut self, worker: &WorkerId, held: &Held) -> Verdict {
@@ -233,6 +257,8 @@ impl<'a> OwnedTask<'a> {
                 let _ = reply.send(Received::Superseded);
                 return self.lose();
             }
+            // The worker sends them again when it has no answer in time.
+            Recorded::NoRoom => return None,
         }
         let sink = self.sink;
         let asked = async move {
@@ -253,11 +279,18 @@ impl<'a> OwnedTask<'a> {
     /// Records the facts of the attempt's holder that are not recorded yet.
     pub(super) fn record_all(&mut self, proof: &Proof, facts: NewFacts) -> Recorded {
         let NewFacts { from, frames } = facts;
+        let room = match self.room_for(proof, from, &frames) {
+            Ok(room) => room,
+            Err(recorded) => return recorded,
+        };
         let skip = match self.offer.receive(proof, from, frames.len()) {
             Reception::Superseded => return Recorded::Superseded,
             Reception::Missing => return Recorded::Missing,
             Reception::Record { skip } => skip,
         };
+        if let Some(begun) = room {
+            self.assembly = Some(begun);
+        }
         for frame in frames.into_iter().skip(skip) {
             match self.record(frame, &proof.invocation) {
                 Ok(None) => {}
@@ -272,13 +305,70 @@ impl<'a> OwnedTask<'a> {
         Recorded::All
     }
 
+    /// Room for the large fact that begins with these, if one does.
+    fn room_for(
+        &mut self,
+        proof: &Proof,
+        from: u64,
+        frames: &[Frame],
+    ) -> Result<Option<(Assembly, OwnedSemaphorePermit)>, Recorded> {
+        let known = self.offer.next_fact().saturating_sub(from);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let new = (0..).zip(frames.iter().skip(known));
+        let begun = new.filter_map(|(at, frame)| match frame {
+            Frame::Part { of: Some(of), .. } => Some((at, *of)),
+            _ => None,
+        });
+        let begun: Vec<(usize, usize)> = begun.collect();
+        if begun.is_empty() {
+            return Ok(None);
+        }
+        if !self.offer.is_held_by(proof) {
+            return Err(Recorded::Superseded);
+        }
+        let limit = self.owner.content.task;
+        // One at a time, so that no attempt keeps room while it waits for more.
+        let &[(0, bytes)] = begun.as_slice() else {
+            return Err(Recorded::Foreign);
+        };
+        if bytes > limit || self.assembly.is_some() {
+            return Err(Recorded::Foreign);
+        }
+        let room = self.owner.room.for_fact(self.lane.pool(), bytes);
+        let room = room.ok_or(Recorded::NoRoom)?;
+        Ok(Some((Assembly::new(bytes), room)))
+    }
+
+    /// Adds a part of a large fact, and records the fact if it is complete.
+    fn record_part(
+        &mut self,
+        text: &str,
+        invocation: &str,
+    ) -> Result<Option<InvocationResult>, Foreign> {
+        let (mut assembly, room) = self.assembly.take().ok_or(Foreign)?;
+        assembly.add(text).map_err(|Mismatch| Foreign)?;
+        if !assembly.is_complete() {
+            self.assembly = Some((assembly, room));
+            return Ok(None);
+        }
+        let frame: Frame = serde_json::from_str(&assembly.into_text()).map_err(|_| Foreign)?;
+        match frame {
+            Frame::Part { .. } => Err(Foreign),
+            whole => self.record(whole, invocation),
+        }
+    }
+
     /// Records one fact. Returns the result if the attempt has ended.
     fn record(
         &mut self,
         frame: Frame,
         invocation: &str,
     ) -> Result<Option<InvocationResult>, Foreign> {
+        if self.assembly.is_some() && !matches!(frame, Frame::Part { .. }) {
+            return Err(Foreign);
+        }
         match frame {
+            Frame::Part { text, .. } => return self.record_part(&text, invocation),
             Frame::Event {
                 kind,
                 payload,
@@ -439,6 +529,7 @@ impl<'a> OwnedTask<'a> {
         self.events.clear();
         self.calls.clear();
         self.asking = None;
+        self.assembly = None;
         if self.offer.is_given_up() {
             return Some(unjudged(WORKER_LOST));
         }
@@ -467,7 +558,7 @@ impl Drop for OwnedTask<'_> {
     }
 }
 
-fn unjudged(reason: &str) -> InvocationResult {
+pub(super) fn unjudged(reason: &str) -> InvocationResult {
     InvocationResult {
         end: InvocationEnd::Unjudged {
             reason: reason.to_owned(),

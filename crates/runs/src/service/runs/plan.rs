@@ -11,12 +11,13 @@ use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline,
-    SuiteOutlineBuilder, check_size, plan,
+    SuiteOutlineBuilder, check_at_host, check_size, pin_labels, plan,
 };
 use crate::service::library::LoadedAgent;
 use crate::service::library::suites::SuiteIndex;
 use crate::service::runs::{Runs, lost_suite, unreadable_suite};
 use crate::store;
+use touchstone_agents::model::worker_command::at_workers;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_host::service::fault::internal;
@@ -150,8 +151,14 @@ impl Runs {
             plans.push(plan.await?);
         }
         let model = match (remote, &agent) {
-            (Some(remote), _) => Some(self.reach(tenant, remote.reached_by)?),
-            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (Some(remote), _) => {
+                check_at_host(&request)?;
+                Some(self.reach(tenant, remote.reached_by)?)
+            }
+            (None, Some(agent)) => match &request.worker_command {
+                Some(command) => Some(at_workers(command)),
+                None => self.models.resolve(agent.definition.model_class),
+            },
             (None, None) => None,
         };
         let limits = self.limits_for(model.as_ref());
@@ -193,8 +200,9 @@ impl Runs {
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
             eval.execution.reached_by = Some(remote.reached_by.clone());
             // Its credential is in the configuration of this host.
-            eval.execution.distributed = false;
+            eval.execution.keep_local();
         }
+        pin_labels_of(model.as_ref(), &mut spec)?;
         self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())
             .await?;
         self.pin_endpoints(tenant, &mut spec);
@@ -260,7 +268,7 @@ impl Runs {
         HostLimits {
             max_concurrency: model
                 .map_or(host, |model| host.min(model.model.info().max_concurrency)),
-            ..self.limits
+            ..self.limits.clone()
         }
     }
 
@@ -307,6 +315,19 @@ impl Runs {
             conclusive: matches!(totals.verdict, Verdict::Pass | Verdict::Fail),
             aggregate_score: totals.summary.aggregate_score,
         }))
+    }
+}
+
+/// Adds the labels that the entry of the run's model requires.
+pub(super) fn pin_labels_of(
+    model: Option<&ModelBinding>,
+    spec: &mut RunSpec,
+) -> Result<(), Problem> {
+    match (model, spec.eval_mut()) {
+        (Some(model), Some(eval)) => {
+            pin_labels(eval, &model.worker_labels, model.endpoint.is_some())
+        }
+        _ => Ok(()),
     }
 }
 

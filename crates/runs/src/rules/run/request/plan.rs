@@ -16,6 +16,7 @@ use crate::rules::run::record::{
 use crate::rules::run::task_ids::{TaskIds, TaskIdsBuilder};
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -42,7 +43,7 @@ const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a fini
     over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
 /// The host's limits for a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostLimits {
     /// Maximum number of tasks in one run.
     pub max_tasks_per_suite: usize,
@@ -64,6 +65,8 @@ pub struct HostLimits {
     pub scored_modes: &'static [EvalMode],
     /// Where runs are executed that do not say it; absent if the host has no workers.
     pub distribution: Option<Distribution>,
+    /// The sets of labels of workers that runs may require.
+    pub worker_labels: Vec<WorkerLabels>,
 }
 
 /// The agent of a planned run.
@@ -226,6 +229,10 @@ pub fn plan(
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
     let distributed = distributed(&request, limits, &modes, kind.is_some())?;
+    let (worker_labels, worker_command) = (
+        request.worker_labels.clone(),
+        request.worker_command.clone(),
+    );
     let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
     let default_concurrency = kind
         .as_ref()
@@ -285,7 +292,10 @@ pub fn plan(
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
         deciders: Deciders::default(),
         execution: ExecutionPin {
-            distributed,
+            // The other two members say it too.
+            distributed: distributed && worker_labels.is_empty() && worker_command.is_none(),
+            worker_labels,
+            worker_command,
             ..ExecutionPin::default()
         },
     };
@@ -293,6 +303,11 @@ pub fn plan(
         .options
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
+
+const LABELS: &str = "configurable.evalWorkerLabels";
+
+/// Why a run cannot require labels or name a command of workers.
+const NOT_AT_WORKERS: &str = "applies only to plain suites without live tools and to agents of packs, which workers execute; leave it out";
 
 fn no_model(agent: &AgentFacts<'_>) -> Problem {
     Problem::validation(
@@ -314,6 +329,11 @@ fn distributed(
     is_kind: bool,
 ) -> Result<bool, Problem> {
     let is_live = modes.contains(&EvalMode::LiveShadow);
+    if let Some(field) = needs_workers(request) {
+        check_workers(field, request, limits, is_live || is_kind)?;
+        check_labels(request, limits)?;
+        return Ok(true);
+    }
     let field = "configurable.evalDistribution";
     match (request.distribution, limits.distribution) {
         (Some(Distribution::Cluster), None) => {
@@ -327,6 +347,108 @@ fn distributed(
         (Some(distribution), _) => Ok(distribution == Distribution::Cluster),
         (None, default) => Ok(default == Some(Distribution::Cluster) && !is_live && !is_kind),
     }
+}
+
+/// The member of a request that only workers can fulfil.
+fn needs_workers(request: &CreateRun) -> Option<&'static str> {
+    match &request.worker_command {
+        Some(_) => Some("configurable.evalWorkerCommand"),
+        None if request.worker_labels.is_empty() => None,
+        None => Some(LABELS),
+    }
+}
+
+/// Whether workers can execute the tasks of a run with this member.
+fn check_workers(
+    field: &str,
+    request: &CreateRun,
+    limits: &HostLimits,
+    is_bound_to_host: bool,
+) -> Result<(), Problem> {
+    let refused = |message: &str, reason: &str| {
+        Err(Problem::validation(field, message).with("reason", reason))
+    };
+    if limits.distribution.is_none() {
+        let message = "this host has no workers: leave it out, or set `nats` in the section `[cluster]` of its configuration";
+        return refused(message, "no_cluster");
+    }
+    if request.distribution == Some(Distribution::Local) {
+        let message =
+            "is for runs at workers: leave it out, or send `evalDistribution: \"cluster\"`";
+        return refused(message, "not_distributable");
+    }
+    match is_bound_to_host {
+        true => Err(not_at_workers(field)),
+        false => Ok(()),
+    }
+}
+
+/// Only sets of labels that the operator has listed are accepted, because each gets queues of its own.
+fn check_labels(request: &CreateRun, limits: &HostLimits) -> Result<(), Problem> {
+    let (labels, sets) = (&request.worker_labels, &limits.worker_labels);
+    if labels.is_empty() || sets.contains(labels) {
+        return Ok(());
+    }
+    let sets: Vec<String> = sets.iter().map(|it| format!("`{it}`")).collect();
+    let known = match sets.is_empty() {
+        true => "lists none".to_owned(),
+        false => format!("lists {}", sets.join("; ")),
+    };
+    let message = format!(
+        "must be exactly one of the sets in `labels` of the section `[cluster]` of this host, which {known}; got `{labels}`: correct it, or ask the operator to add it"
+    );
+    let problem = Problem::validation(LABELS, message);
+    Err(problem.with("reason", "unknown_label"))
+}
+
+/// Adds the labels that the entry of the run's model requires of workers. `is_callable`: whether workers
+/// can call the model.
+///
+/// # Errors
+/// `validation_error` if no worker can execute the run.
+pub fn pin_labels(
+    eval: &mut EvalSpec,
+    of_model: &WorkerLabels,
+    is_callable: bool,
+) -> Result<(), Problem> {
+    let execution = &mut eval.execution;
+    if !execution.is_distributed() {
+        return Ok(());
+    }
+    let labels = execution.worker_labels.and(of_model).map_err(|problem| {
+        let message = format!(
+            "with `{of_model}`, which `worker_labels` of the model's entry requires, {problem}: require fewer labels"
+        );
+        Problem::validation(LABELS, message).with("reason", "too_many_labels")
+    })?;
+    if labels.is_empty() {
+        return Ok(());
+    }
+    if !is_callable {
+        let model = &eval.model;
+        let message = format!(
+            "cannot be required with the model `{}/{}`, which only this host can call; leave it out",
+            model.provider, model.model
+        );
+        return Err(Problem::validation(LABELS, message).with("reason", "not_distributable"));
+    }
+    execution.worker_labels = labels;
+    // The other member says it too.
+    execution.distributed = false;
+    Ok(())
+}
+
+/// The refusal of a member for a run that only this host can execute.
+fn not_at_workers(field: &str) -> Problem {
+    Problem::validation(field, NOT_AT_WORKERS).with("reason", "not_distributable")
+}
+
+/// Refuses what only workers can fulfil, for an agent that only this host reaches.
+///
+/// # Errors
+/// `validation_error` that names the member.
+pub fn check_at_host(request: &CreateRun) -> Result<(), Problem> {
+    needs_workers(request).map_or(Ok(()), |field| Err(not_at_workers(field)))
 }
 
 /// Options about the tasks of a suite, which an evaluation kind replaces by its own.

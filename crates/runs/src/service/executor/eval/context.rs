@@ -25,6 +25,7 @@ use crate::service::library::suites::SuiteIndex;
 use crate::service::library::{Library, LoadedAgent};
 use crate::service::run_writer::RunWriter;
 use touchstone_agents::assert_command::AssertCommand;
+use touchstone_agents::model::worker_command::at_workers;
 use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::ModelBinding;
@@ -306,6 +307,9 @@ impl EvalExecutor {
     /// The model of the agent, if it is the one that the run was created for.
     fn model_of(&self, run: &RunRecord, spec: &EvalSpec) -> Result<ModelBinding, RunError> {
         let class = spec.model_class.as_str();
+        if let Some(command) = &spec.execution.worker_command {
+            return self.command_of_workers(command);
+        }
         let model = match &spec.execution.reached_by {
             Some(way) => self
                 .models
@@ -326,6 +330,17 @@ impl EvalExecutor {
              a new run"
         );
         Err(RunError::new("model_changed", message))
+    }
+
+    /// A command of workers, if this host has any.
+    fn command_of_workers(&self, command: &str) -> Result<ModelBinding, RunError> {
+        if self.cluster.is_some() {
+            return Ok(at_workers(command));
+        }
+        let message = format!(
+            "the command `{command}` answers for the agent at workers, and this host has none: set `nats` in its section `[cluster]`"
+        );
+        Err(RunError::new("capability_not_provided", message))
     }
 
     /// Whether the run's assertions are decided by what it was created for.
