@@ -86,6 +86,12 @@ pub fn at_workers(name: &str) -> ModelBinding {
     }
 }
 
+/// Whether only workers can execute invocations of this model.
+pub fn is_at_workers(model: &ModelBinding) -> bool {
+    let info = model.model.info();
+    info.provider == COMMAND_PROVIDER && model.endpoint == Some(endpoint(&info.model))
+}
+
 fn endpoint(name: &str) -> EndpointPin {
     EndpointPin {
         url: None,

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use touchstone_agents::model::worker_command::is_at_workers;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter, UserTurns,
 };
@@ -25,13 +26,14 @@ use crate::rules::access::rights::{Forbidden, Needs, Rights};
 use crate::rules::lane::Lane;
 use crate::rules::offer::Offer;
 use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks, Unserved};
+use crate::rules::wire::Claim;
 use crate::rules::wire::parts::ContentLimits;
-use crate::rules::wire::{self, Assignment, Claim};
 use crate::service::assignment::{assigned, lane, needs};
 use crate::service::attempt::TOO_LARGE;
 use crate::service::contact::BusContact;
 use crate::service::owner::questions::EndpointLimits;
 use crate::service::owner::task::{OwnedTask, unjudged};
+use crate::service::owner::text::TaskText;
 use crate::service::room::Room;
 use crate::service::server::{self, Command};
 use crate::service::turns::Schedule;
@@ -39,6 +41,7 @@ use crate::service::turns::Schedule;
 mod publication;
 mod questions;
 mod task;
+mod text;
 
 /// The label of a task whose workers were lost too often.
 pub const WORKER_LOST: &str = "worker_lost";
@@ -46,8 +49,6 @@ pub const WORKER_LOST: &str = "worker_lost";
 pub(crate) const LOG_CLOSED: &str = "log_closed";
 /// Requests to one task that may wait.
 const MAX_COMMANDS: usize = 16;
-/// Room for the members around a task in the answer to a claim.
-const GRANT_BYTES: usize = 4 * 1024;
 
 /// The tasks that this replica offers to workers.
 pub struct Owner {
@@ -226,15 +227,9 @@ impl AgentRuntime for ClusterRuntime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let owner = &*self.owner;
-        let Distributed {
-            lane,
-            assignment,
-            text,
-            needs,
-            _room,
-        } = match owner.distributed(&invocation).await {
+        let Distributed { lane, text, needs } = match owner.distributed(&invocation) {
             Ok(distributed) => distributed,
-            Err(_) if invocation.worker_labels.is_empty() => {
+            Err(_) if !needs_worker(&invocation) => {
                 return self.local.invoke(invocation, meter, sink).await;
             }
             Err(reason) => return unjudged(reason),
@@ -244,8 +239,8 @@ impl AgentRuntime for ClusterRuntime {
             Some(UserTurns::Simulated { model, .. }) => Some(&*model.permits),
             _ => None,
         };
-        let (model, is_large) = (invocation.model.identity().to_string(), needs.bytes > 0);
-        let offer_id = invocation.invocation_id;
+        let model = invocation.model.identity().to_string();
+        let offer_id = invocation.invocation_id.clone();
         let held = Arc::new(AtomicBool::new(false));
         let entry = Entry {
             commands: sender,
@@ -271,9 +266,8 @@ impl AgentRuntime for ClusterRuntime {
             offer: Offer::new(owner.hold, now),
             offered_at: now,
             held,
-            assignment,
+            invocation: &invocation,
             text,
-            is_large,
             events: Vec::new(),
             open: None,
             waiting: FuturesUnordered::new(),
@@ -296,51 +290,33 @@ impl AgentRuntime for ClusterRuntime {
 /// A task for workers.
 struct Distributed {
     lane: Lane,
-    assignment: Assignment,
-    /// The assignment as JSON text.
-    text: String,
+    text: TaskText,
     needs: Needs,
-    /// Held while the task is offered or executed.
-    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Owner {
-    /// The task of an invocation, once there is room for it.
+    /// The task of an invocation.
     ///
     /// # Errors
-    /// Only this process can execute it. The label is for a task that requires labels of workers.
-    async fn distributed(&self, invocation: &Invocation<'_>) -> Result<Distributed, &'static str> {
-        let mut assignment = assigned(invocation).ok_or(WORKERS_REQUIRED)?;
-        let (mut text, is_large) = written(&assignment).ok_or(WORKERS_REQUIRED)?;
-        let bytes = if is_large { text.len() } else { 0 };
-        let lane = lane(invocation, &self.pools, is_large).ok_or(WORKERS_REQUIRED)?;
+    /// Only this process can execute it. The label is for a task that only workers can execute.
+    fn distributed(&self, invocation: &Invocation<'_>) -> Result<Distributed, &'static str> {
+        let assignment = assigned(invocation).ok_or(WORKERS_REQUIRED)?;
+        let text = TaskText::of(&assignment).ok_or(WORKERS_REQUIRED)?;
+        let bytes = text.bytes_in_parts();
         if bytes > self.content.task {
             return Err(TOO_LARGE);
         }
-        let mut room = None;
-        if is_large {
-            // A task that waits for room takes no memory for its text.
-            drop((assignment, text));
-            room = self.room.for_task(lane.pool(), bytes).await;
-            assignment = assigned(invocation).ok_or(WORKERS_REQUIRED)?;
-            text = written(&assignment).ok_or(WORKERS_REQUIRED)?.0;
-        }
         Ok(Distributed {
-            needs: needs(&assignment, invocation.worker_labels, bytes),
-            lane,
-            assignment,
+            lane: lane(invocation, &self.pools, bytes > 0).ok_or(WORKERS_REQUIRED)?,
             text,
-            _room: room,
+            needs: needs(&assignment, invocation.worker_labels, bytes),
         })
     }
 }
 
-/// A task as JSON text, and whether it is larger than a message.
-fn written(assignment: &Assignment) -> Option<(String, bool)> {
-    let text = serde_json::to_string(assignment).ok()?;
-    // It is sent in a string.
-    let sent = serde_json::to_vec(&text).ok()?;
-    Some((text, sent.len() > wire::MAX_BYTES - GRANT_BYTES))
+/// Whether the host itself cannot execute an invocation.
+fn needs_worker(invocation: &Invocation<'_>) -> bool {
+    !invocation.worker_labels.is_empty() || is_at_workers(invocation.model)
 }
 
 /// Withdraws a task when its invocation has ended or is dropped.

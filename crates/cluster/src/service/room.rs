@@ -43,11 +43,10 @@ impl Room {
         pools.entry(pool.clone()).or_insert_with(new).clone()
     }
 
-    /// Waits for room for a task. Tasks get it in the order in which they ask. `None` never comes:
-    /// the room is not closed.
-    pub async fn for_task(&self, pool: &Pool, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// Room for a task, if there is some now.
+    pub fn for_task(&self, pool: &Pool, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let wanted = units(bytes).min(self.units);
-        self.of(pool).tasks.acquire_many_owned(wanted).await.ok()
+        self.of(pool).tasks.try_acquire_many_owned(wanted).ok()
     }
 
     /// Room for a fact, if there is some now.
@@ -63,15 +62,13 @@ fn units(bytes: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
-
     use super::*;
 
     #[test]
     fn pools_tasks_and_facts_have_room_apart() {
         let room = Room::new(10 * UNIT);
         let [one, other] = ["a", "b"].map(|it| Pool::parse(it).unwrap());
-        let task = |pool, bytes| room.for_task(pool, bytes).now_or_never().flatten();
+        let task = |pool, bytes| room.for_task(pool, bytes);
         let first = task(&one, 6 * UNIT).unwrap();
         assert!(task(&one, 4 * UNIT + 1).is_none());
         assert!(task(&other, 10 * UNIT).is_some());

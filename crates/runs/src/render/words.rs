@@ -326,7 +326,7 @@ pub fn in_words(label: &str) -> String {
         "task_timeout" => "took longer than the limit per task",
         "worker_lost" => "too many workers were lost while they executed the task",
         "workers_required" => {
-            "the task requires labels of workers, and the host cannot give it to any"
+            "the task requires labels of workers, and the host cannot give it to a worker"
         }
         "too_large_for_worker" => {
             "the task, an answer or a tool call is larger than `cluster.max_task_bytes`"

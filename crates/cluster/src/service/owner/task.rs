@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use touchstone_agents::budget::Estimate;
 use touchstone_agents::ports::agent::{
-    EventSink, InvocationEnd, InvocationResult, Meter, Unrecorded,
+    EventSink, Invocation, InvocationEnd, InvocationResult, Meter, Unrecorded,
 };
 use touchstone_agents::ports::model::Permit;
 use touchstone_agents::rules::WORKERS_UNREACHABLE;
@@ -26,11 +26,12 @@ use crate::rules::lane::Lane;
 use crate::rules::offer::{Offer, Reception};
 use crate::rules::wire::parts::{Assembly, Mismatch, part};
 use crate::rules::wire::{
-    Answer, Assignment, Await, Claim, Claimed, End, Ending, Facts, FetchPart, Frame, Grant, Held,
-    NewFacts, Proof, Received, Token, Verdict, WorkerId,
+    Answer, Await, Claim, Claimed, End, Ending, Facts, FetchPart, Frame, Grant, Held, NewFacts,
+    Proof, Received, Token, Verdict, WorkerId,
 };
 use crate::service::owner::publication::Published;
 use crate::service::owner::questions::{EndpointLimits, estimate};
+use crate::service::owner::text::TaskText;
 use crate::service::owner::{LOG_CLOSED, Owner, WORKER_LOST};
 use crate::service::server::Command;
 use crate::service::turns::Turn;
@@ -98,11 +99,8 @@ pub(super) struct OwnedTask<'a> {
     /// When the task began to wait for a worker.
     pub(super) offered_at: Duration,
     pub(super) held: Arc<AtomicBool>,
-    pub(super) assignment: Assignment,
-    /// The assignment as JSON text.
-    pub(super) text: String,
-    /// Whether the text is larger than a message.
-    pub(super) is_large: bool,
+    pub(super) invocation: &'a Invocation<'a>,
+    pub(super) text: TaskText,
     /// The events of the current attempt.
     pub(super) events: Vec<EventId>,
     /// The invocation that has started and not completed.
@@ -122,7 +120,8 @@ pub(super) struct OwnedTask<'a> {
     pub(super) is_stored: bool,
     /// Number of times since then that the task was not published because others wait.
     pub(super) skipped: u32,
-    /// Whether a worker was refused because no call may be made now. Its message has left the queue.
+    /// Whether a worker was refused because no call may be made now, or there is no room for the
+    /// task. Its message has left the queue.
     pub(super) is_refused: bool,
 }
 
@@ -177,7 +176,10 @@ impl<'a> OwnedTask<'a> {
     }
 
     fn claim(&mut self, claim: &Claim) -> Claimed {
-        if self.may_call() != Some(true) {
+        let (owner, pool) = (self.owner, self.lane.pool());
+        let may_claim =
+            self.may_call() == Some(true) && self.text.prepare(self.invocation, &owner.room, pool);
+        if !may_claim {
             self.is_refused = true;
             return Claimed::Gone;
         }
@@ -193,15 +195,13 @@ impl<'a> OwnedTask<'a> {
         if let Some(turn) = self.turn.take() {
             turn.claimed();
         }
+        let (task, parts_of) = self.text.granted();
         Claimed::Granted(Box::new(Grant {
             invocation: granted.invocation,
             token: granted.token,
             hold_ms: u64::try_from(self.owner.hold.as_millis()).unwrap_or(u64::MAX),
-            task: match self.is_large {
-                true => String::new(),
-                false => self.text.clone(),
-            },
-            parts_of: self.is_large.then_some(self.text.len()),
+            task,
+            parts_of,
             largest_fact: self.owner.content.task,
             combines: true,
         }))
@@ -209,8 +209,9 @@ impl<'a> OwnedTask<'a> {
 
     /// A part of the task's text, for the holder of the attempt.
     fn part(&mut self, fetch: &FetchPart) -> Claimed {
-        let may_read = self.is_large && self.offer.is_held_by(&fetch.proof);
-        let part = part(&self.text, fetch.part_from).filter(|_| may_read);
+        let text = self.text.in_parts();
+        let text = text.filter(|_| self.offer.is_held_by(&fetch.proof));
+        let part = text.and_then(|text| part(text, fetch.part_from));
         part.map_or(Claimed::Gone, |text| Claimed::Part {
             text: text.to_owned(),
         })
@@ -374,7 +375,7 @@ impl<'a> OwnedTask<'a> {
                 payload,
                 cause,
             } => {
-                let event = facts::event(&kind, &payload, invocation, &self.assignment.node)?;
+                let event = facts::event(&kind, &payload, invocation, self.invocation.node_id)?;
                 match &event {
                     Event::AgentInvocationStarted(it) if it.invocation_id == invocation => {
                         self.open = Some(invocation.to_owned());
@@ -511,7 +512,7 @@ impl<'a> OwnedTask<'a> {
         self.owner.metrics.attempt_lost();
         self.offered_at = now;
         let (run, invocation, worker) =
-            (&self.assignment.run, &lost.invocation, &lost.worker.worker);
+            (self.invocation.run, &lost.invocation, &lost.worker.worker);
         info!(run_id = %run, invocation, worker, "an attempt was lost");
         for reserved in lost.reserved {
             self.meter.settle(estimate(reserved), Estimate::default());
@@ -519,7 +520,7 @@ impl<'a> OwnedTask<'a> {
         if let Some(invocation_id) = self.open.take() {
             let completed = AgentInvocationCompleted {
                 invocation_id,
-                agent_id: self.assignment.agent.agent.clone(),
+                agent_id: self.invocation.agent.agent_id.clone(),
                 outcome: InvocationOutcome::Failed,
                 schema_validated: None,
             };
@@ -530,6 +531,7 @@ impl<'a> OwnedTask<'a> {
         self.calls.clear();
         self.asking = None;
         self.assembly = None;
+        self.text.release();
         if self.offer.is_given_up() {
             return Some(unjudged(WORKER_LOST));
         }

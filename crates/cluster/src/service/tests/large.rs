@@ -3,6 +3,7 @@
 use super::*;
 use crate::rules::wire::parts::ContentLimits;
 use crate::rules::wire::{Amount, Await, Facts, FetchPart, Frame, Proof, Received, Token};
+use touchstone_agents::model::worker_command::at_workers;
 
 const MIB: usize = 1024 * 1024;
 
@@ -48,6 +49,13 @@ async fn a_task_above_the_limit_is_executed_by_its_host() {
     let (runtime, meter, recorder) = (cluster.runtime(), account(), Recorder::default());
     let result = task.run(&runtime, &meter, &recorder).await;
     assert_eq!(result.end, decided("t0"));
+    let task = Task {
+        model: at_workers("triage"),
+        ..task
+    };
+    let result = task.run(&runtime, &meter, &recorder).await;
+    let reason = "too_large_for_worker".to_owned();
+    assert_eq!(result.end, InvocationEnd::Unjudged { reason });
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,12 +103,77 @@ async fn a_pool_has_room_for_some_large_tasks_and_answers_at_the_same_time() {
             let task = large(&cluster, &format!("t{number}"), input, answer);
             let result = task.run(&runtime, &meter, &Recorder::default()).await;
             assert!(matches!(result.end, InvocationEnd::Decided { .. }));
-            // Others wait for room.
-            let state = cluster.owner.state(|_, _| None);
-            let now: u64 = state.runs.iter().map(|it| it.offered + it.held).sum();
-            assert!(now <= 2 || input < MIB, "{now} tasks at the same time");
         });
-        join_all(tasks).await;
+        let watching = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let held = cluster.owner.state(|_, _| None).runs;
+                let held: u64 = held.iter().map(|it| it.held).sum();
+                assert!(held <= 2 || input < MIB, "{held} tasks at the same time");
+            }
+        };
+        tokio::select! {
+            _ = join_all(tasks) => {}
+            () = watching => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_tasks_that_no_worker_takes_delay_no_others() {
+    let limits = ContentLimits {
+        task: 2 * MIB,
+        pool: 5 * MIB / 2,
+    };
+    let cluster = Cluster::start_with_content(0, limits).await;
+    let _worker = cluster.worker("w1", 4);
+    let (runtime, meter) = (cluster.runtime(), account());
+    let unserved = (0..4).map(async |number| {
+        let task = Task {
+            labels: some_labels(&["none-has-this"]),
+            run: RunId::from("run_2"),
+            ..large(&cluster, &format!("u{number}"), 3 * MIB / 2, 0)
+        };
+        task.run(&runtime, &meter, &Recorder::default()).await
+    });
+    let others = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let task = large(&cluster, "t0", 3 * MIB / 2, 0);
+        let result = task.run(&runtime, &meter, &Recorder::default()).await;
+        let waiting = cluster.owner.state(|_, _| None).runs;
+        (result, waiting)
+    };
+    tokio::select! {
+        _ = join_all(unserved) => unreachable!(),
+        (result, waiting) = others => {
+            assert_eq!(result.end, decided("t0"));
+            let offered: Vec<u64> = waiting.iter().map(|it| it.offered).collect();
+            assert_eq!(offered, [4]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_too_large_for_a_worker_does_not_keep_it_from_others() {
+    let mut cluster = Cluster::start(0).await;
+    cluster.largest = 3 * MIB / 2;
+    let _worker = cluster.worker("w1", 2);
+    let (runtime, meter) = (cluster.runtime(), account());
+    let too_large = large(&cluster, "u0", 3 * MIB, 0);
+    let recorder = Recorder::default();
+    let waiting = too_large.run(&runtime, &meter, &recorder);
+    let begun = Instant::now();
+    let others = async {
+        for number in 0..8 {
+            let task = large(&cluster, &format!("t{number}"), MIB, 0);
+            let result = task.run(&runtime, &meter, &Recorder::default()).await;
+            assert_eq!(result.end, decided(&task.id));
+        }
+        begun.elapsed()
+    };
+    tokio::select! {
+        _ = waiting => unreachable!(),
+        needed = others => assert!(needed < Duration::from_secs(180), "{needed:?}"),
     }
 }
 
