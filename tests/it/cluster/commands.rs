@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::nats::NatsServer;
@@ -79,6 +80,16 @@ async fn only_workers_with_the_command_execute_a_run_that_names_it() {
         .get(&format!("/v1/host/touchstone/runs/{run}/report"))
         .await;
     assert_eq!(report["lenientVerdict"], "pass", "{report}");
+    // A branch keeps the command.
+    let branch = json!({
+        "mode": "branch", "fromSeq": 0,
+        "runOptionsOverlay": {"configurable": {"evalWorkerCommand": "other"}},
+    });
+    let path = format!("/v1/runs/{run}:fork");
+    let (status, refused) = api.text(Method::POST, &path, Some(&branch)).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    let field = "runOptionsOverlay.configurable.evalWorkerCommand";
+    assert!(refused.contains(field), "{refused}");
     let record = report.to_string();
     assert!(!record.contains("agent.py"), "{record}");
 }

@@ -5,6 +5,7 @@ mod bundle;
 pub mod calibrations;
 mod comparing;
 mod dedup;
+mod ended;
 mod fork;
 pub mod interrupts;
 mod lifecycle;

@@ -2,6 +2,7 @@
 //! whole log, and fold the log if it is gone or damaged.
 
 use rstest::rstest;
+use touchstone::kinds::KINDS;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
@@ -11,6 +12,7 @@ use touchstone_runs::rules::eval::statistics::ended::EndedResults;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::fold::stored::Tasks;
 use touchstone_runs::rules::run::record::RunRecord;
+use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::projections::stored::{LONG_LOG, compare};
 use touchstone_runs::store::projection;
@@ -87,7 +89,9 @@ async fn results_are_stored(store: &std::sync::Arc<Database>, run: &RunRecord, s
     let projections = Projections::new(store.clone());
     assert_eq!(projections.ended_at(id).await, Some(state.sequence));
     let ended = projections.ended_results(id, &spec.tasks).await.unwrap();
-    let expected = EndedResults::of(spec, &ended.results.thresholds, &state.eval);
+    let library = Library::new(store.clone(), KINDS);
+    let suite = library.suite_index(&spec.suite_digest).await.unwrap();
+    let expected = EndedResults::of(spec, &suite.unwrap().thresholds(), &state.eval);
     assert_eq!(ended.results, expected);
     let places = [7, 0, spec.tasks.len() - 1];
     let number = |place: usize| ended.results.results.row(place).unwrap().number;

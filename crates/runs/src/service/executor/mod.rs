@@ -184,10 +184,12 @@ impl Executor {
             return;
         };
         let results = self.projections.with_state(&run.run_id, |state| {
-            let results = EndedResults::of(eval, &suite.thresholds(), &state.eval);
-            (state.sequence, results)
+            let is_ended = state.status.is_terminal();
+            let results =
+                is_ended.then(|| EndedResults::of(eval, &suite.thresholds(), &state.eval));
+            Some((state.sequence, results?))
         });
-        if let Ok((at, results)) = results.await {
+        if let Ok(Some((at, results))) = results.await {
             ended::store(&self.store, &run.run_id, at, results).await;
         }
     }

@@ -285,13 +285,18 @@ impl Runs {
     ) -> Result<RunSpec, Problem> {
         let spec = &source.spec;
         let asked = |name: &str| overlay.configurable.as_ref()?.get(name);
-        let pinned = ["agentVersion", "agentChannel"].into_iter().find(|name| {
+        let pinned = [
+            ("agentVersion", "another version"),
+            ("agentChannel", "another version"),
+            ("evalWorkerCommand", "another command"),
+        ];
+        let changed = pinned.into_iter().find(|(name, _)| {
             asked(name).is_some_and(|value| spec.configurable.get(*name) != Some(value))
         });
-        if let Some(name) = pinned {
+        if let Some((name, other)) = changed {
             return Err(Problem::validation(
                 &format!("runOptionsOverlay.configurable.{name}"),
-                "a fork keeps the agent version of its source; start a new run for another version",
+                format!("a fork keeps the agent of its source; start a new run for {other}"),
             ));
         }
         let mut configurable = spec.configurable.clone();

@@ -10,16 +10,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::results::{RunResults, TaskFigures, TaskResultRow, UNKNOWN};
 use crate::rules::eval::tally::Tally;
-use crate::rules::run::fold::stored::{DIGEST_BYTES, compress, uncompressed};
+use crate::rules::run::fold::stored::{self, DIGEST_BYTES, compress, uncompressed};
 use crate::rules::run::fold::{EvalFacts, Totals, read_number, write_number};
 use crate::rules::run::record::EvalSpec;
 use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::suite::Thresholds;
 
-/// The form of what is stored, and how it is computed. Raise it when the same log gives other
-/// results: results of other formats are not read.
-pub const FORMAT: u32 = 1;
+/// The form of what is stored, and how it is computed from the state. Raise the last digits when the
+/// same state gives other results: results of other formats, or of other formats of the state, are
+/// not read.
+pub const FORMAT: u32 = stored::FORMAT * 1000 + 1;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedResults {

@@ -22,8 +22,10 @@ use touchstone_kit::ids::TaskId;
 /// Number of ids from which they are compressed.
 pub const COMPRESSED_FROM: usize = 10_000;
 
-/// Of the text of all ids: positions in it have 32 bits.
-const MOST_BYTES: usize = u32::MAX as usize;
+/// Maximum size of the text of all ids, in bytes.
+const MOST_BYTES: usize = 256 << 20;
+/// Maximum size of the text as a multiple of the compressed one. Ids differ, so they stay far below it.
+const MOST_EXPANSION: usize = 250;
 
 #[derive(Serialize, Deserialize)]
 struct Compressed<'a> {
@@ -77,22 +79,26 @@ impl Compressed<'_> {
     }
 
     fn read(&self) -> Option<Ids> {
-        let is_possible = self.bytes < MOST_BYTES && self.count <= self.bytes;
-        is_possible.then_some(())?;
         let deflated = STANDARD.decode(&*self.deflated).ok()?;
+        let most = deflated
+            .len()
+            .saturating_mul(MOST_EXPANSION)
+            .min(MOST_BYTES);
+        (self.bytes <= most).then_some(())?;
         // Without a reallocation, which would take more than the ids.
         let mut text = String::with_capacity(self.bytes);
         let inflated = DeflateDecoder::new(deflated.as_slice());
         let mut limited = inflated.take(self.bytes as u64 + 1);
         limited.read_to_string(&mut text).ok()?;
+        let is_whole = text.len() == self.bytes
+            && text.matches(SEPARATOR).count() == self.count
+            && (text.is_empty() || text.ends_with(SEPARATOR));
+        is_whole.then_some(())?;
         let mut ends = Vec::with_capacity(self.count);
         for (end, _) in text.match_indices(SEPARATOR) {
             ends.push(u32::try_from(end).ok()?);
         }
-        let is_whole = text.len() == self.bytes
-            && ends.len() == self.count
-            && (text.is_empty() || text.ends_with(SEPARATOR));
-        is_whole.then(|| Ids {
+        Some(Ids {
             text,
             ends,
             ..Ids::default()

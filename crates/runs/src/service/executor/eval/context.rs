@@ -307,15 +307,14 @@ impl EvalExecutor {
     /// The model of the agent, if it is the one that the run was created for.
     fn model_of(&self, run: &RunRecord, spec: &EvalSpec) -> Result<ModelBinding, RunError> {
         let class = spec.model_class.as_str();
-        if let Some(command) = &spec.execution.worker_command {
-            return self.command_of_workers(command);
-        }
-        let model = match &spec.execution.reached_by {
-            Some(way) => self
+        let ways = &spec.execution;
+        let model = match (&ways.worker_command, &ways.reached_by) {
+            (Some(command), _) => self.command_of_workers(command),
+            (None, Some(way)) => self
                 .models
                 .reach(&run.tenant, way)
                 .map_err(|refusal| format!("the agent cannot be reached: {refusal}")),
-            None => self
+            (None, None) => self
                 .models
                 .resolve(spec.model_class)
                 .ok_or_else(|| format!("no model is configured for class `{class}`")),
@@ -333,14 +332,11 @@ impl EvalExecutor {
     }
 
     /// A command of workers, if this host has any.
-    fn command_of_workers(&self, command: &str) -> Result<ModelBinding, RunError> {
-        if self.cluster.is_some() {
-            return Ok(at_workers(command));
-        }
-        let message = format!(
+    fn command_of_workers(&self, command: &str) -> Result<ModelBinding, String> {
+        let binding = self.cluster.as_ref().map(|_| at_workers(command));
+        binding.ok_or_else(|| format!(
             "the command `{command}` answers for the agent at workers, and this host has none: set `nats` in its section `[cluster]`"
-        );
-        Err(RunError::new("capability_not_provided", message))
+        ))
     }
 
     /// Whether the run's assertions are decided by what it was created for.
