@@ -231,6 +231,7 @@ mod tests {
     use crate::rules::eval::attempts::Attempt;
     use crate::rules::run::fold::{Cost, RunState, TaskFacts};
     use crate::rules::run::record::{RunRecord, RunSpec, Work};
+    use touchstone_kit::hex::hex;
     use touchstone_kit::ids::TaskId;
     use touchstone_kit::money::NanoUsd;
     use touchstone_openwop::summary::{SafetyFinding, Severity};
@@ -333,6 +334,36 @@ mod tests {
             let attempt = Attempt::with_tasks(&record, state.status, found.results.attempted());
             prop_assert_eq!(attempt, Attempt::of(&record, &state));
         }
+    }
+
+    /// If this fails, raise [`FORMAT`].
+    #[test]
+    fn the_format_stands_for_what_is_stored() {
+        let spec = spec(5);
+        let mut state = RunState::default();
+        for (at, id) in spec.tasks.iter().enumerate().skip(1) {
+            let facts = TaskFacts {
+                scored: true,
+                passed: at % 2 == 0,
+                score: [0.0, 0.5, 1.0, 0.0, 1.0][at],
+                unjudged: (at == 3).then(|| "task_timeout".to_owned()),
+                latency_ms: (at > 1).then_some(at as u64 * 10),
+                cost: Cost {
+                    at_least: NanoUsd(at as u64),
+                    unknown: 0,
+                },
+                ..TaskFacts::default()
+            };
+            state.eval.tasks.update(&id, |it| *it = facts.clone());
+        }
+        let found = EndedResults::of(&spec, &Thresholds::default(), &state.eval);
+        let octets = found.encode(&RunId::from("run_1"), 9).unwrap();
+        let bytes = uncompressed(&octets[DIGEST_BYTES..]).unwrap();
+        let mut rest = bytes.as_slice();
+        let length = usize::try_from(read_number(&mut rest).unwrap()).unwrap();
+        let (head, rows) = rest.split_at(length);
+        let head: serde_json::Value = serde_json::from_slice(head).unwrap();
+        insta::assert_json_snapshot!(json!({"format": FORMAT, "head": head, "rows": hex(rows)}));
     }
 
     #[test]
