@@ -139,6 +139,8 @@ impl Executor {
             let mut state = writer.take_state();
             let is_long = state.sequence >= LONG_LOG;
             let snapshot = is_long.then(|| state.snapshot(Tasks::All)).flatten();
+            // It is kept for readers, and does not grow any more.
+            state.eval.tasks.shrink();
             RUN_METRICS.run_ended(&claim.run.spec.work, state.status);
             spans::run_ended(&claim.run, &state);
             self.projections.keep(&claim.run.run_id, state).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::Mutex;
 
-use crate::rules::eval::comparison::{ExcludedTask, RunComparison, TaskChange, UnchangedTask};
+use crate::rules::eval::comparison::{ExcludedTask, RunComparison, TaskChange};
 use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::rubric::calibration::Calibration;
 use crate::rules::eval::statistics::decision::account_for_chance;
@@ -91,7 +91,7 @@ impl Default for Reports {
         let weight_of_pair = |_: &(RunId, RunId), entry: &PairEntry| {
             let changed = (size_of::<TaskChange>() + REASON_BYTES) * entry.1.changes.len();
             let left_out = size_of::<ExcludedTask>() * entry.1.left_out.len();
-            let unchanged = size_of::<UnchangedTask>() * entry.1.unchanged.len();
+            let unchanged = entry.1.unchanged.bytes();
             let bytes = REPORT_BYTES + changed + left_out + unchanged;
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };

@@ -13,7 +13,7 @@ use super::conclusion::RunFacts;
 use super::document::{ExcludedTask, ExclusionReason};
 use crate::rules::eval::rubric::rubric;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
-use crate::rules::eval::statistics::TrialsByTask;
+use crate::rules::eval::statistics::Places;
 use crate::rules::run::deciders::{Decider, EmbeddingsPin};
 use crate::rules::run::record::EvalSpec;
 use crate::rules::run::task_ids::TaskIds;
@@ -49,6 +49,14 @@ impl PlannedTasks<'_> {
         match self {
             Self::Digests(tasks) => tasks.contains_key(task),
             Self::Alike(tasks) => tasks.contains(task),
+        }
+    }
+
+    /// Whether both runs plan exactly these tasks, with equal digests.
+    fn are_all_of(&self, other: &Self, order: &TaskIds) -> bool {
+        match (self, other) {
+            (Self::Alike(was), Self::Alike(is)) => *was == order && *is == order,
+            _ => false,
         }
     }
 
@@ -167,25 +175,33 @@ fn digest(document: &Value) -> String {
 }
 
 /// The excluded tasks: the candidate's tasks in its order, then tasks that it does not have.
-/// `before` and `now` are the judged tasks.
+/// `judged`: where the judged tasks of each run are among the candidate's tasks.
 pub fn excluded(
     baseline: &RunFacts<'_>,
     candidate: &RunFacts<'_>,
-    before: &TrialsByTask,
-    now: &TrialsByTask,
+    judged: &[Places; 2],
 ) -> Vec<ExcludedTask> {
-    let is_judged = |id: &str| before.contains(id) && now.contains(id);
-    let of_candidate = candidate.order.iter().filter_map(|id| {
+    let are_equal = baseline
+        .tasks
+        .are_all_of(&candidate.tasks, &candidate.order);
+    let order = candidate.order.iter().enumerate();
+    let of_candidate = order.filter_map(|(place, id)| {
+        let is_judged = judged.iter().all(|it| it.has(place));
+        if are_equal && is_judged {
+            return None;
+        }
         let reason = match baseline.tasks.with(&candidate.tasks, &id) {
             Some(Some(reason)) => reason,
-            Some(None) if is_judged(id.as_str()) => return None,
+            Some(None) if is_judged => return None,
             Some(None) => ExclusionReason::Unjudged,
             None => ExclusionReason::OnlyCandidate,
         };
         Some((id, reason))
     });
-    let of_baseline = baseline.order.iter();
+    let of_baseline = (!are_equal).then(|| baseline.order.iter());
     let of_baseline = of_baseline
+        .into_iter()
+        .flatten()
         .filter(|id| !candidate.tasks.contains(id))
         .map(|id| (id, ExclusionReason::OnlyBaseline));
     let excluded = of_candidate.chain(of_baseline);

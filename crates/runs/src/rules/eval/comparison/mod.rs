@@ -25,6 +25,7 @@ use self::conclusion::{RunFacts, conclude};
 pub use self::document::{
     ChangeKind, ComparedRun, Difference, ExcludedTask, ExclusionReason, MeanChange,
     NothingInCommon, Regression, RunComparison, TaskChange, TaskResult, UnchangedTask,
+    UnchangedTasks,
 };
 pub use self::page::ComparisonPage;
 pub use self::short::{CHANGES, FirstChanges, LeftOut, NAMED, ShortComparison};

@@ -25,7 +25,7 @@ use self::gate::Pool;
 pub use self::results::{
     CollectedResults, FigureSums, RunResults, TaskFigures, TaskResultRow, judged_scores,
 };
-pub use self::trials::{Clusters, Trials, TrialsByTask, by_task, in_both};
+pub use self::trials::{Clusters, Places, Trials, TrialsByTask, by_task, in_both};
 use super::attempts::AttemptIds;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{

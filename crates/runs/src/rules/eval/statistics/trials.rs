@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::results::{RunResults, TaskResultRow};
-use crate::rules::run::task_ids::TaskIdsBuilder;
+use crate::rules::run::task_ids::{TaskIds, TaskIdsBuilder};
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::statistics::{Attempts, average};
 
@@ -12,7 +12,8 @@ use touchstone_kit::statistics::{Attempts, average};
 #[derive(Clone, Debug, Default)]
 pub struct Clusters {
     values: Vec<f64>,
-    /// The end of each list.
+    lists: usize,
+    /// The end of each list; empty while each list has one number.
     ends: Vec<u32>,
 }
 
@@ -20,19 +21,27 @@ impl Clusters {
     fn with_room(lists: usize) -> Self {
         Self {
             values: Vec::with_capacity(lists),
-            ends: Vec::with_capacity(lists),
+            ..Self::default()
         }
     }
 
     pub fn push(&mut self, values: impl Iterator<Item = f64>) {
+        let before = self.lists;
         self.values.extend(values);
+        self.lists += 1;
+        if self.ends.is_empty() {
+            if self.values.len() == self.lists {
+                return;
+            }
+            self.ends.extend((1..).take(before));
+        }
         // All values together are far below 2^32.
         let end = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
         self.ends.push(end);
     }
 
-    fn len(&self) -> usize {
-        self.ends.len()
+    const fn len(&self) -> usize {
+        self.lists
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &[f64]> + Clone {
@@ -40,13 +49,16 @@ impl Clusters {
     }
 
     fn at(&self, place: usize) -> &[f64] {
+        if self.ends.is_empty() {
+            return self.values.get(place..=place).unwrap_or_default();
+        }
         let end = |place: usize| self.ends.get(place).copied().unwrap_or_default() as usize;
         let start = place.checked_sub(1).map_or(0, end);
         self.values.get(start..end(place)).unwrap_or_default()
     }
 }
 
-/// The judged trials of every task that has any, in the order of the ids: 44 bytes a task with one
+/// The judged trials of every task that has any, in the order of the ids: 32 bytes a task with one
 /// trial, and its id.
 #[derive(Debug, Default)]
 pub struct TrialsByTask {
@@ -55,6 +67,22 @@ pub struct TrialsByTask {
     scores: Clusters,
     costs: Clusters,
     latencies: Clusters,
+}
+
+/// Where the tasks of a suite are in [`TrialsByTask`].
+pub struct Places(Vec<u32>);
+
+const MISSING: u32 = u32::MAX;
+
+impl Places {
+    fn get(&self, place: usize) -> Option<usize> {
+        let found = *self.0.get(place)?;
+        (found != MISSING).then_some(found as usize)
+    }
+
+    pub fn has(&self, place: usize) -> bool {
+        self.get(place).is_some()
+    }
 }
 
 /// The judged trials of a task.
@@ -173,6 +201,28 @@ impl TrialsByTask {
             }
         }
         None
+    }
+
+    /// Where the tasks of a suite are, which is faster than to find each of them.
+    pub fn places_in(&self, suite: &TaskIds) -> Places {
+        let mut places = vec![MISSING; suite.len()];
+        let mut next = 0;
+        for place in suite.sorted() {
+            let id = suite.text(place);
+            while next < self.count() && self.ids.text(next) < id {
+                next += 1;
+            }
+            let is_there = next < self.count() && self.ids.text(next) == id;
+            if let (true, Some(found)) = (is_there, places.get_mut(place)) {
+                *found = u32::try_from(next).unwrap_or(MISSING);
+            }
+        }
+        Places(places)
+    }
+
+    /// The trials of the task at a place of the suite.
+    pub fn at_place(&self, places: &Places, place: usize) -> Option<Trials<'_>> {
+        Some(self.at(places.get(place)?))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, Trials<'_>)> + Clone {

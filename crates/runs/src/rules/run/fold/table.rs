@@ -450,6 +450,13 @@ impl TaskTable {
         row::unpack(row, &self.labels)
     }
 
+    /// Takes memory for so many further ids at once.
+    pub(super) fn reserve(&mut self, further: usize) {
+        self.ids.reserve(further);
+        self.spans.reserve_exact(further);
+        self.rows.reserve_exact(further);
+    }
+
     /// Adds an id that was stored; `None` if it is not one that was.
     pub(super) fn add_stored(&mut self, task: StoredTask<'_>) -> Option<()> {
         let StoredTask { id, span, row } = task;

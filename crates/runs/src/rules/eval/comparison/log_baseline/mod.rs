@@ -15,7 +15,7 @@ pub use self::scores::{LogFault, LogSample, ScoredLog, read};
 use super::change::{change_kind, flips_note, score_change};
 use super::document::{
     ChangeKind, ComparedRun, ExcludedTask, ExclusionReason, MeanChange, Regression, RunComparison,
-    TaskChange, TaskResult, is_whole,
+    TaskChange, TaskResult, UnchangedTasks, is_whole,
 };
 use super::short::ShortComparison;
 use crate::rules::eval::report::RunTotals;
@@ -249,7 +249,7 @@ impl LogComparison {
             mcnemar_p: self.mcnemar_p,
             regression: self.regression,
             changes: self.changes.clone(),
-            unchanged: Vec::new(),
+            unchanged: UnchangedTasks::default(),
             diff_ref: String::new(),
         };
         whole.short()

@@ -211,6 +211,9 @@ impl Reader {
         is_next.then_some(())?;
         let sequence = self.state.sequence;
         let table = &mut self.state.eval.tasks;
+        if self.read == 0 {
+            table.reserve(self.tasks as usize);
+        }
         let count = chunk::read(&uncompressed(chunk)?, |task| {
             let (first, last) = task.span;
             let is_span = (first > 0 || last == 0) && u64::from(last) <= sequence;
