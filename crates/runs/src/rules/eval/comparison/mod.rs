@@ -42,7 +42,7 @@ pub struct ComparisonSide<'a> {
     /// The run, and the other trials of its experiment.
     pub evidence: &'a Evidence,
     pub spec: &'a EvalSpec,
-    /// Of the suite of the run.
+    /// Of the suite of the run. If both have the same suite, any: they do not differ.
     pub thresholds: Thresholds,
     /// The digests of its tasks; `None` if they are equal in both runs
     /// ([`decide_alike`](comparable::decide_alike)).
