@@ -186,6 +186,9 @@ impl<'a> OwnedTask<'a> {
         let (ids, now) = (&self.owner.ids, self.owner.clock.uptime());
         let mint = || (ids.mint("inv"), Token::new(&ids.secret()));
         let Some(granted) = self.offer.claim(claim, now, mint) else {
+            if self.offer.invocation().is_none() {
+                self.text.release();
+            }
             return Claimed::Gone;
         };
         if !self.held.swap(true, Ordering::Relaxed) {
