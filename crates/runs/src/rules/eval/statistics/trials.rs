@@ -151,9 +151,9 @@ impl TrialsByTask {
 
     /// Has room for tasks whose ids have so many bytes in total, because a list that grows takes up
     /// to twice the memory.
-    fn with_room(tasks: usize, octets: usize) -> Self {
+    fn with_room(tasks: usize, bytes: usize) -> Self {
         Self {
-            ids: TaskIdsBuilder::with_room(tasks, octets),
+            ids: TaskIdsBuilder::with_room(tasks, bytes),
             passed: Vec::with_capacity(tasks),
             scores: Clusters::with_room(tasks),
             costs: Clusters::with_room(tasks),
@@ -288,10 +288,10 @@ pub fn in_both<'a>(
 pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
     let sizes = runs.iter().map(|run| {
         let ids = run.judged().map(|(id, _)| id.len());
-        ids.fold((0, 0), |(tasks, octets), id| (tasks + 1, octets + id))
+        ids.fold((0, 0), |(tasks, bytes), id| (tasks + 1, bytes + id))
     });
-    let (most, octets) = sizes.max().unwrap_or_default();
-    let mut tasks = TrialsByTask::with_room(most, octets);
+    let (most, bytes) = sizes.max().unwrap_or_default();
+    let mut tasks = TrialsByTask::with_room(most, bytes);
     let mut cursors: Vec<_> = runs.iter().map(|run| run.judged().peekable()).collect();
     let mut rows = Vec::with_capacity(runs.len());
     loop {

@@ -176,10 +176,10 @@ pub struct TaskIdsBuilder {
 
 impl TaskIdsBuilder {
     /// With room for ids that have so many bytes in total.
-    pub fn with_room(ids: usize, octets: usize) -> Self {
+    pub fn with_room(ids: usize, bytes: usize) -> Self {
         Self {
             ids: Ids {
-                text: String::with_capacity(octets + ids * SEPARATOR.len_utf8()),
+                text: String::with_capacity(bytes + ids * SEPARATOR.len_utf8()),
                 ends: Vec::with_capacity(ids),
                 ..Ids::default()
             },
