@@ -513,7 +513,8 @@ def cpu(pid: int) -> float:
 
 def memory(pid: int) -> dict[str, float]:
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {"rss": int(lines["VmRSS"].split()[0]) / 1024, "peak": int(lines["VmHWM"].split()[0]) / 1024}
+    fields = {"rss": "VmRSS", "anonymous": "RssAnon", "peak": "VmHWM"}
+    return {name: int(lines[field].split()[0]) / 1024 for name, field in fields.items()}
 
 
 def machine(database_url: str | None) -> dict:

@@ -14,7 +14,9 @@ use touchstone_agent_cards::config::AgentCardSettings;
 use touchstone_agents::assert_command::AssertionSettings;
 use touchstone_agents::model;
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::model::worker_command::{self, WorkerCommand};
 use touchstone_agents::rules::prices::{self, PriceEntry};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::tools::config::ToolSettings;
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_console::config::ConsoleConfig;
@@ -227,6 +229,10 @@ pub struct WorkerConfig {
     pub max_runs: usize,
     /// Seconds that running tasks may continue after a shutdown request.
     pub drain_s: u64,
+    /// The labels of a `touchstone worker`.
+    pub labels: WorkerLabels,
+    /// Its commands, which runs name.
+    pub commands: Vec<WorkerCommand>,
 }
 
 impl Default for WorkerConfig {
@@ -235,6 +241,8 @@ impl Default for WorkerConfig {
             lease_s: None,
             max_runs: 64,
             drain_s: 10,
+            labels: WorkerLabels::default(),
+            commands: Vec::new(),
         }
     }
 }
@@ -438,6 +446,9 @@ impl Config {
         if let Err((field, problem)) = self.cluster.check() {
             return bad(&format!("cluster.{field}"), &problem);
         }
+        if let Err(problem) = worker_command::check(&self.worker.commands) {
+            return bad("[[worker.commands]]", &problem);
+        }
         if self.lease_s() < MIN_LEASE_S {
             return bad(
                 "worker.lease_s",
@@ -502,6 +513,7 @@ impl Config {
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,
+            worker_labels: self.cluster.labels.as_slice().to_vec(),
             distribution: self
                 .cluster
                 .nats

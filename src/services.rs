@@ -212,7 +212,7 @@ impl Parts {
                 workflows: Workflows {
                     fixtures: self.fixtures,
                 },
-                limits: self.limits,
+                limits: self.limits.clone(),
                 webhooks: webhooks.clone(),
                 deployments,
                 planners: vec![Arc::new(OasisPlanner {

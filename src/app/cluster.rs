@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::app::Error;
 use crate::config::Config;
 use tokio_util::sync::CancellationToken;
+use touchstone_agents::model::worker_command::WorkerCommand;
 use touchstone_agents::model::{Judges, ModelCatalog, Setup};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_cluster::nats::{NatsBus, Role};
 use touchstone_cluster::rules::access::pools::Pool;
@@ -39,7 +41,8 @@ pub(super) fn join(
     settings.nats.as_ref()?;
     let bus = Arc::new(NatsBus::new(settings.clone(), Role::Host));
     let owner = Owner::new(bus.clone(), clock.clone(), ids.clone(), settings.hold())
-        .with_access(settings.pools.clone(), settings.workers.clone());
+        .with_access(settings.pools.clone(), settings.workers.clone())
+        .with_content(settings.content());
     let signals = Arc::new(ReplicaSignals::new(bus.clone(), owner.replica().to_owned()));
     store.fan_out_by(signals.clone());
     let membership = Membership::new(bus.clone(), clock.clone(), Arc::clone(owner.contact()));
@@ -58,7 +61,7 @@ pub(super) async fn serve(cluster: &Cluster, store: &Database, stop: &Cancellati
     let presence = || Presence {
         version: VERSION.to_owned(),
         worker: None,
-        replica: Some(owner.state()),
+        replica: Some(cluster.state()),
     };
     let members = &cluster.membership;
     tokio::join!(
@@ -128,6 +131,7 @@ pub fn worker(
     config: &Config,
     name: Option<String>,
     pools: Vec<Pool>,
+    labels: WorkerLabels,
     concurrency: usize,
     drain: Duration,
 ) -> Result<WorkerProcess, Error> {
@@ -143,6 +147,8 @@ pub fn worker(
     };
     // Tasks are judged by their owner.
     let models = ModelCatalog::build(&config.models, Judges::default(), setup)?;
+    let commands = config.worker.commands.iter();
+    let commands = commands.map(WorkerCommand::binding).collect();
     let name = name.unwrap_or_else(|| ids.mint("worker"));
     let role = Role::Worker(name.clone());
     let bus = Arc::new(NatsBus::new(config.cluster.clone(), role));
@@ -151,8 +157,10 @@ pub fn worker(
         concurrency,
         drain,
         pools,
+        labels,
+        largest: config.cluster.max_task_bytes,
     };
-    let worker = Worker::new(bus.clone(), clock, ids, &models, settings);
+    let worker = Worker::new(bus.clone(), clock, ids, &models, commands, settings);
     Ok(WorkerProcess {
         worker: Arc::new(worker),
         bus,

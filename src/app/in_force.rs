@@ -5,11 +5,13 @@
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::slice;
 
 use url::Url;
 
 use crate::config::Config;
 use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_console::config::Setting;
 use touchstone_console::session::oidc::config::OidcConfig;
 
@@ -99,6 +101,14 @@ fn limits(rows: &mut Rows, config: &Config) {
     rows.add("worker.lease_s", config.lease_s());
     rows.add("worker.max_runs", config.worker.max_runs);
     rows.add("worker.drain_s", config.worker.drain_s);
+    rows.add_option(
+        "worker.labels",
+        sets(slice::from_ref(&config.worker.labels)),
+    );
+    // A command line may contain secrets.
+    for (n, command) in config.worker.commands.iter().enumerate() {
+        rows.add(format!("worker.commands[{n}].name"), &command.name);
+    }
     cluster(rows, config);
 }
 
@@ -116,6 +126,16 @@ fn cluster(rows: &mut Rows, config: &Config) {
     rows.add("cluster.replicas", cluster.replicas);
     rows.add("cluster.hold_s", cluster.hold_s);
     rows.add("cluster.distribution", cluster.distribution.as_str());
+    rows.add_option("cluster.labels", sets(cluster.labels.as_slice()));
+    rows.add("cluster.max_task_bytes", cluster.max_task_bytes);
+    rows.add("cluster.max_pool_bytes", cluster.max_pool_bytes);
+}
+
+/// Sets of labels, unless they are empty.
+fn sets(sets: &[WorkerLabels]) -> Option<String> {
+    let sets = sets.iter().filter(|it| !it.is_empty());
+    let sets: Vec<String> = sets.map(ToString::to_string).collect();
+    (!sets.is_empty()).then(|| sets.join("; "))
 }
 
 fn models(rows: &mut Rows, config: &Config) {
@@ -163,6 +183,8 @@ fn model(rows: &mut Rows, name: &str, entry: &ModelConfig) {
     rows.add_option(format!("{name}.api_key_env"), entry.api_key_env.as_ref());
     rows.add(format!("{name}.max_concurrency"), entry.max_concurrency);
     rows.add(format!("{name}.timeout_s"), entry.timeout_s);
+    let labels = sets(slice::from_ref(&entry.worker_labels));
+    rows.add_option(format!("{name}.worker_labels"), labels);
 }
 
 fn features(rows: &mut Rows, config: &Config) {

@@ -122,11 +122,14 @@ fn shown(status: &Status, style: Style) -> String {
             state.to_owned(),
             format!("{}/{}", it.free, it.capacity),
             models.join(", "),
+            it.labels.to_string(),
         ]
     });
     list(
         &mut text,
-        &["worker", "version", "silence", "state", "free", "models"],
+        &[
+            "worker", "version", "silence", "state", "free", "models", "labels",
+        ],
         workers.collect(),
         style,
     );
@@ -150,11 +153,14 @@ fn shown(status: &Status, style: Style) -> String {
             it.lease_ms.map_or_else(|| "–".to_owned(), duration),
             it.offered.to_string(),
             it.held.to_string(),
+            it.labels.to_string(),
         ]
     });
     list(
         &mut text,
-        &["run", "tenant", "replica", "lease", "offered", "held"],
+        &[
+            "run", "tenant", "replica", "lease", "offered", "held", "labels",
+        ],
         runs.collect(),
         style,
     );
@@ -167,6 +173,11 @@ fn shown(status: &Status, style: Style) -> String {
     }
     if status.workers.is_empty() {
         let _ = writeln!(text, "no worker is connected");
+    }
+    for run in &status.runs {
+        if let Some(reason) = run.waits_for() {
+            let _ = writeln!(text, "the tasks of {} wait: {reason}", plain(&run.run_id));
+        }
     }
     if let Some(problem) = &status.problem {
         let _ = writeln!(text, "the queues could not be read: {}", plain(problem));
@@ -208,12 +219,12 @@ mod tests {
             "replicas": [{"replica": "host_1", "version": "1.0.0", "silentMs": 1000}],
             "workers": [{
                 "worker": "w1", "version": "1.0.0", "capacity": 4, "free": 1, "models": ["openai/m"],
-                "draining": false, "silentMs": 2000
+                "draining": false, "silentMs": 2000, "labels": ["gpu"]
             }],
             "queues": [{"pool": "shared", "lane": "h1", "waiting": 3, "unacknowledged": 2, "pulls": 1}],
             "runs": [{
                 "runId": "run_1", "tenant": "acme", "replica": "host_1", "offered": 3, "held": 2,
-                "leaseMs": null
+                "leaseMs": null, "labels": ["gpu", "region=eu"], "unserved": "labels"
             }]
         });
         serde_json::from_value(document).unwrap()
@@ -224,10 +235,17 @@ mod tests {
         let text = shown(&status(), Style::default());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "replica\thost_1\t1.0.0\t1.0 s\tanswers");
-        assert_eq!(lines[1], "worker\tw1\t1.0.0\t2.0 s\tworking\t1/4\topenai/m");
+        assert_eq!(
+            lines[1],
+            "worker\tw1\t1.0.0\t2.0 s\tworking\t1/4\topenai/m\tgpu"
+        );
         assert_eq!(lines[2], "queue\tshared\th1\t3\t2\t1");
-        assert_eq!(lines[3], "run\trun_1\tacme\thost_1\t–\t3\t2");
-        assert_eq!(lines.len(), 4);
+        assert_eq!(
+            lines[3],
+            "run\trun_1\tacme\thost_1\t–\t3\t2\tgpu, region=eu"
+        );
+        let waits = "the tasks of run_1 wait: no worker that serves their model has the labels gpu, region=eu";
+        assert_eq!(lines[4..], [waits]);
     }
 
     #[test]
@@ -238,7 +256,7 @@ mod tests {
             ..status()
         };
         let text = shown(&large, Style::default());
-        let counts: Vec<&str> = text.lines().skip(4).collect();
+        let counts: Vec<&str> = text.lines().skip(4).take(2).collect();
         assert_eq!(
             counts,
             [

@@ -12,6 +12,7 @@ use crate::app::cluster;
 use crate::cli::embedded;
 use crate::cli::serve::{Format, bind, ended_by_signal, resolve};
 use crate::http::worker::router;
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_cluster::config::ClusterSettings;
 use touchstone_cluster::nats::keys;
 use touchstone_cluster::rules::access::pools::Pool;
@@ -35,6 +36,7 @@ task or model.
 Examples:
   touchstone worker --nats nats://127.0.0.1:4222 --concurrency 16
   touchstone worker --config worker.toml --name gpu-1 --nkey-file gpu-1.nk --pool acme
+  touchstone worker --config worker.toml --label gpu --label region=eu
   touchstone worker --nats tls://nats-1:4222,tls://nats-2:4222 --metrics 127.0.0.1:7801";
 
 /// Execute tasks of other hosts, which NATS servers deliver
@@ -68,6 +70,10 @@ pub struct Arguments {
     /// Pool of tenants whose tasks it takes; can be repeated
     #[arg(long = "pool", value_name = "POOL", default_value = "shared", value_parser = pool)]
     pools: Vec<Pool>,
+
+    /// Label of this worker, such as `gpu` or `region=eu`, for tasks that require it; can be repeated, at most 8 [default: `labels` in the section `[worker]`]
+    #[arg(long = "label", value_name = "LABEL", value_parser = WorkerLabel::parse)]
+    labels: Vec<WorkerLabel>,
 
     /// Seconds that tasks in flight may take after a shutdown request
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -129,16 +135,27 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
     }
     let drain = Duration::from_secs(arguments.drain);
     let concurrency = usize::from(arguments.concurrency);
-    let worker = cluster::worker(&config, arguments.name, arguments.pools, concurrency, drain);
+    let labels = match arguments.labels.is_empty() {
+        true => config.worker.labels.clone(),
+        false => WorkerLabels::new(arguments.labels)
+            .map_err(|problem| Failure::usage(format!("--label {problem}")))?,
+    };
+    let Arguments {
+        name,
+        pools,
+        metrics,
+        ..
+    } = arguments;
+    let worker = cluster::worker(&config, name, pools, labels, concurrency, drain);
     let process = Arc::new(embedded::started(worker)?);
     let worker = &process.worker;
     let models: Vec<String> = worker.models().map(|it| it.to_string()).collect();
     if models.is_empty() {
-        let text = "the configuration has no model that a worker can serve";
+        let text = "the configuration has no model or command that a worker can serve";
         return Err(Failure::bad_input("configuration", text.to_owned())
-            .or_try("add a `[[models]]` entry, the same as that of the host"));
+            .or_try("add a `[[models]]` entry, the same as that of the host, or a command (`[[worker.commands]]`)"));
     }
-    let listener = match arguments.metrics {
+    let listener = match metrics {
         None => None,
         Some(address) => Some(bind(resolve(&address).await?, "--metrics").await?),
     };
@@ -148,11 +165,16 @@ pub async fn run(context: &Context<'_>, mut arguments: Arguments) -> Result<Exit
     let terminal = context.terminal();
     if terminal.json() {
         let metrics = address.map(|address| format!("http://{address}/metrics"));
-        let line = json!({"worker": worker.name(), "models": models, "metrics": metrics});
+        let line = json!({
+            "worker": worker.name(), "models": models, "labels": worker.labels(), "metrics": metrics
+        });
         terminal.line(&line);
     } else {
         let served = models.join(", ");
         terminal.print(&format!("worker {} serves {served}", worker.name()));
+        if !worker.labels().is_empty() {
+            terminal.print(&format!("labels: {}", worker.labels()));
+        }
         if let Some(address) = address {
             terminal.print(&format!("metrics at http://{address}/metrics"));
         }

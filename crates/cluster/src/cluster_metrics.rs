@@ -49,7 +49,7 @@ impl OwnerMetrics {
     /// Counts the answer to a claim; none if the task took too long.
     pub fn claimed(&self, answer: Option<&Claimed>) {
         let answers = match answer {
-            Some(Claimed::Granted(_)) => &self.granted,
+            Some(Claimed::Granted(_) | Claimed::Part { .. }) => &self.granted,
             Some(Claimed::Gone) => &self.gone,
             Some(Claimed::Forbidden { .. }) => &self.forbidden,
             None => &self.unanswered,
@@ -100,6 +100,7 @@ pub struct ReplicaGauges {
     free_places: Gauge,
     waiting: Gauge,
     held: Gauge,
+    unserved: Gauge,
 }
 
 impl Default for ReplicaGauges {
@@ -112,6 +113,7 @@ impl Default for ReplicaGauges {
             free_places: gauge(names::CLUSTER_FREE_PLACES, &[]),
             waiting: tasks("waiting"),
             held: tasks("held"),
+            unserved: gauge(names::CLUSTER_UNSERVED_RUNS, &[]),
         }
     }
 }
@@ -125,6 +127,8 @@ impl ReplicaGauges {
         set(&self.free_places, capacity.free);
         set(&self.waiting, tasks.runs.iter().map(|it| it.offered).sum());
         set(&self.held, tasks.runs.iter().map(|it| it.held).sum());
+        let unserved = tasks.runs.iter().filter(|it| it.unserved.is_some());
+        set(&self.unserved, unserved.count() as u64);
     }
 }
 

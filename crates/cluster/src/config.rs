@@ -5,15 +5,23 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use url::{Host, Url};
 
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::Rights;
+use crate::rules::wire::parts::ContentLimits;
 
 /// Longest time in which a worker may work without an answer of its owner, in seconds.
 const MAX_HOLD_S: u64 = 600;
 /// Shortest one. Heartbeats are sent each second.
 const MIN_HOLD_S: u64 = 3;
+/// Most sets of labels that runs may require.
+const MAX_LABEL_SETS: usize = 32;
+/// Largest value of `max_task_bytes`.
+const MAX_TASK_BYTES: usize = 256 * 1024 * 1024;
+/// Largest value of `max_pool_bytes`.
+const MAX_POOL_BYTES: usize = 16 * 1024 * 1024 * 1024;
 /// Most copies of a queue that a cluster of NATS servers keeps.
 const MAX_REPLICAS: usize = 5;
 
@@ -39,6 +47,12 @@ pub struct ClusterSettings {
     pub hold_s: u64,
     /// Where runs are executed that do not set `configurable.evalDistribution`.
     pub distribution: Distribution,
+    /// The sets of labels of workers that runs may require.
+    pub labels: LabelSets,
+    /// Largest task in bytes that workers fetch in parts; larger ones are executed by the host.
+    pub max_task_bytes: usize,
+    /// Bytes of all such tasks of a pool that a host offers at the same time.
+    pub max_pool_bytes: usize,
     /// Tenants with queues of their own.
     pub pools: Pools,
     /// The workers that may execute tasks, if only some may.
@@ -56,9 +70,45 @@ impl Default for ClusterSettings {
             replicas: 1,
             hold_s: 10,
             distribution: Distribution::Local,
+            labels: LabelSets::default(),
+            max_task_bytes: ContentLimits::default().task,
+            max_pool_bytes: ContentLimits::default().pool,
             pools: Pools::default(),
             workers: Rights::default(),
         }
+    }
+}
+
+/// Sets of labels, each written as labels that are separated by commas. Each can have queues of its own
+/// in each pool and for each model, so that there are few.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub struct LabelSets(Vec<WorkerLabels>);
+
+impl LabelSets {
+    pub fn as_slice(&self) -> &[WorkerLabels] {
+        &self.0
+    }
+}
+
+impl TryFrom<Vec<String>> for LabelSets {
+    type Error = String;
+
+    fn try_from(texts: Vec<String>) -> Result<Self, String> {
+        if texts.len() > MAX_LABEL_SETS {
+            let count = texts.len();
+            return Err(format!(
+                "`cluster.labels` must be at most {MAX_LABEL_SETS} sets of labels, got {count}"
+            ));
+        }
+        let sets = texts.iter().map(|text| {
+            WorkerLabels::parse(text).map_err(|problem| {
+                format!(
+                    "`cluster.labels` contains `{text}`, which is not a set of labels such as `gpu,region=eu`: it {problem}"
+                )
+            })
+        });
+        sets.collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -84,6 +134,20 @@ impl ClusterSettings {
                 self.hold_s
             );
             return Err(("hold_s", problem));
+        }
+        if self.max_task_bytes > MAX_TASK_BYTES {
+            let problem = format!(
+                "must be at most {MAX_TASK_BYTES}, got {}",
+                self.max_task_bytes
+            );
+            return Err(("max_task_bytes", problem));
+        }
+        if !(self.max_task_bytes..=MAX_POOL_BYTES).contains(&self.max_pool_bytes) {
+            let problem = format!(
+                "must be between `max_task_bytes` ({}) and {MAX_POOL_BYTES}, got {}",
+                self.max_task_bytes, self.max_pool_bytes
+            );
+            return Err(("max_pool_bytes", problem));
         }
         if self.credentials_file.is_some() && self.nkey_file.is_some() {
             let problem =
@@ -126,6 +190,13 @@ impl ClusterSettings {
             ));
         }
         Ok(url)
+    }
+
+    pub const fn content(&self) -> ContentLimits {
+        ContentLimits {
+            task: self.max_task_bytes,
+            pool: self.max_pool_bytes,
+        }
     }
 
     pub const fn hold(&self) -> Duration {
@@ -208,7 +279,29 @@ mod tests {
     #[case(ClusterSettings { replicas: 6, ..ClusterSettings::default() }, "replicas")]
     #[case(ClusterSettings { hold_s: 2, ..ClusterSettings::default() }, "hold_s")]
     #[case(ClusterSettings { hold_s: 601, ..ClusterSettings::default() }, "hold_s")]
+    #[case(ClusterSettings { max_task_bytes: MAX_TASK_BYTES + 1, ..ClusterSettings::default() }, "max_task_bytes")]
+    #[case(ClusterSettings { max_pool_bytes: 1, ..ClusterSettings::default() }, "max_pool_bytes")]
     fn numbers_are_within_their_ranges(#[case] settings: ClusterSettings, #[case] field: &str) {
         assert_eq!(settings.check().unwrap_err().0, field);
+    }
+
+    #[test]
+    fn the_sets_of_labels_that_runs_may_require_are_few() {
+        let sets = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|it| (*it).to_owned()).collect();
+            LabelSets::try_from(texts)
+        };
+        let found = sets(&["gpu", "region=eu, gpu"]).unwrap();
+        let shown: Vec<String> = found.as_slice().iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["gpu", "gpu, region=eu"]);
+        for (texts, expected) in [
+            (vec!["gpu;eu"], "contains `gpu;eu`"),
+            (vec![""], "contains ``"),
+            (vec!["1,2,3,4,5,6,7,8,9"], "at most 8 labels, got 9"),
+            (vec!["gpu"; 33], "at most 32 sets of labels, got 33"),
+        ] {
+            let problem = sets(&texts).unwrap_err();
+            assert!(problem.contains(expected), "{problem}");
+        }
     }
 }

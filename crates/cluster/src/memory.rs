@@ -2,7 +2,7 @@
 //!
 //! Like a server, it delivers a message of a queue again unless it is acknowledged in time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::Address;
 
@@ -120,6 +121,13 @@ impl Bus for MemoryBus {
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
         let state = self.0.state();
         Ok(state.queues.get(lane).map_or(0, |queue| queue.len() as u64))
+    }
+
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
+        let state = self.0.state();
+        let queues = state.queues.iter();
+        let filled = queues.filter(|(lane, queue)| lane.pool() == pool && !queue.is_empty());
+        Ok(filled.map(|(lane, _)| lane.name().to_owned()).collect())
     }
 
     async fn pull(

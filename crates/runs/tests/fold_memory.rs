@@ -173,8 +173,8 @@ fn results_that_are_read_in_pages_take_little_for_each_task() {
     let live = change.bytes_allocated - change.bytes_deallocated;
     black_box(found);
     println!("{} bytes a task", live / ALL);
-    // The row, the place in suite order and the id; lists have up to twice the room that they need.
-    assert!(live <= 256 * ALL, "{live} bytes");
+    // The row, and the id with its end.
+    assert!(live <= 80 * ALL, "{live} bytes");
 }
 
 /// A comparison in which `tasks` tasks broke, as its text is read.

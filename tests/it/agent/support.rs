@@ -17,6 +17,7 @@ use touchstone_agents::ports::live_tools::*;
 use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::RetryPolicy;
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::NO_LABELS;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::net::address::AddressScope;
 use touchstone_host::ports::clock::*;
@@ -238,6 +239,7 @@ impl Trial {
             max_loop_iterations: None,
             timeout: None,
             node_id: &task,
+            worker_labels: &NO_LABELS,
         };
         self.runtime
             .invoke(invocation, &self.ledger, &self.recorder)

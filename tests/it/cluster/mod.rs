@@ -1,8 +1,11 @@
 //! A host and its workers as processes, over a NATS server. Workers are killed and stopped.
 
+mod commands;
 mod credentials;
 mod drained;
 mod examined;
+mod labels;
+mod large;
 mod measured;
 mod nats;
 mod replicas;
@@ -288,7 +291,7 @@ fn refused(site: &Site, arguments: &[&str]) -> Value {
 #[case::no_key(&["worker", "--nats", "nats://127.0.0.1:1", "--nkey-file", "none.nk"], "could not be read")]
 #[case::two_kinds(&["worker", "--nkey-file", "a.nk", "--credentials-file", "a.creds"], "cannot be used with")]
 #[case::no_pool(&["worker", "--nats", "nats://127.0.0.1:1", "--pool", "a.b"], "must have 1 to 48 letters")]
-#[case::no_model(&["worker", "--nats", "nats://127.0.0.1:1"], "has no model")]
+#[case::no_model(&["worker", "--nats", "nats://127.0.0.1:1"], "has no model or command")]
 #[case::no_store(&["worker", "--nats", "nats://127.0.0.1:1", "--data", "x"], "--data does not apply")]
 fn a_worker_that_cannot_work_says_why(#[case] arguments: &[&str], #[case] expected: &str) {
     let site = Site::embedded();

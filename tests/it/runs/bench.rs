@@ -17,6 +17,7 @@ use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock as _;
@@ -135,6 +136,7 @@ fn bound(model: Arc<dyn Model>) -> ModelBinding {
         model,
         permits: Arc::new(EndpointPermits::new(64)),
         endpoint: None,
+        worker_labels: WorkerLabels::default(),
     }
 }
 

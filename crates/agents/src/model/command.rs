@@ -3,7 +3,7 @@
 //! One process serves all tasks: it reads questions from its standard input and writes answers to
 //! its standard output in any order. It is started with the first question, and again after it has
 //! ended. The command line is given by the caller on the command line, or by an operator in the
-//! configuration of stress tests. A request can name a configured command but cannot supply one, so
+//! configuration of stress tests or of a worker. A request can name a configured command but cannot supply one, so
 //! API clients cannot execute other commands.
 
 use std::borrow::Cow;
@@ -89,6 +89,13 @@ impl CommandModel {
             command: LineCommand::new(command, limits),
             info,
         }
+    }
+
+    /// The command as a model of this name. Runs then record the name instead of a digest.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.info.model);
+        self
     }
 
     /// The command with a price for the tokens that it reports.

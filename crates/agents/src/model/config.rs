@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::model::MAX_FURTHER_JUDGES;
 use crate::rules::prices::ModelPrice;
+use crate::rules::worker_labels::WorkerLabels;
 use touchstone_openwop::suite::ModelClass;
 
 /// One model endpoint and the class of agents it serves.
@@ -59,6 +60,9 @@ pub struct ModelConfig {
     /// `scripted`: the file with the answers.
     #[serde(default)]
     pub file: Option<PathBuf>,
+    /// `[[models]]`: the labels that workers need for tasks of this model.
+    #[serde(default)]
+    pub worker_labels: WorkerLabels,
 }
 
 /// Parses a URL without quoting it in the error.
@@ -284,6 +288,7 @@ impl ModelConfig {
             stream: false,
             max_attempts: default_attempts(),
             file: None,
+            worker_labels: WorkerLabels::default(),
         }
     }
 }

@@ -115,6 +115,11 @@ pub(super) fn check(place: ConfigEntry, config: &ModelConfig) -> Result<(), Erro
     if !(0.001..=86_400.0).contains(&config.timeout_s) {
         return invalid("timeout_s", "must be between 0.001 and 86400 seconds");
     }
+    if !config.worker_labels.is_empty() && !matches!(place, ConfigEntry::Models(_)) {
+        let problem =
+            "applies only to `[[models]]` entries, whose tasks workers execute; remove it";
+        return invalid("worker_labels", problem);
+    }
     if config.max_concurrency == 0 {
         return invalid("max_concurrency", "must be at least 1");
     }

@@ -20,6 +20,7 @@ use crate::model::openwop::OpenWopAgent;
 use crate::ports::model::{Model, ModelBinding, Permits, UnusableTransport};
 use crate::rules::EndpointPin;
 use crate::rules::reached_by::{ReachedBy, place};
+use crate::rules::worker_labels::WorkerLabels;
 use touchstone_host::net::address::AddressScope;
 use touchstone_host::ports::clock::Clock;
 use touchstone_kit::ids::TenantId;
@@ -93,6 +94,7 @@ impl WeakBinding {
             model: self.model.upgrade()?,
             permits: self.permits.upgrade()?,
             endpoint: self.endpoint.clone(),
+            worker_labels: WorkerLabels::default(),
         })
     }
 }
@@ -183,6 +185,7 @@ impl ExternalAgents {
             model,
             permits: permits_of(&config),
             endpoint: Some(endpoint_pin(&config, None)),
+            worker_labels: WorkerLabels::default(),
         })
     }
 
@@ -200,6 +203,7 @@ impl ExternalAgents {
             model: Arc::new(model),
             permits,
             endpoint,
+            worker_labels: WorkerLabels::default(),
         })
     }
 

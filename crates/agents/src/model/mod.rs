@@ -13,6 +13,7 @@ pub mod openai;
 pub mod openwop;
 pub mod scripted;
 pub mod wire;
+pub mod worker_command;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::assert_command::AssertionSettings;
 use crate::ports::model::{Model, ModelBinding, Models, Permits, ReplaySource, UnusableTransport};
 use crate::rules::prices::{ModelPrice, PriceEntry};
 use crate::rules::reached_by::ReachedBy;
+use crate::rules::worker_labels::WorkerLabels;
 use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use touchstone_host::net;
 use touchstone_host::ports::clock::Clock;
@@ -224,6 +226,7 @@ impl ModelCatalog {
                 model,
                 permits,
                 endpoint: None,
+                worker_labels: WorkerLabels::default(),
             }),
             ..Self::default()
         }
@@ -342,6 +345,7 @@ impl ModelCatalog {
                         model,
                         permits,
                         endpoint,
+                        worker_labels: WorkerLabels::default(),
                     };
                     match ModelClass::parse(&role) {
                         Some(class) => {
@@ -405,6 +409,7 @@ impl ModelCatalog {
                 model,
                 permits,
                 endpoint: Some(endpoint_pin(config, script_digest.as_deref())),
+                worker_labels: config.worker_labels.clone(),
             };
             let earlier = match (place, config.class) {
                 (ConfigEntry::Judge, _) => catalog.judge.replace(binding),

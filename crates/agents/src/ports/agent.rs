@@ -11,6 +11,7 @@ use crate::ports::live_tools::LiveTools;
 use crate::ports::model::ModelBinding;
 use crate::rules::attachment::Attachment;
 use crate::rules::dialogue::{EarlierMessage, SimulatedUser};
+use crate::rules::worker_labels::WorkerLabels;
 use touchstone_kit::headers::trace_context::SpanId;
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use touchstone_openwop::events::Event;
@@ -58,6 +59,8 @@ pub struct Invocation<'a> {
     pub timeout: Option<Duration>,
     /// The task's id, for `provider.usage`.
     pub node_id: &'a TaskId,
+    /// The labels that a worker needs to execute it.
+    pub worker_labels: &'a WorkerLabels,
 }
 
 /// The messages and files of a task's user beside the input.

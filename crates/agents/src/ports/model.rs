@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::assert_command::AssertCommand;
 use crate::rules::prices::ModelPrice;
 use crate::rules::reached_by::ReachedBy;
+use crate::rules::worker_labels::WorkerLabels;
 use crate::rules::{
     EndpointPin, ModelIdentity, ModelPin, ModelReply, ModelRequest, Rejection, RetryPolicy,
 };
@@ -112,6 +113,8 @@ pub struct ModelBinding {
     pub permits: Arc<dyn Permits>,
     /// Its address and settings; `None` for a model without its own endpoint.
     pub endpoint: Option<EndpointPin>,
+    /// The labels that runs of this model require of their workers.
+    pub worker_labels: WorkerLabels,
 }
 
 /// The concurrency limit and circuit breaker of an endpoint.

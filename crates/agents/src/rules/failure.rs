@@ -15,6 +15,9 @@ pub const TASK_TIMEOUT: &str = "task_timeout";
 /// them. Another process may be able to, so the run is left to others and the task gets no result.
 pub const WORKERS_UNREACHABLE: &str = "workers_unreachable";
 
+/// The label of a task that requires labels of workers and that this host cannot give to any.
+pub const WORKERS_REQUIRED: &str = "workers_required";
+
 /// Why an agent produced no valid decision. The task scores 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {

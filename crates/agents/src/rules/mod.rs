@@ -22,6 +22,7 @@ pub mod prices;
 pub mod reached_by;
 pub mod similarity;
 pub mod simulated_user;
+pub mod worker_labels;
 pub mod workers;
 
 pub use conversation::{
@@ -35,7 +36,7 @@ pub use endpoint::retry::RetryPolicy;
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 pub use failure::{
     BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection, TASK_TIMEOUT,
-    WORKERS_UNREACHABLE,
+    WORKERS_REQUIRED, WORKERS_UNREACHABLE,
 };
 pub use fixtures::FixtureCursor;
 pub use message::{

@@ -1,13 +1,19 @@
 //! The stream of a pool and the consumers of its lanes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{self, ConsumerErrorKind, RetentionPolicy, StorageType};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
 
 use crate::nats::{Connected, NatsBus, Role, fault};
 use crate::ports::bus::BusError;
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects;
 
@@ -23,8 +29,10 @@ const MAX_UNACKNOWLEDGED: i64 = 20_000;
 /// Most requests of workers that wait for a message of one lane. NATS allows 512 by default, and
 /// refuses those of further idle workers.
 const MAX_WAITING: i64 = 16_384;
-/// An unused consumer is removed after this.
+/// A consumer from which no worker pulls is removed after this.
 const CONSUMER_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// The same for an optional lane, from which workers pull only while it has messages.
+const OPTIONAL_CONSUMER_KEPT: Duration = Duration::from_secs(15 * 60);
 
 impl NatsBus {
     /// The consumer of a lane. A host creates it, with its stream; a worker has none until then.
@@ -39,7 +47,7 @@ impl NatsBus {
         };
         if let Some(consumer) = &consumer {
             let mut consumers = connected.consumers();
-            consumers.insert(lane.clone(), consumer.clone());
+            consumers.insert(lane.clone(), (consumer.clone(), Instant::now()));
         }
         Ok(consumer)
     }
@@ -68,10 +76,49 @@ impl NatsBus {
             max_deliver: -1,
             max_ack_pending: MAX_UNACKNOWLEDGED,
             max_waiting: MAX_WAITING,
-            inactive_threshold: CONSUMER_KEPT,
+            inactive_threshold: match lane.is_optional() {
+                true => OPTIONAL_CONSUMER_KEPT,
+                false => CONSUMER_KEPT,
+            },
             ..pull::Config::default()
         });
         created.await.map_err(|cause| fault(&cause))
+    }
+}
+
+/// The part of a stream's state that says which subjects have messages.
+#[derive(Deserialize)]
+struct StreamInfo {
+    state: StreamState,
+}
+
+#[derive(Deserialize)]
+struct StreamState {
+    #[serde(default)]
+    subjects: BTreeMap<String, u64>,
+}
+
+impl NatsBus {
+    /// The lanes of a pool with messages. The leader of the pool's stream knows them, and JetStream does
+    /// not ask each consumer. The answer has one page of subjects, which is 100,000.
+    pub(super) async fn filled_lanes(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
+        let context = &self.connected().await?.context;
+        let call = format!("STREAM.INFO.{}", pool.stream());
+        let filter = json!({"subjects_filter": subjects::queues(pool)});
+        let answer = context.request(call, &filter).await;
+        let answer: Response<StreamInfo> = answer.map_err(|cause| fault(&cause))?;
+        match answer {
+            Response::Ok(info) => {
+                let queued = info.state.subjects.keys();
+                let lanes = queued.filter_map(|it| subjects::lane_of(it));
+                Ok(lanes.map(str::to_owned).collect())
+            }
+            // No host has created it.
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Ok(BTreeSet::new())
+            }
+            Response::Err { error } => Err(fault(&error)),
+        }
     }
 }
 

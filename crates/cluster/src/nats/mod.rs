@@ -13,19 +13,21 @@ mod queues;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{PullConsumer, pull};
+use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use async_nats::jetstream::{self, AckKind, Context};
 use async_nats::{Client, ConnectOptions, Event};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::time::Instant;
 use touchstone_host::background;
 use tracing::warn;
 
@@ -33,6 +35,7 @@ use crate::cluster_metrics::{BusFault, BusMetrics};
 use crate::config::ClusterSettings;
 use crate::nats::events::EventLog;
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{self, Address};
 use crate::rules::wire;
@@ -47,6 +50,9 @@ const PING: Duration = Duration::from_secs(1);
 const PULLED_WITHIN: Duration = Duration::from_millis(1_500);
 /// Requests to one replica that may wait.
 const MAX_REQUESTS: usize = 1_024;
+/// How long the consumer of an optional lane is expected to exist. JetStream removes it when no
+/// worker has pulled from it for a while.
+const OPTIONAL_KNOWN: Duration = Duration::from_secs(60);
 /// When a worker looks again for a queue that no host has created.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -90,7 +96,8 @@ pub struct NatsBus {
 struct Connected {
     client: Client,
     context: Context,
-    consumers: Mutex<HashMap<Lane, PullConsumer>>,
+    /// The consumers of lanes, and when each was found or created.
+    consumers: Mutex<HashMap<Lane, (PullConsumer, Instant)>>,
 }
 
 impl NatsBus {
@@ -153,14 +160,18 @@ impl NatsBus {
 }
 
 impl Connected {
-    fn consumers(&self) -> std::sync::MutexGuard<'_, HashMap<Lane, PullConsumer>> {
+    fn consumers(&self) -> std::sync::MutexGuard<'_, HashMap<Lane, (PullConsumer, Instant)>> {
         self.consumers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The consumer of a lane, unless it may have been removed since it was looked for.
     fn known(&self, lane: &Lane) -> Option<PullConsumer> {
-        self.consumers().get(lane).cloned()
+        let consumers = self.consumers();
+        let (consumer, at) = consumers.get(lane)?;
+        let is_there = !lane.is_optional() || at.elapsed() < OPTIONAL_KNOWN;
+        is_there.then(|| consumer.clone())
     }
 }
 
@@ -210,7 +221,7 @@ fn count(event: &Event, metrics: &BusMetrics) {
     }
 }
 
-/// Takes the messages that are in a queue now, or waits for one.
+/// Takes the messages that are in a queue now, or waits for one, unless `longest` is zero.
 async fn take(
     consumer: &PullConsumer,
     most: usize,
@@ -218,7 +229,7 @@ async fn take(
 ) -> Result<Vec<Delivery>, BusError> {
     let there = consumer.fetch().max_messages(most).messages();
     let taken = receive_all(there, PULLED_WITHIN).await?;
-    if !taken.is_empty() {
+    if !taken.is_empty() || longest.is_zero() {
         return Ok(taken);
     }
     let next = consumer.batch().max_messages(1).expires(longest);
@@ -291,19 +302,34 @@ impl Bus for NatsBus {
     }
 
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
-        let Some(mut consumer) = self.consumer(lane).await? else {
-            return Ok(0);
-        };
-        match consumer.info().await {
-            Ok(info) => {
-                let delivered = u64::try_from(info.num_ack_pending).unwrap_or(0);
-                Ok(info.num_pending.saturating_add(delivered))
-            }
-            Err(cause) => {
-                self.forget(lane);
-                Err(fault(&cause))
+        for _ in 0..2 {
+            let Some(mut consumer) = self.consumer(lane).await? else {
+                return Ok(0);
+            };
+            match consumer.info().await {
+                Ok(info) => {
+                    let delivered = u64::try_from(info.num_ack_pending).unwrap_or(0);
+                    return Ok(info.num_pending.saturating_add(delivered));
+                }
+                // It was removed, because no worker has pulled from it for long. Its messages are in
+                // the stream, and a new one finds them.
+                Err(cause)
+                    if lane.is_optional()
+                        && matches!(cause.kind(), ConsumerInfoErrorKind::NotFound) =>
+                {
+                    self.connected().await?.consumers().remove(lane);
+                }
+                Err(cause) => {
+                    self.forget(lane);
+                    return Err(fault(&cause));
+                }
             }
         }
+        Ok(0)
+    }
+
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
+        self.filled_lanes(pool).await
     }
 
     async fn pull(
@@ -312,6 +338,10 @@ impl Bus for NatsBus {
         most: usize,
         longest: Duration,
     ) -> Result<Vec<Delivery>, BusError> {
+        if longest.is_zero() {
+            // It may have been removed and created again since this worker has last pulled from it.
+            self.connected().await?.consumers().remove(lane);
+        }
         let Some(consumer) = self.consumer(lane).await? else {
             tokio::time::sleep(longest.min(LOOK)).await;
             return Ok(Vec::new());

@@ -1,5 +1,6 @@
 //! Hosts, workers and hostile clients at a NATS server.
 
+mod lanes;
 mod login;
 mod rights;
 mod server;

@@ -1,11 +1,13 @@
 //! The message bus between hosts and workers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::Address;
 
@@ -76,8 +78,15 @@ pub trait Bus: Send + Sync {
     /// The bus gave no answer.
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError>;
 
+    /// The names of the lanes of a pool that have messages, those included that are delivered and
+    /// not acknowledged. Does not count as use of a lane, which the bus may remove if it is unused.
+    ///
+    /// # Errors
+    /// The bus gave no answer.
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError>;
+
     /// Takes up to `most` messages that are in the queue of a lane now. If there are none, waits
-    /// for one.
+    /// for one, at most `longest`.
     ///
     /// # Errors
     /// The bus gave no answer.

@@ -205,6 +205,11 @@ impl Offer {
         self.attempt(&proof.worker, &proof.invocation, &proof.token)
     }
 
+    /// Whether the sender holds the current attempt.
+    pub fn is_held_by(&mut self, proof: &Proof) -> bool {
+        self.proven(proof).is_some()
+    }
+
     /// The id of the current attempt.
     pub fn invocation(&self) -> Option<&str> {
         match &self.state {

@@ -8,11 +8,13 @@ use crate::rules::lane::Lane;
 
 /// How long a worker leaves a lane whose tasks it may not execute.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The same after the first task of a tenant whose tasks it may not execute: the lane may have
-/// others. Doubled each time until it gets one.
+/// The same after the first task of a tenant whose tasks it may not execute, or the first task that
+/// is too large for it: the lane may have others. Doubled each time until it gets one. After the
+/// longest pause, it begins again: messages that were set aside are delivered first, so a worker
+/// that takes one at a time gets others only if its pause is shorter than [`SET_ASIDE`].
 const FIRST: Duration = Duration::from_secs(1);
-/// A message that a worker may not use is delivered again after at most this. Shorter than the
-/// pause of the worker, so that most of the time only others can take it.
+/// A message that a worker may not use is delivered again after at most this. Shorter than
+/// [`LONGEST`], so that most of the time only others can take it.
 const SET_ASIDE: Duration = Duration::from_secs(8);
 /// The same warning is given again after this.
 const REPEATED_AFTER: Duration = Duration::from_secs(60);
@@ -46,9 +48,14 @@ impl Pauses {
             return;
         }
         let length = match (forbidden, last) {
-            (Forbidden::Worker | Forbidden::Model, _) => LONGEST,
-            (Forbidden::Tenant, None) => FIRST,
-            (Forbidden::Tenant, Some(last)) => last.length.saturating_mul(2).min(LONGEST),
+            (
+                Forbidden::Worker | Forbidden::Model | Forbidden::Label | Forbidden::MissingLabel,
+                _,
+            ) => LONGEST,
+            (Forbidden::Tenant | Forbidden::TooLarge, Some(last)) if last.length < LONGEST => {
+                last.length.saturating_mul(2).min(LONGEST)
+            }
+            (Forbidden::Tenant | Forbidden::TooLarge, _) => FIRST,
         };
         let until = now.saturating_add(length);
         self.0.insert(lane.clone(), Pause { length, until });
@@ -83,6 +90,8 @@ impl RecentWarnings {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::rules::access::pools::Pool;
     use crate::rules::lane::tests::lane;
@@ -103,22 +112,24 @@ mod tests {
         assert!(!at(&other, 0));
     }
 
-    #[test]
-    fn a_lane_with_tasks_of_other_tenants_is_left_longer_each_time() {
+    #[rstest]
+    #[case::of_another_tenant(Forbidden::Tenant)]
+    #[case::too_large(Forbidden::TooLarge)]
+    fn a_lane_that_may_have_other_tasks_is_left_longer_each_time(#[case] forbidden: Forbidden) {
         let lane = lane(&Pool::shared(), "a");
         let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
         let mut pause = |pauses: &mut Pauses| {
             let begun = now;
             for _ in 0..3 {
-                pauses.pause(&lane, Forbidden::Tenant, now);
+                pauses.pause(&lane, forbidden, now);
             }
             while pauses.is_paused(&lane, now) {
                 now += Duration::from_secs(1);
             }
             (now - begun).as_secs()
         };
-        let lengths: Vec<u64> = (0..7).map(|_| pause(&mut pauses)).collect();
-        assert_eq!(lengths, [1, 2, 4, 8, 16, 30, 30]);
+        let lengths: Vec<u64> = (0..8).map(|_| pause(&mut pauses)).collect();
+        assert_eq!(lengths, [1, 2, 4, 8, 16, 30, 1, 2]);
         pauses.end(&lane);
         assert_eq!(pause(&mut pauses), 1);
     }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use touchstone_agents::rules::worker_labels::{self, WorkerLabels};
 use touchstone_kit::ids::{RunId, TenantId};
 
+use crate::rules::access::rights::Needs;
 use crate::rules::wire::{Message, Unreadable, check_id, check_most};
 
 /// A process announces itself this often.
@@ -20,6 +22,8 @@ const MAX_MODEL: usize = 512;
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// A process that was not heard for this time has probably ended.
 const PRESENT: Duration = Duration::from_secs(10);
+/// If nothing arrives for this time, the bus is silent: this process announces itself more often.
+const SILENT: Duration = Duration::from_secs(6);
 /// Most processes that are remembered.
 const MAX_MEMBERS: usize = 4_096;
 /// Most further processes that are counted.
@@ -45,6 +49,15 @@ pub struct WorkerState {
     pub models: Vec<String>,
     /// It takes no more tasks.
     pub draining: bool,
+    #[serde(
+        default,
+        deserialize_with = "worker_labels::known",
+        skip_serializing_if = "WorkerLabels::is_empty"
+    )]
+    pub labels: WorkerLabels,
+    /// Largest task in bytes that it takes in parts.
+    #[serde(default)]
+    pub largest: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +78,54 @@ pub struct RunTasks {
     pub offered: u64,
     /// Tasks that workers execute.
     pub held: u64,
+    /// The labels that its workers need.
+    #[serde(
+        default,
+        deserialize_with = "worker_labels::known",
+        skip_serializing_if = "WorkerLabels::is_empty"
+    )]
+    pub labels: WorkerLabels,
+    /// Why no worker takes the tasks that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unserved: Option<Unserved>,
+}
+
+/// Why no worker that is there now can take a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unserved {
+    /// No worker serves the model of the agent.
+    Model,
+    /// None of those that serve it has the labels.
+    Labels,
+    /// None of those that have the labels takes a task of this size.
+    Size,
+    /// A reason of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Unserved {
+    /// Whether no worker that takes tasks now serves the model and has the labels. Pools and the
+    /// list of workers are not looked at.
+    pub fn of(members: &[Member], model: &str, needs: &Needs) -> Option<Self> {
+        let workers = members.iter().filter(|it| it.silent < PRESENT);
+        let workers = workers.filter_map(|it| it.presence.worker.as_ref());
+        let serving = workers.filter(|it| !it.draining && it.models.iter().any(|it| it == model));
+        // The worker that is missing least.
+        let missing = serving.map(|it| {
+            if !it.labels.has_all(&needs.labels) {
+                return Some(Self::Labels);
+            }
+            (it.largest < needs.bytes).then_some(Self::Size)
+        });
+        let rank = |missing: &Option<Self>| match missing {
+            None => 0,
+            Some(Self::Size) => 1,
+            Some(_) => 2,
+        };
+        missing.min_by_key(rank).unwrap_or(Some(Self::Model))
+    }
 }
 
 impl Message for Presence {
@@ -132,9 +193,27 @@ pub struct Members {
     members: BTreeMap<String, (Presence, Duration)>,
     /// When each process was heard that is not remembered, because there are too many.
     further: BTreeMap<String, Duration>,
+    /// Since when messages arrive without a silence of the bus, and when the last one did.
+    arriving: Option<(Duration, Duration)>,
 }
 
 impl Members {
+    /// Something has arrived.
+    pub fn arrived(&mut self, now: Duration) {
+        let since = self
+            .arriving
+            .filter(|(_, last)| now.saturating_sub(*last) < SILENT);
+        self.arriving = Some((since.map_or(now, |(since, _)| since), now));
+    }
+
+    /// Whether each process that takes part has been heard.
+    pub fn knows_all(&mut self, now: Duration) -> bool {
+        let is_listening = self.arriving.is_some_and(|(since, last)| {
+            now.saturating_sub(since) >= PRESENT && now.saturating_sub(last) < SILENT
+        });
+        is_listening && self.further(now) == 0
+    }
+
     pub fn hear(&mut self, name: &str, presence: Presence, now: Duration) {
         self.forget(now);
         if self.members.len() < MAX_MEMBERS || self.members.contains_key(name) {
@@ -178,6 +257,10 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+    use touchstone_agents::rules::worker_labels::WorkerLabel;
+
     use super::*;
     use crate::rules::wire;
 
@@ -189,9 +272,56 @@ mod tests {
                 free,
                 models: vec!["openai/m".to_owned()],
                 draining: false,
+                labels: WorkerLabels::default(),
+                largest: 0,
             }),
             replica: None,
         }
+    }
+
+    fn labels(names: &[&str]) -> WorkerLabels {
+        let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+        WorkerLabels::new(labels.collect()).unwrap()
+    }
+
+    #[test]
+    fn a_task_is_unserved_without_a_worker_of_its_model_and_labels() {
+        let member = |names: &[&str], draining, silent| Member {
+            name: "w".to_owned(),
+            presence: Presence {
+                worker: worker(1).worker.map(|it| WorkerState {
+                    labels: labels(names),
+                    draining,
+                    ..it
+                }),
+                ..worker(1)
+            },
+            silent: Duration::from_secs(silent),
+        };
+        let needs = |required: &[&str], bytes| Needs {
+            tenant: "acme".into(),
+            models: Vec::new(),
+            labels: labels(required),
+            bytes,
+        };
+        let of = |members: &[Member], required: &[&str]| {
+            Unserved::of(members, "openai/m", &needs(required, 0))
+        };
+        let plain = [member(&[], false, 0)];
+        assert_eq!(of(&plain, &[]), None);
+        assert_eq!(of(&plain, &["gpu"]), Some(Unserved::Labels));
+        let gpu = [member(&[], false, 0), member(&["eu", "gpu"], false, 0)];
+        assert_eq!(of(&gpu, &["gpu"]), None);
+        assert_eq!(of(&gpu, &["gpu", "us"]), Some(Unserved::Labels));
+        let of_other = Unserved::of(&gpu, "openai/other", &needs(&[], 0));
+        assert_eq!(of_other, Some(Unserved::Model));
+        let large = |required| Unserved::of(&gpu, "openai/m", &needs(required, 1));
+        assert_eq!(large(&["gpu"]), Some(Unserved::Size));
+        assert_eq!(large(&["us"]), Some(Unserved::Labels));
+        for gone in [member(&[], true, 0), member(&[], false, 10)] {
+            assert_eq!(of(&[gone], &[]), Some(Unserved::Model));
+        }
+        assert_eq!(of(&[], &[]), Some(Unserved::Model));
     }
 
     #[test]
@@ -207,6 +337,31 @@ mod tests {
         assert_eq!(seen[0].presence, worker(2));
         let seen = members.current(FORGOTTEN);
         assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn all_are_known_once_the_bus_has_delivered_for_a_while() {
+        let mut members = Members::default();
+        let at = Duration::from_secs;
+        assert!(!members.knows_all(at(100)), "nothing was delivered");
+        for second in [100, 102, 104, 106, 108] {
+            assert!(!members.knows_all(at(second)));
+            members.arrived(at(second));
+        }
+        assert!(!members.knows_all(at(109)));
+        members.arrived(at(110));
+        assert!(members.knows_all(at(115)));
+        assert!(!members.knows_all(at(116)), "the bus is silent");
+        members.arrived(at(120));
+        assert!(!members.knows_all(at(121)));
+        for second in 121..=130 {
+            members.arrived(at(second));
+        }
+        assert!(members.knows_all(at(131)));
+        for number in 0..=MAX_MEMBERS {
+            members.hear(&format!("w{number}"), worker(1), at(131));
+        }
+        assert!(!members.knows_all(at(131)), "there are too many");
     }
 
     #[test]
@@ -252,6 +407,46 @@ mod tests {
     fn a_presence_is_read_as_it_is_written() {
         let message = wire::write(&worker(1)).unwrap();
         assert_eq!(wire::read::<Presence>(&message), Ok(worker(1)));
+    }
+
+    #[test]
+    fn presences_of_other_versions_are_read() {
+        let earlier = json!({
+            "v": 1, "version": "1.0.0",
+            "worker": {"capacity": 4, "free": 1, "models": ["openai/m"], "draining": false}
+        });
+        assert_eq!(
+            read(&earlier),
+            Ok(Presence {
+                version: "1.0.0".to_owned(),
+                ..worker(1)
+            })
+        );
+        let later = json!({
+            "v": 1, "version": "9.0.0",
+            "worker": {
+                "capacity": 4, "free": 1, "models": ["openai/m"], "draining": false,
+                "labels": ["gpu", "zone/a"]
+            },
+            "replica": {"runs": [
+                {"run": "run_1", "tenant": "acme", "offered": 1, "held": 0, "unserved": "later"},
+                {"run": "run_2", "tenant": "acme", "offered": 1, "held": 0}
+            ]}
+        });
+        let later = read(&later).unwrap();
+        assert_eq!(later.worker.unwrap().labels, labels(&["gpu"]));
+        let unserved: Vec<_> = later
+            .replica
+            .unwrap()
+            .runs
+            .iter()
+            .map(|it| it.unserved)
+            .collect();
+        assert_eq!(unserved, [Some(Unserved::Unknown), None]);
+    }
+
+    fn read(presence: &Value) -> Result<Presence, Unreadable> {
+        wire::read(&Bytes::from(presence.to_string()))
     }
 
     #[test]

@@ -91,6 +91,11 @@ pub fn queue(lane: &Lane) -> String {
     format!("{PROTOCOL}.q.{}.{}.>", lane.pool(), lane.name())
 }
 
+/// The name of the lane of a message, from its subject.
+pub fn lane_of(queued: &str) -> Option<&str> {
+    queued.split('.').nth(3)
+}
+
 /// The subjects of all queues of a pool.
 pub fn queues(pool: &Pool) -> String {
     format!("{PROTOCOL}.q.{pool}.>")

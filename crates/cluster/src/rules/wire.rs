@@ -11,11 +11,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
+use touchstone_agents::rules::worker_labels::{self, WorkerLabels};
 use touchstone_kit::json;
 
 use crate::rules::access::rights::Forbidden;
 use crate::rules::subjects::is_token;
 
+pub mod parts;
 mod report;
 mod task;
 mod text;
@@ -206,6 +208,16 @@ pub struct Claim {
     pub offer: String,
     /// Id of this request. A repeated request gets the same answer.
     pub claim: String,
+    /// The labels of the worker. Earlier versions have none.
+    #[serde(
+        default,
+        deserialize_with = "worker_labels::known",
+        skip_serializing_if = "WorkerLabels::is_empty"
+    )]
+    pub labels: WorkerLabels,
+    /// Largest task in bytes that the worker takes in parts. Earlier versions take none.
+    #[serde(default)]
+    pub largest: usize,
 }
 
 impl Message for Claim {
@@ -218,7 +230,44 @@ impl Message for Claim {
     }
 }
 
-/// The answer to a [`Claim`].
+/// The holder of an attempt asks for a part of the task's text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FetchPart {
+    #[serde(flatten)]
+    pub proof: Proof,
+    /// Where the part begins, in bytes.
+    pub part_from: usize,
+}
+
+impl Message for FetchPart {
+    const NAME: &'static str = "a request for a part of a task";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        self.proof.check()
+    }
+}
+
+/// What arrives where owners receive claims. Parts have no place of their own, because it would need
+/// another permission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ClaimOrPart {
+    Part(FetchPart),
+    Claim(Claim),
+}
+
+impl Message for ClaimOrPart {
+    const NAME: &'static str = "a claim or a request for a part of a task";
+
+    fn check(&self) -> Result<(), Unreadable> {
+        match self {
+            Self::Part(fetch) => fetch.check(),
+            Self::Claim(claim) => claim.check(),
+        }
+    }
+}
+
+/// The answer to a [`Claim`] or a [`FetchPart`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Claimed {
@@ -230,6 +279,10 @@ pub enum Claimed {
     Forbidden {
         reason: Forbidden,
     },
+    /// A part of the task's text.
+    Part {
+        text: String,
+    },
 }
 
 impl Message for Claimed {
@@ -238,7 +291,7 @@ impl Message for Claimed {
     fn check(&self) -> Result<(), Unreadable> {
         match self {
             Self::Granted(grant) => grant.check(),
-            Self::Gone | Self::Forbidden { .. } => Ok(()),
+            Self::Gone | Self::Forbidden { .. } | Self::Part { .. } => Ok(()),
         }
     }
 }
@@ -250,8 +303,14 @@ pub struct Grant {
     pub token: Token,
     /// How long the attempt is held, from when the claim was sent.
     pub hold_ms: u64,
-    /// JSON text of an [`Assignment`].
+    /// JSON text of an [`Assignment`]. Empty if it is fetched in parts.
     pub task: String,
+    /// Bytes of the text that is fetched in parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts_of: Option<usize>,
+    /// Largest fact in bytes that the owner takes in parts. Owners of earlier versions take none.
+    #[serde(default)]
+    pub largest_fact: usize,
     /// Whether the owner records facts that come with a question, and answers
     /// [`Question::ReserveAndCall`]. Owners of earlier versions do not.
     #[serde(default)]
@@ -263,14 +322,16 @@ impl Grant {
         check_id("invocation", &self.invocation)?;
         self.token.check()
     }
+}
 
-    /// The task.
+impl Assignment {
+    /// Reads the text of a task.
     ///
     /// # Errors
     /// It is of no use to this version.
-    pub fn assignment(&self) -> Result<Assignment, Unreadable> {
-        let task = serde_json::from_str(&self.task);
-        let task: Assignment = task.map_err(|_| Unreadable::Shape("a task"))?;
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        let task = serde_json::from_str(text);
+        let task: Self = task.map_err(|_| Unreadable::Shape("a task"))?;
         check_id("task.run", task.run.as_str())?;
         Ok(task)
     }

@@ -8,6 +8,7 @@ use touchstone_agents::ports::agent::{AgentDefinition, Dialogue, Invocation, Use
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::attachment::Attachment;
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::{NO_LABELS, WorkerLabels};
 use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_openwop::schema::compile_untrusted;
 
@@ -18,24 +19,29 @@ use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, Turns
 use crate::service::attempt::Attempt;
 use crate::service::limits::SharedPermits;
 
-/// What a worker needs to execute an invocation, and the lane of workers that can. `None` if only
-/// this process can execute it.
-pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(Lane, Assignment)> {
-    if invocation.live.is_some() {
-        return None;
-    }
+/// The lane of the workers that can execute an invocation.
+pub(super) fn lane(invocation: &Invocation<'_>, pools: &Pools, large: bool) -> Option<Lane> {
     let user = match invocation.dialogue.map(|it| it.turns) {
         Some(UserTurns::Simulated { model, .. }) => Some(model.identity()),
         _ => None,
     };
     let pool = pools.of(invocation.tenant);
-    let lane = Lane::of(&pool, &invocation.model.identity(), user.as_ref())?;
+    let model = invocation.model.identity();
+    let labels = invocation.worker_labels.as_slice();
+    Lane::with(&pool, &model, user.as_ref(), labels, large)
+}
+
+/// What a worker needs to execute an invocation. `None` if only this process can execute it.
+pub(super) fn assigned(invocation: &Invocation<'_>) -> Option<Assignment> {
+    if invocation.live.is_some() {
+        return None;
+    }
     let talk = match invocation.dialogue {
         None => None,
         Some(dialogue) => Some(talk(&dialogue)?),
     };
     let agent = invocation.agent;
-    let assignment = Assignment {
+    Some(Assignment {
         tenant: invocation.tenant.clone(),
         run: invocation.run.clone(),
         node: invocation.node_id.clone(),
@@ -58,12 +64,11 @@ pub(super) fn assignment(invocation: &Invocation<'_>, pools: &Pools) -> Option<(
         timeout_ms: invocation
             .timeout
             .and_then(|it| u64::try_from(it.as_millis()).ok()),
-    };
-    Some((lane, assignment))
+    })
 }
 
 /// What a task needs of its worker.
-pub(super) fn needs(task: &Assignment) -> Needs {
+pub(super) fn needs(task: &Assignment, labels: &WorkerLabels, bytes: usize) -> Needs {
     let user = match task.dialogue.as_ref().map(|talk| &talk.turns) {
         Some(Turns::Simulated { model, .. }) => Some(&**model),
         _ => None,
@@ -73,6 +78,8 @@ pub(super) fn needs(task: &Assignment) -> Needs {
     Needs {
         tenant: task.tenant.clone(),
         models: models.collect(),
+        labels: labels.clone(),
+        bytes,
     }
 }
 
@@ -166,6 +173,11 @@ impl Job {
         self
     }
 
+    /// Whether a model plays the user.
+    pub fn has_simulated_user(&self) -> bool {
+        self.task.has_simulated_user()
+    }
+
     pub fn invocation(&self, invocation_id: String) -> Invocation<'_> {
         let task = &self.task;
         Invocation {
@@ -189,6 +201,7 @@ impl Job {
             max_loop_iterations: task.max_loop_iterations,
             timeout: task.timeout_ms.map(Duration::from_millis),
             node_id: &task.node,
+            worker_labels: &NO_LABELS,
         }
     }
 

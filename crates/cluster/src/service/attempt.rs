@@ -22,9 +22,10 @@ use tracing::warn;
 use crate::ports::bus::{Bus, BusError};
 use crate::rules::outbox::{Outbox, TooLarge};
 use crate::rules::subjects::{Address, Operation};
+use crate::rules::wire::parts::{Assembly, Mismatch};
 use crate::rules::wire::{
-    self, Amount, Answer, Ask, Await, End, Ending, Facts, Frame, Message, ModelRole, NewFacts,
-    Proof, Question, Received, Verdict,
+    self, Amount, Answer, Ask, Await, Claimed, End, Ending, Facts, FetchPart, Frame, Grant,
+    Message, ModelRole, NewFacts, Proof, Question, Received, Verdict,
 };
 use crate::service::assignment::Job;
 use crate::service::owner::LOG_CLOSED;
@@ -35,7 +36,7 @@ use crate::simulation::mutation::Mutation;
 /// Pause between two requests to an owner that does not answer.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
 /// The label of a task with a fact that does not fit into a message.
-const TOO_LARGE: &str = "too_large_for_worker";
+pub(super) const TOO_LARGE: &str = "too_large_for_worker";
 
 /// The attempt is lost: its owner has started another one, or has gone.
 struct Superseded;
@@ -72,20 +73,13 @@ pub(super) struct Attempt {
     asking: tokio::sync::Mutex<u64>,
     /// Reservations that are not settled, with the number of their question.
     reserved: Mutex<Vec<(Estimate, u64)>>,
-    /// Whether a question may come with facts, and with the one whether a call may be made.
-    combines: Combines,
+    /// Whether a question may come with facts. Owners of earlier versions would ignore them.
+    combines: bool,
+    /// Whether the question for the budget may be the one whether the agent's model may be called.
+    /// Not if the attempt calls other models too, because a reservation does not name its model.
+    combines_calls: AtomicBool,
     /// The question that allowed a call of the agent's model which has not begun.
     may_call: Mutex<Option<u64>>,
-}
-
-/// What the questions of an attempt may contain.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Combines {
-    /// Facts. Owners of earlier versions would ignore them.
-    pub facts: bool,
-    /// The question whether the agent's model may be called, in the one for the budget. Not if the
-    /// attempt calls other models too, because a reservation does not name its model.
-    pub calls: bool,
 }
 
 impl Attempt {
@@ -97,7 +91,7 @@ impl Attempt {
         proof: Proof,
         claimed_at: Duration,
         hold: Duration,
-        combines: Combines,
+        grant: &Grant,
     ) -> Self {
         let term = LeaseTerm::new(claimed_at, hold);
         let held = term.lease(clock.clone());
@@ -106,7 +100,7 @@ impl Attempt {
             clock,
             replica,
             proof,
-            outbox: Mutex::default(),
+            outbox: Mutex::new(Outbox::new(grant.largest_fact)),
             allowed: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             overflowed: AtomicBool::new(false),
@@ -118,7 +112,8 @@ impl Attempt {
             sending: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             reserved: Mutex::default(),
-            combines,
+            combines: grant.combines,
+            combines_calls: AtomicBool::new(false),
             may_call: Mutex::default(),
         }
     }
@@ -179,6 +174,8 @@ impl Attempt {
 
     /// Executes the attempt until its result is recorded, or until it is lost.
     pub async fn execute(self: &Arc<Self>, job: Job, runtime: &Runtime) {
+        let combines_calls = self.combines && !job.has_simulated_user();
+        self.combines_calls.store(combines_calls, Ordering::Relaxed);
         let job = job.limited_by(self);
         let invocation = job.invocation(self.proof.invocation.clone());
         let result = tokio::select! {
@@ -201,6 +198,30 @@ impl Attempt {
                 "the result of an attempt came too late, or its owner has gone"
             );
         }
+    }
+
+    /// The text of the task, which its owner sends in parts. `None` if the attempt is lost.
+    pub async fn fetch(&self, bytes: usize) -> Option<String> {
+        let mut task = Assembly::new(bytes);
+        while !task.is_complete() {
+            let fetch = FetchPart {
+                proof: self.proof.clone(),
+                part_from: task.next(),
+            };
+            let answer = self.request(Operation::Claim, &fetch).await;
+            let part = match answer.ok()? {
+                Claimed::Part { text } => text,
+                Claimed::Granted(_) | Claimed::Gone | Claimed::Forbidden { .. } => {
+                    self.lost.cancel();
+                    return None;
+                }
+            };
+            if let Err(Mismatch) = task.add(&part) {
+                self.lost.cancel();
+                return None;
+            }
+        }
+        Some(task.into_text())
     }
 
     /// Sends a request until it is answered. A message that cannot be written or read is of another
@@ -292,14 +313,15 @@ impl Attempt {
     /// The facts that are sent with a question, if all that are not recorded fit into one message.
     /// Others are sent before the question.
     async fn facts_of_question(&self) -> Result<Option<NewFacts>, Superseded> {
-        if self.combines.facts {
+        if self.combines {
             let outbox = self.outbox();
             let (from, frames, end) = (outbox.first(), outbox.next(), outbox.end());
             drop(outbox);
             if frames.is_empty() {
                 return Ok(None);
             }
-            if from.saturating_add(frames.len() as u64) == end {
+            let has_parts = frames.iter().any(|it| matches!(it, Frame::Part { .. }));
+            if !has_parts && from.saturating_add(frames.len() as u64) == end {
                 return Ok(Some(NewFacts { from, frames }));
             }
         }
@@ -472,7 +494,7 @@ impl EventSink for Attempt {
 impl Meter for Attempt {
     async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
         let amount = estimate.into();
-        let question = match self.combines.calls {
+        let question = match self.combines_calls.load(Ordering::Relaxed) {
             true => Question::ReserveAndCall {
                 amount,
                 role: ModelRole::Agent,

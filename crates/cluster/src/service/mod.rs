@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster_metrics::ReplicaGauges;
 use crate::ports::queues::Queues;
-use crate::rules::presence::Capacity;
+use crate::rules::presence::{Capacity, ReplicaState, Unserved};
 use crate::service::owner::Owner;
 use crate::service::presence::Membership;
 use crate::service::signals::ReplicaSignals;
@@ -15,10 +15,12 @@ pub mod contact;
 mod limits;
 pub mod owner;
 pub mod presence;
+mod room;
 mod server;
 pub mod signals;
 pub mod status;
 mod turns;
+mod watching;
 pub mod worker;
 
 /// What a host does on the message bus.
@@ -35,7 +37,18 @@ impl Cluster {
     /// Sets the gauges to the state of now.
     pub fn measure(&self) {
         let capacity = Capacity::of(&self.membership.members());
-        self.gauges.set(capacity, &self.owner.state());
+        self.gauges.set(capacity, &self.state());
+    }
+
+    /// What this replica announces.
+    pub fn state(&self) -> ReplicaState {
+        let members = self.membership.members();
+        // A worker that was not heard may serve a task.
+        let knows_all = self.membership.knows_all();
+        self.owner.state(|model, needs| {
+            let unserved = Unserved::of(&members, model, needs);
+            unserved.filter(|_| knows_all)
+        })
     }
 }
 

@@ -9,9 +9,11 @@ use async_trait::async_trait;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use touchstone_agents::model::worker_command::is_at_workers;
 use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter, UserTurns,
 };
+use touchstone_agents::rules::WORKERS_REQUIRED;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -21,19 +23,25 @@ use crate::cluster_metrics::OwnerMetrics;
 use crate::ports::bus::Bus;
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::{Forbidden, Needs, Rights};
+use crate::rules::lane::Lane;
 use crate::rules::offer::Offer;
-use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks};
-use crate::rules::wire::{self, Assignment};
-use crate::service::assignment::{assignment, needs};
+use crate::rules::presence::{MAX_RUNS, ReplicaState, RunTasks, Unserved};
+use crate::rules::wire::Claim;
+use crate::rules::wire::parts::ContentLimits;
+use crate::service::assignment::{assigned, lane, needs};
+use crate::service::attempt::TOO_LARGE;
 use crate::service::contact::BusContact;
 use crate::service::owner::questions::EndpointLimits;
-use crate::service::owner::task::OwnedTask;
+use crate::service::owner::task::{OwnedTask, unjudged};
+use crate::service::owner::text::TaskText;
+use crate::service::room::Room;
 use crate::service::server::{self, Command};
 use crate::service::turns::Schedule;
 
 mod publication;
 mod questions;
 mod task;
+mod text;
 
 /// The label of a task whose workers were lost too often.
 pub const WORKER_LOST: &str = "worker_lost";
@@ -41,8 +49,6 @@ pub const WORKER_LOST: &str = "worker_lost";
 pub(crate) const LOG_CLOSED: &str = "log_closed";
 /// Requests to one task that may wait.
 const MAX_COMMANDS: usize = 16;
-/// Room for the members around a task in the answer to a claim.
-const GRANT_BYTES: usize = 4 * 1024;
 
 /// The tasks that this replica offers to workers.
 pub struct Owner {
@@ -56,6 +62,8 @@ pub struct Owner {
     contact: Arc<BusContact>,
     pools: Pools,
     rights: Rights,
+    content: ContentLimits,
+    room: Room,
     tasks: Mutex<HashMap<String, Entry>>,
 }
 
@@ -65,6 +73,8 @@ struct Entry {
     run: RunId,
     tenant: TenantId,
     needs: Needs,
+    /// The model of the agent, as workers announce it.
+    model: String,
     /// Whether a worker executes the task.
     held: Arc<AtomicBool>,
 }
@@ -90,6 +100,8 @@ impl Owner {
             contact,
             pools: Pools::default(),
             rights: Rights::default(),
+            content: ContentLimits::default(),
+            room: Room::new(ContentLimits::default().pool),
             tasks: Mutex::default(),
         }
     }
@@ -100,6 +112,16 @@ impl Owner {
         Self {
             pools,
             rights,
+            ..self
+        }
+    }
+
+    /// With these limits of what is sent in parts.
+    #[must_use]
+    pub fn with_content(self, content: ContentLimits) -> Self {
+        Self {
+            content,
+            room: Room::new(content.pool),
             ..self
         }
     }
@@ -129,36 +151,68 @@ impl Owner {
     }
 
     /// Whether a worker may execute a task; a task that is not offered any more is not refused.
-    pub(super) fn permit(&self, offer: &str, worker: &str) -> Result<(), Forbidden> {
+    pub(super) fn permit(&self, claim: &Claim) -> Result<(), Forbidden> {
         let tasks = self.tasks();
-        let entry = tasks.get(offer);
-        entry.map_or(Ok(()), |entry| self.rights.check(worker, &entry.needs))
+        tasks.get(&claim.offer).map_or(Ok(()), |entry| {
+            let (worker, labels) = (&claim.worker.worker, &claim.labels);
+            self.rights
+                .check(worker, labels, claim.largest, &entry.needs)
+        })
     }
 
-    /// The runs whose tasks are offered or executed now.
-    pub fn state(&self) -> ReplicaState {
-        let mut runs: BTreeMap<RunId, RunTasks> = BTreeMap::new();
-        for entry in self.tasks().values() {
-            let tasks = runs.entry(entry.run.clone()).or_insert_with(|| RunTasks {
-                run: entry.run.clone(),
-                tenant: entry.tenant.clone(),
-                offered: 0,
-                held: 0,
-            });
-            match entry.held.load(Ordering::Relaxed) {
-                true => tasks.held += 1,
-                false => tasks.offered += 1,
-            }
-        }
+    /// The runs whose tasks are offered or executed now. `unserved`: why no worker can take a task
+    /// of this model.
+    pub fn state(&self, unserved: impl Fn(&str, &Needs) -> Option<Unserved>) -> ReplicaState {
+        let mut runs = self.runs();
         let further = runs.len().saturating_sub(MAX_RUNS);
+        runs.truncate(MAX_RUNS);
+        // Claims and heartbeats do not wait for this.
+        let runs = runs.into_iter().map(|(tasks, waiting)| RunTasks {
+            unserved: waiting.and_then(|(model, needs)| unserved(&model, &needs)),
+            ..tasks
+        });
         ReplicaState {
-            runs: runs.into_values().take(MAX_RUNS).collect(),
+            runs: runs.collect(),
             further_runs: u64::try_from(further).unwrap_or(u64::MAX),
         }
     }
+
+    /// The runs, each with what the largest of its tasks needs that wait: the tasks of a run need the
+    /// same model and labels.
+    fn runs(&self) -> Vec<(RunTasks, Option<(String, Needs)>)> {
+        let tasks = self.tasks();
+        let mut runs: BTreeMap<&RunId, (RunTasks, Option<&Entry>)> = BTreeMap::new();
+        for entry in tasks.values() {
+            let (tasks, largest) = runs.entry(&entry.run).or_insert_with(|| {
+                let tasks = RunTasks {
+                    run: entry.run.clone(),
+                    tenant: entry.tenant.clone(),
+                    offered: 0,
+                    held: 0,
+                    labels: entry.needs.labels.clone(),
+                    unserved: None,
+                };
+                (tasks, None)
+            });
+            if entry.held.load(Ordering::Relaxed) {
+                tasks.held += 1;
+                continue;
+            }
+            tasks.offered += 1;
+            if largest.is_none_or(|it| it.needs.bytes < entry.needs.bytes) {
+                *largest = Some(entry);
+            }
+        }
+        let runs = runs.into_values().map(|(tasks, largest)| {
+            let waiting = largest.map(|it| (it.model.clone(), it.needs.clone()));
+            (tasks, waiting)
+        });
+        runs.collect()
+    }
 }
 
-/// Executes invocations at workers; those that only this process can execute, here.
+/// Executes invocations at workers; those that only this process can execute, here, unless they require
+/// labels of workers.
 pub struct ClusterRuntime {
     pub owner: Arc<Owner>,
     pub local: Runtime,
@@ -173,23 +227,27 @@ impl AgentRuntime for ClusterRuntime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let owner = &*self.owner;
-        let distributed = assignment(&invocation, &owner.pools)
-            .and_then(|(lane, assignment)| Some((lane, written(&assignment)?, assignment)));
-        let Some((lane, text, assignment)) = distributed else {
-            return self.local.invoke(invocation, meter, sink).await;
+        let Distributed { lane, text, needs } = match owner.distributed(&invocation) {
+            Ok(distributed) => distributed,
+            Err(_) if !needs_worker(&invocation) => {
+                return self.local.invoke(invocation, meter, sink).await;
+            }
+            Err(reason) => return unjudged(reason),
         };
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let user = match invocation.dialogue.map(|it| it.turns) {
             Some(UserTurns::Simulated { model, .. }) => Some(&*model.permits),
             _ => None,
         };
-        let offer_id = invocation.invocation_id;
+        let model = invocation.model.identity().to_string();
+        let offer_id = invocation.invocation_id.clone();
         let held = Arc::new(AtomicBool::new(false));
         let entry = Entry {
             commands: sender,
             run: invocation.run.clone(),
             tenant: invocation.tenant.clone(),
-            needs: needs(&assignment),
+            needs,
+            model,
             held: Arc::clone(&held),
         };
         owner.tasks().insert(offer_id.clone(), entry);
@@ -208,7 +266,7 @@ impl AgentRuntime for ClusterRuntime {
             offer: Offer::new(owner.hold, now),
             offered_at: now,
             held,
-            assignment,
+            invocation: &invocation,
             text,
             events: Vec::new(),
             open: None,
@@ -219,6 +277,7 @@ impl AgentRuntime for ClusterRuntime {
             },
             calls: BTreeMap::new(),
             asking: None,
+            assembly: None,
             turn: None,
             is_stored: false,
             skipped: 0,
@@ -228,12 +287,36 @@ impl AgentRuntime for ClusterRuntime {
     }
 }
 
-/// A task as JSON text, if it fits into a message.
-fn written(assignment: &Assignment) -> Option<String> {
-    let text = serde_json::to_string(assignment).ok()?;
-    // It is sent in a string.
-    let sent = serde_json::to_vec(&text).ok()?;
-    (sent.len() <= wire::MAX_BYTES - GRANT_BYTES).then_some(text)
+/// A task for workers.
+struct Distributed {
+    lane: Lane,
+    text: TaskText,
+    needs: Needs,
+}
+
+impl Owner {
+    /// The task of an invocation.
+    ///
+    /// # Errors
+    /// Only this process can execute it. The label is for a task that only workers can execute.
+    fn distributed(&self, invocation: &Invocation<'_>) -> Result<Distributed, &'static str> {
+        let assignment = assigned(invocation).ok_or(WORKERS_REQUIRED)?;
+        let text = TaskText::of(&assignment).ok_or(WORKERS_REQUIRED)?;
+        let bytes = text.bytes_in_parts();
+        if bytes > self.content.task {
+            return Err(TOO_LARGE);
+        }
+        Ok(Distributed {
+            lane: lane(invocation, &self.pools, bytes > 0).ok_or(WORKERS_REQUIRED)?,
+            text,
+            needs: needs(&assignment, invocation.worker_labels, bytes),
+        })
+    }
+}
+
+/// Whether the host itself cannot execute an invocation.
+fn needs_worker(invocation: &Invocation<'_>) -> bool {
+    !invocation.worker_labels.is_empty() || is_at_workers(invocation.model)
 }
 
 /// Withdraws a task when its invocation has ended or is dropped.

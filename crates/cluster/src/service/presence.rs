@@ -119,6 +119,12 @@ impl Membership {
         self.heard().further(self.clock.uptime())
     }
 
+    /// Whether each replica and worker that takes part was heard: not directly after the start, and
+    /// not while the bus is silent.
+    pub fn knows_all(&self) -> bool {
+        self.heard().knows_all(self.clock.uptime())
+    }
+
     /// Asks a worker to take no further tasks and to end after those that it has. Returns whether
     /// it has confirmed that.
     ///
@@ -172,6 +178,7 @@ impl Membership {
     async fn hear_all(&self, mut announced: mpsc::Receiver<Announced>) {
         while let Some(announced) = announced.recv().await {
             self.contact.bus_answered();
+            self.heard().arrived(self.clock.uptime());
             let Announced::Message { sender, message } = announced else {
                 continue;
             };

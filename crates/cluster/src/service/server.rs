@@ -15,8 +15,8 @@ use tracing::{debug, warn};
 use crate::ports::bus::Request;
 use crate::rules::subjects::Operation;
 use crate::rules::wire::{
-    self, Answer, Ask, Beat, Beaten, Claim, Claimed, Facts, Held, Message, Received, Unreadable,
-    Verdict, WorkerId,
+    self, Answer, Ask, Beat, Beaten, Claim, ClaimOrPart, Claimed, Facts, FetchPart, Held, Message,
+    Received, Unreadable, Verdict, WorkerId,
 };
 use crate::service::owner::Owner;
 
@@ -35,6 +35,7 @@ const MAX_QUESTIONS: usize = 16_384;
 /// A request to the owner of one task.
 pub(super) enum Command {
     Claim(Claim, oneshot::Sender<Claimed>),
+    Part(FetchPart, oneshot::Sender<Claimed>),
     Facts(Facts, oneshot::Sender<Received>),
     Ask(Ask, oneshot::Sender<Answer>),
     Beat(WorkerId, Held, oneshot::Sender<Verdict>),
@@ -148,9 +149,12 @@ async fn of_task<A>(
 }
 
 async fn claim(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Bytes>, Refused> {
-    let claim: Claim = read(message)?;
+    let claim = match read(message)? {
+        ClaimOrPart::Claim(claim) => claim,
+        ClaimOrPart::Part(fetch) => return part(owner, worker, fetch).await,
+    };
     check_sender(worker, &claim.worker)?;
-    if let Err(reason) = owner.permit(&claim.offer, worker) {
+    if let Err(reason) = owner.permit(&claim) {
         debug!(worker, %reason, "a worker asked for a task that it may not execute");
         let answer = Claimed::Forbidden { reason };
         owner.metrics.claimed(Some(&answer));
@@ -160,6 +164,14 @@ async fn claim(owner: &Owner, worker: &str, message: Bytes) -> Result<Option<Byt
     let command = |reply| Command::Claim(claim, reply);
     let answer = of_task(owner, &offer, Claimed::Gone, ANSWERED_WITHIN, command).await;
     owner.metrics.claimed(answer.as_ref());
+    Ok(answer.map(|it| wire::write(&it)).transpose()?)
+}
+
+async fn part(owner: &Owner, worker: &str, fetch: FetchPart) -> Result<Option<Bytes>, Refused> {
+    check_sender(worker, &fetch.proof.worker)?;
+    let offer = fetch.proof.offer.clone();
+    let command = |reply| Command::Part(fetch, reply);
+    let answer = of_task(owner, &offer, Claimed::Gone, ANSWERED_WITHIN, command).await;
     Ok(answer.map(|it| wire::write(&it)).transpose()?)
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use touchstone_agents::rules::worker_labels::{self, WorkerLabels};
 
 use crate::ports::queues::Queue;
-use crate::rules::presence::Member;
+use crate::rules::presence::{Member, Unserved};
 use crate::service::Cluster;
 
 /// `GET /v1/host/touchstone/cluster`.
@@ -49,6 +50,8 @@ pub struct WorkerStatus {
     pub free: u64,
     pub models: Vec<String>,
     pub draining: bool,
+    #[serde(default, deserialize_with = "worker_labels::known")]
+    pub labels: WorkerLabels,
     /// Milliseconds since its last announcement.
     pub silent_ms: u64,
 }
@@ -77,6 +80,12 @@ pub struct RunStatus {
     pub offered: u64,
     /// Tasks that workers execute.
     pub held: u64,
+    /// The labels that its workers need.
+    #[serde(default, deserialize_with = "worker_labels::known")]
+    pub labels: WorkerLabels,
+    /// Why no worker takes the tasks that wait.
+    #[serde(default)]
+    pub unserved: Option<Unserved>,
     /// Milliseconds until the owner's lease ends, if the lease is known.
     pub lease_ms: Option<u64>,
 }
@@ -104,6 +113,8 @@ impl Status {
                     replica: name.clone(),
                     offered: tasks.offered,
                     held: tasks.held,
+                    labels: tasks.labels.clone(),
+                    unserved: tasks.unserved,
                     lease_ms: None,
                 });
                 status.runs.extend(runs);
@@ -117,11 +128,29 @@ impl Status {
                     free: state.free,
                     models: state.models.clone(),
                     draining: state.draining,
+                    labels: state.labels.clone(),
                     silent_ms,
                 });
             }
         }
         status
+    }
+}
+
+impl RunStatus {
+    /// Why its tasks wait, if no worker can take them.
+    pub fn waits_for(&self) -> Option<String> {
+        Some(match self.unserved? {
+            Unserved::Model => "no worker serves their model".to_owned(),
+            Unserved::Labels => {
+                let labels = &self.labels;
+                format!("no worker that serves their model has the labels {labels}")
+            }
+            Unserved::Size => {
+                "no worker that serves their model takes tasks of this size: upgrade workers, or raise their `max_task_bytes`".to_owned()
+            }
+            Unserved::Unknown => "no worker can take them".to_owned(),
+        })
     }
 }
 
@@ -178,6 +207,8 @@ mod tests {
                 free: 1,
                 models: vec!["openai/m".to_owned()],
                 draining: true,
+                labels: WorkerLabels::default(),
+                largest: 0,
             }),
             replica: None,
         };
@@ -190,6 +221,8 @@ mod tests {
                     tenant: "acme".into(),
                     offered: 2,
                     held: 3,
+                    labels: WorkerLabels::default(),
+                    unserved: Some(Unserved::Labels),
                 }],
                 further_runs: 7,
             }),
@@ -205,6 +238,7 @@ mod tests {
         assert_eq!(status.workers[0].silent_ms, 1500);
         assert_eq!(status.further_runs, 7);
         let run = &status.runs[0];
+        assert_eq!(run.unserved, Some(Unserved::Labels));
         assert_eq!(
             (run.replica.as_str(), run.offered, run.held),
             ("host_1", 2, 3)

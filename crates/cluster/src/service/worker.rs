@@ -1,6 +1,6 @@
 //! A worker: takes tasks whose models it serves, executes them, and keeps its holds alive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use touchstone_agents::ports::model::{ModelBinding, Models};
 use touchstone_agents::rules::ModelIdentity;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::background::supervised;
 use touchstone_host::ports::clock::Clock;
@@ -24,16 +25,18 @@ use crate::cluster_metrics::WorkerMetrics;
 use crate::ports::bus::{Bus, BusError, Delivery};
 use crate::rules::access::pools::Pool;
 use crate::rules::access::rights::Forbidden;
-use crate::rules::lane::Lane;
+use crate::rules::lane::{Lane, subsets};
 use crate::rules::pauses::{Pauses, RecentWarnings, set_aside};
 use crate::rules::presence::WorkerState;
 use crate::rules::silence::{ASKED_AGAIN, SilentOwners};
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
-    self, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served, WorkerId,
+    self, Assignment, Beat, Beaten, Claim, Claimed, Grant, Held, MAX_HELD, Offered, Proof, Served,
+    WorkerId,
 };
 use crate::service::assignment::Job;
-use crate::service::attempt::{Attempt, Combines};
+use crate::service::attempt::Attempt;
+use crate::service::watching::Watching;
 
 /// How long an answer of an owner is awaited. An owner answers earlier, even if only "wait".
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
@@ -72,6 +75,9 @@ pub struct WorkerSettings {
     pub drain: Duration,
     /// The pools whose tasks it takes.
     pub pools: Vec<Pool>,
+    pub labels: WorkerLabels,
+    /// Largest task in bytes that it fetches in parts.
+    pub largest: usize,
 }
 
 pub struct Worker {
@@ -90,28 +96,30 @@ pub struct Worker {
     silent: Mutex<SilentOwners>,
     pauses: Mutex<Pauses>,
     recent_warnings: Mutex<RecentWarnings>,
+    watching: Watching,
 }
 
 impl Worker {
-    /// A worker that serves the models of a configuration. Its tasks can have any class of agents:
-    /// what counts is the model.
+    /// A worker that serves the models of a configuration, and commands in place of models. Its
+    /// tasks can have any class of agents: what counts is the model.
     pub fn new(
         bus: Arc<dyn Bus>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         models: &dyn Models,
+        commands: Vec<ModelBinding>,
         settings: WorkerSettings,
     ) -> Self {
         let mut served: Vec<ModelBinding> = Vec::new();
-        for binding in ModelClass::ALL
-            .into_iter()
-            .filter_map(|it| models.resolve(it))
-        {
+        let classes = ModelClass::ALL.into_iter();
+        for binding in classes.filter_map(|it| models.resolve(it)).chain(commands) {
             let identity = binding.identity();
             if identity.endpoint.is_some() && served.iter().all(|it| it.identity() != identity) {
                 served.push(binding);
             }
         }
+        let user = models.simulated_user();
+        let watching = watching(&served, user.as_ref(), &settings);
         let id = WorkerId {
             worker: settings.name.clone(),
             epoch: ids.mint("epoch"),
@@ -121,7 +129,7 @@ impl Worker {
             clock,
             ids,
             models: served,
-            user: models.simulated_user(),
+            user,
             runtime: Runtime::default(),
             settings,
             id,
@@ -130,6 +138,7 @@ impl Worker {
             silent: Mutex::default(),
             pauses: Mutex::default(),
             recent_warnings: Mutex::default(),
+            watching,
         }
     }
 
@@ -137,13 +146,22 @@ impl Worker {
         &self.settings.name
     }
 
+    pub const fn labels(&self) -> &WorkerLabels {
+        &self.settings.labels
+    }
+
     /// The models that this worker serves.
     pub fn models(&self) -> impl Iterator<Item = ModelIdentity> {
         self.models.iter().map(ModelBinding::identity)
     }
 
-    /// What it announces; `draining` if it takes no more tasks.
+    /// What it announces; `draining` if it takes no more tasks. A worker that cannot find the queues of
+    /// tasks with labels and of large tasks announces that it takes none.
     pub fn state(&self, draining: bool) -> WorkerState {
+        let (labels, largest) = match self.watching.finds() {
+            true => (self.settings.labels.clone(), self.settings.largest),
+            false => (WorkerLabels::default(), 0),
+        };
         let capacity = self.settings.concurrency;
         let free = capacity.saturating_sub(self.active().len());
         WorkerState {
@@ -151,28 +169,14 @@ impl Worker {
             free: u64::try_from(free).unwrap_or(u64::MAX),
             models: self.models().map(|it| it.to_string()).collect(),
             draining,
+            labels,
+            largest,
         }
     }
 
     /// Sets the gauges to the state of now.
     pub fn measure(&self) {
         self.metrics.set(&self.state(false));
-    }
-
-    fn lanes(&self) -> Vec<Lane> {
-        let user = self.user.as_ref().map(ModelBinding::identity);
-        let users = [None, user];
-        let mut lanes: Vec<Lane> = Vec::new();
-        for model in self.models() {
-            let of_model = users.iter().flat_map(|user| {
-                let pools = self.settings.pools.iter();
-                pools.filter_map(|pool| Lane::of(pool, &model, user.as_ref()))
-            });
-            lanes.extend(of_model);
-        }
-        lanes.sort();
-        lanes.dedup();
-        lanes
     }
 
     fn serves(&self, wanted: &Served) -> Option<ModelBinding> {
@@ -203,22 +207,32 @@ impl Worker {
                 self.beat().await;
             }
         };
+        let looking = async {
+            tokio::select! {
+                () = stop.cancelled() => std::future::pending().await,
+                () = self.watching.look(&*self.bus, &*self.ids) => {}
+            }
+        };
         tokio::select! {
             biased;
             () = self.work(&stop) => {}
             () = beating => {}
+            () = looking => {}
         }
     }
 
     async fn work(self: &Arc<Self>, stop: &CancellationToken) {
+        let watching = &self.watching;
         let places = Arc::new(Semaphore::new(self.settings.concurrency));
         let mut tasks = JoinSet::new();
-        let mut idle = self.lanes();
+        let mut idle = Vec::new();
         let mut pulls = FuturesUnordered::new();
         loop {
+            idle.extend(watching.begin());
             while let Some((lane, free)) = self.next_pull(&mut idle, &places) {
                 let in_turn = !idle.is_empty() && places.available_permits() == 0;
                 let longest = if in_turn { WATCHED_IN_TURN } else { WATCHED };
+                let longest = watching.waits(&lane, longest);
                 pulls.push(self.pull(lane, free, longest));
             }
             tokio::select! {
@@ -226,6 +240,7 @@ impl Worker {
                 () = stop.cancelled() => break,
                 Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
                 Some((lane, taken)) = pulls.next(), if !pulls.is_empty() => {
+                    let took = !taken.is_empty();
                     for (delivery, place) in taken {
                         let (worker, lane) = (Arc::clone(self), lane.clone());
                         let task = async move {
@@ -234,8 +249,9 @@ impl Worker {
                         };
                         tasks.spawn(supervised("cluster task", task).map(drop));
                     }
-                    idle.push(lane);
+                    idle.extend(watching.again(lane, took, self.clock.uptime()));
                 }
+                () = watching.found() => {}
                 () = tokio::time::sleep(LOOK), if !idle.is_empty() => {}
             }
         }
@@ -327,7 +343,7 @@ impl Worker {
         };
         // Whatever the answer: an owner offers its task again as long as it waits.
         receipt.acknowledge().await;
-        let Some((attempt, job)) = claimed else {
+        let Some((attempt, grant)) = claimed else {
             return;
         };
         self.pauses().end(lane);
@@ -339,7 +355,12 @@ impl Worker {
             worker: self,
             invocation: &invocation,
         };
-        attempt.execute(job, &self.runtime).await;
+        // Heartbeats keep the attempt while its parts are fetched.
+        match self.job(&attempt, grant).await {
+            Some(job) => attempt.execute(job, &self.runtime).await,
+            None if attempt.is_lost() => {}
+            None => return,
+        }
         self.metrics.attempt_ended(attempt.is_lost());
     }
 
@@ -358,7 +379,7 @@ impl Worker {
     }
 
     /// `None` if there is nothing to execute.
-    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Job)>, Unclaimed> {
+    async fn claim(&self, offered: Offered) -> Result<Option<(Attempt, Grant)>, Unclaimed> {
         let replica = &offered.replica;
         if !self.silent().may_ask(replica, self.clock.uptime()) {
             return Err(Unclaimed::Silent);
@@ -367,6 +388,8 @@ impl Worker {
             worker: self.id.clone(),
             offer: offered.offer,
             claim: self.ids.mint("claim"),
+            labels: self.settings.labels.clone(),
+            largest: self.settings.largest,
         };
         let address = self.address(Operation::Claim, replica);
         let Ok(message) = wire::write(&claim) else {
@@ -391,14 +414,19 @@ impl Worker {
             };
             let granted = match wire::read::<Claimed>(&answer) {
                 Ok(Claimed::Granted(granted)) => *granted,
-                Ok(Claimed::Gone) => return Ok(None),
+                Ok(Claimed::Gone | Claimed::Part { .. }) => return Ok(None),
                 Ok(Claimed::Forbidden { reason }) => return Err(Unclaimed::Forbidden(reason)),
                 Err(cause) => {
                     warn!(%cause, "the answer to a claim was ignored");
                     return Ok(None);
                 }
             };
-            return Ok(self.granted(granted, offered.replica, claim, claimed_at));
+            return Ok(Some(self.granted(
+                granted,
+                offered.replica,
+                claim,
+                claimed_at,
+            )));
         }
         Err(Unclaimed::Silent)
     }
@@ -409,19 +437,12 @@ impl Worker {
         replica: String,
         claim: Claim,
         claimed_at: Duration,
-    ) -> Option<(Attempt, Job)> {
+    ) -> (Attempt, Grant) {
         let proof = Proof {
             worker: claim.worker,
             offer: claim.offer,
             invocation: granted.invocation.clone(),
             token: granted.token.clone(),
-        };
-        let task = granted.assignment();
-        let task = task.inspect_err(|cause| warn!(%cause, "the answer to a claim was ignored"));
-        let task = task.ok()?;
-        let combines = Combines {
-            facts: granted.combines,
-            calls: granted.combines && !task.has_simulated_user(),
         };
         let attempt = Attempt::new(
             Arc::clone(&self.bus),
@@ -430,14 +451,29 @@ impl Worker {
             proof,
             claimed_at,
             Duration::from_millis(granted.hold_ms),
-            combines,
+            &granted,
         );
-        let job = Job::new(task, |wanted| self.serves(wanted));
+        (attempt, granted)
+    }
+
+    /// The task of a grant. `None` if this worker cannot execute it, or the attempt is lost; the
+    /// owner gives it to another worker when the hold is over.
+    async fn job(&self, attempt: &Attempt, grant: Grant) -> Option<Job> {
+        let text = match grant.parts_of {
+            None => grant.task,
+            Some(bytes) if bytes <= self.settings.largest => attempt.fetch(bytes).await?,
+            Some(bytes) => {
+                warn!(bytes, "a granted task is larger than this worker takes");
+                return None;
+            }
+        };
+        let task = Assignment::read(&text);
+        let task = task.inspect_err(|cause| warn!(%cause, "a granted task was ignored"));
+        let job = Job::new(task.ok()?, |wanted| self.serves(wanted));
         if job.is_none() {
-            // The owner gives the task to another worker when the hold is over.
             warn!("a granted task cannot be executed: the worker does not serve its models");
         }
-        Some((attempt, job?))
+        job
     }
 
     fn address(&self, operation: Operation, replica: &str) -> Address {
@@ -492,6 +528,34 @@ impl Worker {
             attempt.judged(verdict, sent_at);
         }
     }
+}
+
+/// The lanes of all tasks that a worker can execute.
+fn watching(
+    models: &[ModelBinding],
+    user: Option<&ModelBinding>,
+    settings: &WorkerSettings,
+) -> Watching {
+    let users = [None, user.map(ModelBinding::identity)];
+    let sets = subsets(&settings.labels);
+    let sizes = [Some(false), (settings.largest > 0).then_some(true)];
+    let (mut plain, mut optional) = (BTreeSet::new(), BTreeSet::new());
+    for model in models.iter().map(ModelBinding::identity) {
+        let pools = settings.pools.iter();
+        for (pool, user) in pools.flat_map(|pool| users.iter().map(move |user| (pool, user))) {
+            let kinds = sets
+                .iter()
+                .flat_map(|set| sizes.iter().flatten().map(move |it| (set, *it)));
+            for (set, large) in kinds {
+                match Lane::with(pool, &model, user.as_ref(), set, large) {
+                    Some(lane) if lane.is_optional() => optional.insert(lane),
+                    Some(lane) => plain.insert(lane),
+                    None => false,
+                };
+            }
+        }
+    }
+    Watching::new(plain, optional)
 }
 
 /// Removes an attempt from those in flight.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::rules::{
     EndpointPin, Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
@@ -41,6 +42,7 @@ impl SimulatedModel {
             model: Arc::new(self),
             permits: Arc::new(EndpointPermits::new(100)),
             endpoint: Some(endpoint()),
+            worker_labels: WorkerLabels::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The message bus as one process sees it: messages are lost, late, repeated and imitated.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ports::bus::{Bus, BusError, Delivery, Receipt, Request};
+use crate::rules::access::pools::Pool;
 use crate::rules::lane::Lane;
 use crate::rules::subjects::{Address, Operation};
 use crate::rules::wire::{
-    self, Ask, Claim, Claimed, End, Ending, Facts, Frame, Proof, Question, Token,
+    self, Ask, Assignment, Claim, Claimed, End, Ending, Facts, Frame, Proof, Question, Token,
 };
 use crate::service::tests::support::earlier;
 use crate::simulation::schedule::Node;
@@ -73,6 +75,15 @@ impl Bus for SimulatedBus {
             return Err(failed());
         }
         self.world.bus.waiting(lane).await
+    }
+
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
+        self.world.running(self.node).await;
+        if !self.world.has_queues(self.node) {
+            tokio::time::sleep(DOWN).await;
+            return Err(failed());
+        }
+        self.world.bus.filled(pool).await
     }
 
     async fn pull(
@@ -231,7 +242,7 @@ fn note_grant(world: &World, worker: usize, claim: Claim, answer: &[u8]) {
         return;
     }
     state.grants.push(Granted {
-        task: grant.assignment().unwrap().node.to_string(),
+        task: Assignment::read(&grant.task).unwrap().node.to_string(),
         offer: claim.offer,
         invocation: grant.invocation,
         worker,

@@ -12,6 +12,7 @@ use touchstone_agents::budget::Limits;
 use touchstone_agents::model::ModelCatalog;
 use touchstone_agents::ports::agent::InvocationEnd;
 use touchstone_agents::rules::WORKERS_UNREACHABLE;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::runtime::Runtime;
 use touchstone_kit::ids::RunId;
 
@@ -73,10 +74,12 @@ async fn run_worker(world: Arc<World>, number: usize, stop: CancellationToken) {
         concurrency: world.schedule.places,
         drain: DRAIN,
         pools: vec![Pool::shared()],
+        labels: WorkerLabels::default(),
+        largest: 0,
     };
     let (clock, ids) = (world.clock(node), Arc::clone(&world.ids));
     let bus = Arc::new(SimulatedBus { world, node });
-    let worker = Worker::new(bus, clock, ids, &models, settings);
+    let worker = Worker::new(bus, clock, ids, &models, Vec::new(), settings);
     Arc::new(worker).run(stop).await;
 }
 
@@ -158,6 +161,7 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
                 tenant: "acme".to_owned(),
                 input: json!({"calls": calls}),
                 model: binding(),
+                labels: WorkerLabels::default(),
             },
         );
         async move {

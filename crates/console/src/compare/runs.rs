@@ -23,6 +23,7 @@ use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_runs::render::report_page::rows::{Change, ChangeRow, interval};
 use touchstone_runs::rules::eval::comparison::{
     ChangeKind, ComparedRun, ExclusionReason, RunComparison, TaskChange, UnchangedTask,
+    UnchangedTasks,
 };
 use touchstone_runs::rules::run::listing::{RunKind, RunListing, RunQuery};
 use touchstone_runs::service::runs::shared::Assessed;
@@ -203,12 +204,9 @@ async fn differences(
     let shown = found.changes.iter();
     let changes = shown.filter(|change| is_shown(&show, change.turn));
     let has_unchanged = matches!(show.as_str(), "same" | "all");
-    let unchanged = match has_unchanged {
-        true => found.unchanged.as_slice(),
-        false => &[],
-    };
+    let unchanged = has_unchanged.then_some(&found.unchanged);
     let changed = changes.clone().count();
-    let matching = changed + unchanged.len();
+    let matching = changed + unchanged.map_or(0, UnchangedTasks::len);
     let runs = [baseline, candidate];
     let mut rows: Vec<Row> = changes
         .skip(from)
@@ -216,9 +214,10 @@ async fn differences(
         .map(|it| row(it, runs))
         .collect();
     // The others follow the changed ones.
-    let others = unchanged.iter().skip(from.saturating_sub(changed));
+    let others = unchanged.into_iter().flat_map(UnchangedTasks::iter);
+    let others = others.skip(from.saturating_sub(changed));
     let room = CHANGES - rows.len();
-    rows.extend(others.take(room).map(|it| unchanged_row(it, runs)));
+    rows.extend(others.take(room).map(|it| unchanged_row(&it, runs)));
     let address = |from: usize| {
         let show: String = url::form_urlencoded::byte_serialize(show.as_bytes()).collect();
         format!("/console/compare?runs={baseline},{candidate}&show={show}&from={from}")

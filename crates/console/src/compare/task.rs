@@ -110,12 +110,12 @@ async fn beside(
         Err(problem) if matches!(problem.code.status(), 400 | 409) => return Ok((None, None)),
         Err(problem) => return Err(problem),
     };
-    let changed = found.changes.iter().map(|it| &it.task_id);
-    let mut tasks = changed.chain(found.unchanged.iter().map(|it| &it.task_id));
+    let changed = found.changes.iter().map(|it| it.task_id.as_str());
+    let mut tasks = changed.chain(found.unchanged.texts());
     let mut previous = None;
     for it in tasks.by_ref() {
-        if it == task {
-            let page = |it| compared_page(it, baseline, candidate);
+        if it == task.as_str() {
+            let page = |it: &str| compared_page(&it.into(), baseline, candidate);
             return Ok((previous.map(page), tasks.next().map(page)));
         }
         previous = Some(it);

@@ -94,7 +94,7 @@ impl Standing {
 pub async fn watched(api: &ConsoleApi, tenant: &TenantId, run: &RunId) -> Result<Watched, Problem> {
     let runs = &api.runs.runs;
     let (record, eval) = runs.eval_record(tenant, run).await?;
-    let standing = runs.with_state(&record.run_id, Standing::of).await?;
+    let standing = runs.with_sums(&record, Standing::of).await?;
     let snapshot = runs.snapshot(tenant, run).await?;
     let state = snapshot.get("status").and_then(Value::as_str);
     let state = state.unwrap_or_default().to_owned();

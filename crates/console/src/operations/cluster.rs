@@ -49,6 +49,7 @@ struct Worker {
     capacity: u64,
     places: String,
     models: Vec<String>,
+    labels: String,
     version: String,
     silence: String,
 }
@@ -62,6 +63,9 @@ struct Run {
     lease: String,
     waiting: String,
     held: String,
+    labels: String,
+    /// Why its tasks wait, if no worker can take them.
+    unserved: Option<String>,
 }
 
 struct Queue {
@@ -189,6 +193,7 @@ impl Worker {
             capacity: worker.capacity,
             places: format!("{} of {}", number(busy), number(worker.capacity)),
             models: worker.models.iter().map(|it| plain(it)).collect(),
+            labels: worker.labels.to_string(),
             version: plain(&worker.version),
             silence: duration(worker.silent_ms),
         }
@@ -207,6 +212,8 @@ impl Run {
             lease: latency(run.lease_ms),
             waiting: number(run.offered),
             held: number(run.held),
+            labels: run.labels.to_string(),
+            unserved: run.waits_for(),
         }
     }
 }

@@ -100,6 +100,8 @@ metrics! {
         "Tasks that these workers take in addition now";
     describe_gauge CLUSTER_TASKS(Count) = "touchstone_cluster_tasks",
         "Tasks that this process has given to workers, by state: waiting or held";
+    describe_gauge CLUSTER_UNSERVED_RUNS(Count) = "touchstone_cluster_unserved_runs",
+        "Runs of this process with waiting tasks for which no worker has the model and the labels";
     describe_histogram CLUSTER_TASK_WAIT(Seconds) = "touchstone_cluster_task_wait_seconds",
         "Time that a task waited until a worker took it";
     describe_counter CLUSTER_CLAIMS(Count) = "touchstone_cluster_claims_total",

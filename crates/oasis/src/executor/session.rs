@@ -22,6 +22,7 @@ use crate::rules::report::facts as shown;
 use crate::rules::run::events::{OasisEvent, OasisObserved};
 use crate::rules::scrub::Scrub;
 use touchstone_agents::ports::agent::{Invocation, InvocationEnd};
+use touchstone_agents::rules::worker_labels::NO_LABELS;
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::integrity;
 use touchstone_kit::json as strict;
@@ -175,6 +176,7 @@ impl EnvironmentSession<'_> {
             // The scenario has a limit of its own, which includes its provider.
             timeout: None,
             node_id: script.task,
+            worker_labels: &NO_LABELS,
         };
         let result = executor.runtime.invoke(invocation, &context.meter, &sink);
         let result = result.await;

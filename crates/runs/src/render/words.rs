@@ -325,7 +325,12 @@ pub fn in_words(label: &str) -> String {
         "timeout" => "endpoint took too long",
         "task_timeout" => "took longer than the limit per task",
         "worker_lost" => "too many workers were lost while they executed the task",
-        "too_large_for_worker" => "an answer or a tool call is too large for a message of a worker",
+        "workers_required" => {
+            "the task requires labels of workers, and the host cannot give it to a worker"
+        }
+        "too_large_for_worker" => {
+            "the task, an answer or a tool call is larger than `cluster.max_task_bytes`"
+        }
         "not_http" => "endpoint does not speak HTTP",
         "blocked_address" => "endpoint's address is not allowed",
         "unauthorized" => "endpoint answered 401: API key missing or wrong",

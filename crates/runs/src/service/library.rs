@@ -19,6 +19,7 @@ use self::suites::Suites;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::scoring_document::attachments::AttachmentReference;
 use crate::rules::kind::Kinds;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_agents::ports::agent::AgentDefinition;
 use touchstone_agents::rules::attachment::Attachment;
 use touchstone_host::ports::store::StoreError;
@@ -210,7 +211,7 @@ impl Library {
     pub async fn files(
         &self,
         pack_integrity: &str,
-        tasks: &[TaskId],
+        tasks: &TaskIds,
         scoring: &ScoringDocument,
     ) -> Result<HashMap<TaskId, Vec<Attachment>>, Error> {
         let damaged = || Error::Damaged {
@@ -221,7 +222,10 @@ impl Library {
         let bytes = bytes.ok_or_else(damaged)?;
         let wanted: Vec<(TaskId, Vec<AttachmentReference>)> = tasks
             .iter()
-            .map(|id| (id.clone(), scoring.attachments(id).to_vec()))
+            .map(|id| {
+                let files = scoring.attachments(&id).to_vec();
+                (id, files)
+            })
             .filter(|(_, files)| !files.is_empty())
             .collect();
         let integrity = pack_integrity.to_owned();

@@ -450,8 +450,8 @@ impl Storage {
             return Ok(HashSet::new());
         };
         let passed = |state: &RunState| {
-            let has_passed = |id: &&TaskId| state.eval.scored(id).is_some_and(|task| task.passed);
-            eval.tasks.iter().filter(has_passed).cloned().collect()
+            let has_passed = |id: &TaskId| state.eval.scored(id).is_some_and(|task| task.passed);
+            eval.tasks.iter().filter(has_passed).collect()
         };
         self.projections.with_state(&record.run_id, passed).await
     }

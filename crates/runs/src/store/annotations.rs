@@ -1,5 +1,6 @@
 //! Annotations of runs, stored outside the run's log.
 
+use serde_json::json;
 use tokio::sync::broadcast;
 
 use crate::ports::annotations::{Annotated, AnnotationLimits, AnnotationRecord};
@@ -21,6 +22,9 @@ const ADD: &str = "INSERT INTO annotation (run_number, number, task, document)
     FROM run WHERE run.run_id = $1 AND run.tenant = $2 AND run.deleted_at IS NULL RETURNING number";
 const OF_RUN: &str = "SELECT number, task, document FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND number > $2 ORDER BY number";
+const OF_TASKS: &str = "SELECT number, task, document FROM annotation
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND task IN ({each $2})
+    ORDER BY number";
 const TOTAL_BYTES: &str =
     "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(document)), 0) AS BIGINT) FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1)";
@@ -92,6 +96,20 @@ pub async fn list(
     let rows: Vec<Row> = query(OF_RUN)
         .bind(run.as_str())
         .bind(i64::try_from(after).unwrap_or(i64::MAX))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// The annotations of some tasks of a run, in order.
+pub async fn of_tasks(
+    database: &Database,
+    run: &RunId,
+    tasks: &[&TaskId],
+) -> Result<Vec<AnnotationRecord>, StoreError> {
+    let rows: Vec<Row> = query(OF_TASKS)
+        .bind(run.as_str())
+        .bind(json!(tasks).to_string())
         .fetch_all(database.readers())
         .await?;
     rows.into_iter().map(record_of).collect()

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use futures_util::TryStreamExt as _;
+
 use crate::rules::eval::attempts::Voided;
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::store::runs::parse_record;
@@ -121,7 +123,8 @@ pub async fn eval_runs_of_suite(
     after: i64,
     limit: u32,
 ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
-    let rows: Vec<(i64, String)> = query(EVALS_OF_SUITE)
+    // One record after another, because each may name very many tasks.
+    let mut rows = query(EVALS_OF_SUITE)
         .bind(tenant.as_str())
         .bind(eval.agent_id.as_str())
         .bind(eval.agent_version.as_str())
@@ -129,10 +132,12 @@ pub async fn eval_runs_of_suite(
         .bind(i64::from(limit))
         .bind(eval.suite_id.as_str())
         .bind(eval.suite_version.as_str())
-        .fetch_all(database.readers())
-        .await?;
-    let read = |(number, record): (i64, String)| Ok((number, parse_record(&record)?));
-    rows.into_iter().map(read).collect()
+        .fetch::<(i64, String)>(database.readers())?;
+    let mut found = Vec::new();
+    while let Some((number, record)) = rows.try_next().await? {
+        found.push((number, parse_record(&record)?));
+    }
+    Ok(found)
 }
 
 /// As [`read`](super::RunLog::read), but only events that report how a run or one of its tasks

@@ -26,6 +26,7 @@ pub const SCHEMA: Schema = Schema {
         include_str!("decided.sql"),
         include_str!("projection/schema.sql"),
         include_str!("segments/schema.sql"),
+        include_str!("projection/results.sql"),
     ],
     leases: &[
         Leases {

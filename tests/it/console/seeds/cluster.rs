@@ -1,5 +1,6 @@
 //! A cluster whose members announce themselves: a worker, and another replica with a run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,12 +8,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_cluster::ports::announcements::{Announced, Announcements};
 use touchstone_cluster::ports::bus::{Bus, BusError, Delivery, Request};
 use touchstone_cluster::ports::queues::{Queue, Queues};
+use touchstone_cluster::rules::access::pools::Pool;
 use touchstone_cluster::rules::announcements::Topic;
 use touchstone_cluster::rules::lane::Lane;
-use touchstone_cluster::rules::presence::{Presence, ReplicaState, RunTasks, WorkerState};
+use touchstone_cluster::rules::presence::{
+    Presence, ReplicaState, RunTasks, Unserved, WorkerState,
+};
 use touchstone_cluster::rules::subjects::Address;
 use touchstone_cluster::rules::wire;
 use touchstone_cluster::service::Cluster;
@@ -30,12 +35,16 @@ fn members() -> [(&'static str, Presence); 2] {
         free: 5,
         models: vec!["openai model `m` at https://models.example/v1".to_owned()],
         draining: false,
+        labels: WorkerLabels::parse("gpu").unwrap(),
+        largest: 0,
     };
     let run = RunTasks {
         run: "run_elsewhere".into(),
         tenant: "globex".into(),
         offered: 4,
         held: 27,
+        labels: WorkerLabels::parse("gpu,region=eu").unwrap(),
+        unserved: Some(Unserved::Labels),
     };
     let worker = Presence {
         version: "1.0.0".to_owned(),
@@ -94,6 +103,10 @@ impl Bus for Members {
     }
 
     async fn waiting(&self, _: &Lane) -> Result<u64, BusError> {
+        Err(BusError::NoResponder)
+    }
+
+    async fn filled(&self, _: &Pool) -> Result<BTreeSet<String>, BusError> {
         Err(BusError::NoResponder)
     }
 

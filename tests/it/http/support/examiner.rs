@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 
 /// Cost of judging one sample, in USD.
@@ -44,6 +45,7 @@ impl Examiner {
             model: self.clone(),
             permits: Arc::new(EndpointPermits::new(4)),
             endpoint: None,
+            worker_labels: WorkerLabels::default(),
         }
     }
 

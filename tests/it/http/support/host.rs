@@ -31,6 +31,7 @@ use touchstone_agents::ports::model::{
 };
 use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::reached_by::ReachedBy;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
@@ -421,6 +422,7 @@ impl TestHost {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo::default())),
                 permits: Arc::new(touchstone_agents::model::EndpointPermits::new(48)),
                 endpoint: None,
+                worker_labels: WorkerLabels::default(),
             },
             judge: examiner.binding(),
             further_judges: match lab.two_judges {
@@ -431,6 +433,7 @@ impl TestHost {
         });
         let limits = HostLimits {
             distribution: None,
+            worker_labels: Vec::new(),
             max_tasks_per_suite: 10_000,
             max_cost_per_suite: NanoUsd::from_usd(25.0),
             is_max_cost_set: false,

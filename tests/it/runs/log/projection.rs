@@ -2,19 +2,22 @@
 //! whole log, and fold the log if it is gone or damaged.
 
 use rstest::rstest;
+use touchstone::kinds::KINDS;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::ports::storage::ContentKept;
+use touchstone_runs::rules::eval::statistics::ended::EndedResults;
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::fold::stored::Tasks;
 use touchstone_runs::rules::run::record::RunRecord;
+use touchstone_runs::service::library::Library;
 use touchstone_runs::service::projections::Projections;
 use touchstone_runs::service::projections::stored::{LONG_LOG, compare};
 use touchstone_runs::store::projection;
 
-use crate::runs::bench::{Bench, echo};
+use crate::runs::bench::{Bench, echo, eval};
 use crate::store::Engine::{self, Postgres, Sqlite};
 
 /// A run whose log is long, at least five events a task.
@@ -57,6 +60,7 @@ async fn the_state_of_a_long_run_is_stored_at_its_end_and_by_readers(
 
     let compared = compare(&bench.store, 5, 100_000).await.unwrap();
     assert_eq!((compared.equal, compared.wrong), (1, Vec::new()));
+    results_are_stored(&bench.store, &run, &state).await;
 
     // A reader does not need the events that are in the state.
     execute_sql(
@@ -77,6 +81,29 @@ async fn the_state_of_a_long_run_is_stored_at_its_end_and_by_readers(
     assert_eq!(folded.eval.unreadable, 8, "the log was folded");
     let again = stored(&bench.store, &run.run_id).await.unwrap();
     assert_eq!(again, folded);
+}
+
+/// The results of the run are stored beside its state, and single tasks are read from it.
+async fn results_are_stored(store: &std::sync::Arc<Database>, run: &RunRecord, state: &RunState) {
+    let (id, spec) = (&run.run_id, eval(run));
+    let projections = Projections::new(store.clone());
+    assert_eq!(projections.ended_at(id).await, Some(state.sequence));
+    let ended = projections.ended_results(id, &spec.tasks).await.unwrap();
+    let library = Library::new(store.clone(), KINDS);
+    let suite = library.suite_index(&spec.suite_digest).await.unwrap();
+    let expected = EndedResults::of(spec, &suite.unwrap().thresholds(), &state.eval);
+    assert_eq!(ended.results, expected);
+    let places = [7, 0, spec.tasks.len() - 1];
+    let number = |place: usize| ended.results.results.row(place).unwrap().number;
+    let found = projections.stored_facts(id, &places.map(number)).await;
+    let found = found.unwrap();
+    for place in places {
+        let task = spec.tasks.get(place).unwrap();
+        let expected = state.eval.scored(&task).unwrap();
+        assert_eq!(found[&number(place)], *expected);
+    }
+    let unknown = projections.stored_facts(id, &[u32::MAX]).await;
+    assert_eq!(unknown, None);
 }
 
 #[tokio::test]

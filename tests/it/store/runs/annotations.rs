@@ -108,6 +108,15 @@ async fn annotations_are_numbered_per_run_and_listed_after_a_number(
             .unwrap(),
         found[1..]
     );
+    let unknown = TaskId::from("task-9");
+    for (tasks, expected) in [
+        (vec![&"task-0".into(), &unknown], &found[..]),
+        (vec![&unknown], &[]),
+        (vec![], &[]),
+    ] {
+        let of_tasks = run_store::annotations::of_tasks(&store, &first, &tasks).await;
+        assert_eq!(of_tasks.unwrap(), expected);
+    }
     assert_eq!(
         run_store::annotations::last_number(&store, &first)
             .await

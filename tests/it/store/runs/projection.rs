@@ -272,6 +272,57 @@ async fn damaged_and_foreign_rows_are_refused_and_deleted(
     }
 }
 
+/// The results of a run and where it ends, as they are stored.
+async fn results(store: &Database, run: &RunId) -> (Option<Vec<u8>>, Option<u64>) {
+    let found = projection::results::load(store, run).await.unwrap();
+    let ended_at = projection::results::ended_at(store, run).await.unwrap();
+    (found.map(|it| it.results), ended_at)
+}
+
+#[rstest]
+#[tokio::test]
+async fn results_are_read_with_the_state_that_has_the_same_end(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let (run, mut state) = logged(&store, "run_a", true).await;
+    let put = |at: u64, octets: &'static [u8]| {
+        let (store, run) = (store.clone(), run.clone());
+        async move {
+            let stored = projection::results::store(&store, &run, at, octets);
+            stored.await.unwrap();
+        }
+    };
+    put(3, b"without a state").await;
+    assert_eq!(results(&store, &run).await, (None, None));
+    assert!(store_as(&store, &run, ContentKept::All, &mut state).await);
+    put(2, b"of another end").await;
+    assert_eq!(results(&store, &run).await, (None, None));
+    put(3, b"first").await;
+    put(3, b"second").await;
+    let stored = (Some(b"second".to_vec()), Some(3));
+    assert_eq!(results(&store, &run).await, stored);
+    let parts = projection::results::chunks(&store, &run, &[0, 9]).await;
+    let parts: Vec<i64> = parts.unwrap().iter().map(|it| it.part).collect();
+    assert_eq!(parts, [0, 1]);
+    // A state with another end has replaced the one that they belong to.
+    database
+        .execute("UPDATE run_projection SET sequence = 2".to_owned())
+        .await;
+    assert_eq!(results(&store, &run).await, (None, None));
+    database
+        .execute("UPDATE run_projection SET sequence = 3".to_owned())
+        .await;
+    assert_eq!(results(&store, &run).await, stored);
+    // They go with the state.
+    let (whole, decided) = (record("run_a", "acme", 1), decision(&run));
+    let dropped = run_store::storage::drop_content(&store, &whole, ContentKept::None, &decided);
+    assert!(dropped.await.unwrap());
+    assert_eq!(results(&store, &run).await, (None, None));
+    let left = count(&store, "SELECT COUNT(*) FROM run_task_results").await;
+    assert_eq!(left, 0);
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_deleted_run_has_no_stored_state(

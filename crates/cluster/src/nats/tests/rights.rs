@@ -1,5 +1,6 @@
 //! What workers can do with their permissions, and hostile ones cannot.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use crate::rules::wire::{
 };
 use crate::service::owner::{ClusterRuntime, Owner};
 use crate::service::tests::support::{
-    Account, Cluster, Recorder, Task, TestClock, TestIds, endpoint,
+    Account, Cluster, Recorder, Task, TestClock, TestIds, endpoint, labels,
 };
 
 /// How long something that must happen may take.
@@ -176,10 +177,14 @@ async fn a_worker_takes_and_leaves_messages_of_its_pool_and_asks_as_itself() {
         return;
     };
     let (host, worker, lane) = (site.host(), site.worker(), lane(&acme(), "m"));
+    let early = worker.filled(&acme()).await;
+    assert_eq!(early.unwrap().len(), 0, "no host has created the stream");
     let early = worker.pull(&lane, 1, Duration::from_secs(1)).await;
     assert_eq!(early.unwrap().len(), 0, "no host has created the queue");
     let message = Bytes::from_static(b"offer");
     host.publish(&lane, HOST, message.clone()).await.unwrap();
+    let filled = BTreeSet::from([lane.name().to_owned()]);
+    assert_eq!(worker.filled(&acme()).await.unwrap(), filled);
     let first = take(&worker, &lane).await;
     assert_eq!((&first.message, first.deliveries), (&message, 1));
     first.receipt.release(Duration::from_millis(100)).await;
@@ -192,6 +197,7 @@ async fn a_worker_takes_and_leaves_messages_of_its_pool_and_asks_as_itself() {
         }
     };
     timeout(AT_MOST, empty).await.unwrap();
+    assert_eq!(worker.filled(&acme()).await.unwrap(), BTreeSet::new());
 
     let mut requests = host.serve(HOST).await.unwrap();
     // Once this is answered, the server knows that the host listens.
@@ -224,6 +230,9 @@ async fn a_hostile_worker_reaches_neither_other_pools_nor_other_workers() {
     for call in [
         format!("CONSUMER.MSG.NEXT.{stream}.{name}"),
         format!("CONSUMER.INFO.{stream}.{name}"),
+        format!("CONSUMER.NAMES.{stream}"),
+        format!("CONSUMER.LIST.{stream}"),
+        format!("STREAM.INFO.{stream}"),
         format!("CONSUMER.DELETE.{stream}.{name}"),
         format!("CONSUMER.CREATE.{stream}"),
         format!("CONSUMER.CREATE.{}", Pool::shared().stream()),
@@ -397,6 +406,8 @@ async fn claim(bus: &NatsBus, delivery: &Delivery, worker: &str) -> (Address, Op
         },
         offer: offered.offer,
         claim: format!("claim_of_{worker}"),
+        labels: labels(&[]),
+        largest: 0,
     };
     let address = Address {
         operation: Operation::Claim,
@@ -412,6 +423,7 @@ async fn claim(bus: &NatsBus, delivery: &Delivery, worker: &str) -> (Address, Op
             invocation: grant.invocation,
             token: grant.token,
         }),
+        Claimed::Part { .. } => unreachable!(),
         Claimed::Gone | Claimed::Forbidden { .. } => None,
     };
     (address, proof)
@@ -467,6 +479,7 @@ async fn facts_count_only_from_the_worker_that_holds_the_task() {
         tenant: "acme".to_owned(),
         input: json!({}),
         model,
+        labels: labels(&[]),
     };
     let lane = Lane::of(&acme(), &task.model.identity(), None).unwrap();
     let (meter, recorder) = (Account::new(Limits::default()), Recorder::default());

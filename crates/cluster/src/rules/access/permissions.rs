@@ -54,11 +54,13 @@ impl Permissions {
     }
 }
 
-fn queues_of_worker(pool: &Pool) -> [String; 3] {
+fn queues_of_worker(pool: &Pool) -> [String; 4] {
     let stream = pool.stream();
     [
         format!("$JS.API.CONSUMER.INFO.{stream}.*"),
         format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
+        // Which queues have messages, such as those of large tasks and of tasks with labels.
+        format!("$JS.API.STREAM.INFO.{stream}"),
         format!("$JS.ACK.{stream}.>"),
     ]
 }
@@ -107,6 +109,7 @@ mod tests {
         let expected = [
             "$JS.API.CONSUMER.INFO.TS1_Q_acme.*",
             "$JS.API.CONSUMER.MSG.NEXT.TS1_Q_acme.*",
+            "$JS.API.STREAM.INFO.TS1_Q_acme",
             "$JS.ACK.TS1_Q_acme.>",
             "ts1.claim.*.w1",
             "ts1.facts.*.w1",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_kit::ids::TenantId;
 
 use crate::rules::subjects::is_token;
@@ -20,6 +21,9 @@ pub struct WorkerEntry {
     /// The models whose tasks it may execute, as `provider/model`; `*` for all.
     #[serde(default = "any")]
     pub models: Vec<String>,
+    /// The labels that it may have for tasks that require labels; `*` for all.
+    #[serde(default = "any")]
+    pub labels: Vec<String>,
 }
 
 fn any() -> Vec<String> {
@@ -32,6 +36,10 @@ pub struct Needs {
     pub tenant: TenantId,
     /// The models that it calls, as `provider/model`.
     pub models: Vec<String>,
+    /// The labels that it must have.
+    pub labels: WorkerLabels,
+    /// Bytes that it fetches in parts; 0 for a task that fits into a message.
+    pub bytes: usize,
 }
 
 /// Why a worker may not execute a task.
@@ -47,6 +55,16 @@ pub enum Forbidden {
     Tenant,
     #[error("the entry of this worker in `[[cluster.workers]]` does not name the task's model")]
     Model,
+    #[error(
+        "the entry of this worker in `[[cluster.workers]]` does not name a label that the task requires"
+    )]
+    Label,
+    /// It lacks a label.
+    #[error("the worker does not have all labels that the task requires")]
+    MissingLabel,
+    /// It takes no task of this size in parts.
+    #[error("the task is larger than `max_task_bytes` in the section `[cluster]` of the worker")]
+    TooLarge,
 }
 
 /// The workers that a host knows. Without any entry, each worker may execute all tasks.
@@ -67,7 +85,12 @@ impl Rights {
                 );
                 return Err(problem);
             }
-            for (field, list) in [("tenants", &entry.tenants), ("models", &entry.models)] {
+            let lists = [
+                ("tenants", &entry.tenants),
+                ("models", &entry.models),
+                ("labels", &entry.labels),
+            ];
+            for (field, list) in lists {
                 if list.is_empty() {
                     return Err(format!(
                         "must name `{field}` of the worker `{name}`; `*` stands for all"
@@ -83,6 +106,12 @@ impl Rights {
                     "names the model `{model}` of the worker `{name}`; write it as `provider/model`"
                 ));
             }
+            let labels = entry.labels.iter().filter(|it| *it != ANY);
+            for label in labels {
+                WorkerLabel::parse(label).map_err(|problem| {
+                    format!("names the label `{label}` of the worker `{name}`, which {problem}")
+                })?;
+            }
             if workers.insert(name.clone(), entry.clone()).is_some() {
                 return Err(format!("names the worker `{name}` twice"));
             }
@@ -90,11 +119,24 @@ impl Rights {
         Ok(Self(workers))
     }
 
-    /// Whether a worker may execute a task.
+    /// Whether a worker may execute a task, which says that it has these labels and takes tasks of up
+    /// to `largest` bytes in parts.
     ///
     /// # Errors
     /// Why it may not.
-    pub fn check(&self, worker: &str, needs: &Needs) -> Result<(), Forbidden> {
+    pub fn check(
+        &self,
+        worker: &str,
+        labels: &WorkerLabels,
+        largest: usize,
+        needs: &Needs,
+    ) -> Result<(), Forbidden> {
+        if needs.bytes > largest {
+            return Err(Forbidden::TooLarge);
+        }
+        if !labels.has_all(&needs.labels) {
+            return Err(Forbidden::MissingLabel);
+        }
         if self.0.is_empty() {
             return Ok(());
         }
@@ -103,9 +145,13 @@ impl Rights {
         if !names(&entry.tenants, needs.tenant.as_str()) {
             return Err(Forbidden::Tenant);
         }
-        match needs.models.iter().all(|model| names(&entry.models, model)) {
+        if !needs.models.iter().all(|model| names(&entry.models, model)) {
+            return Err(Forbidden::Model);
+        }
+        let is_named = |label: &WorkerLabel| names(&entry.labels, label.as_str());
+        match needs.labels.as_slice().iter().all(is_named) {
             true => Ok(()),
-            false => Err(Forbidden::Model),
+            false => Err(Forbidden::Label),
         }
     }
 }
@@ -130,13 +176,20 @@ mod tests {
             name: name.to_owned(),
             tenants: list(tenants),
             models: list(models),
+            labels: any(),
         }
+    }
+
+    fn labels(text: &str) -> WorkerLabels {
+        WorkerLabels::parse(text).unwrap()
     }
 
     fn needs(tenant: &str, models: &[&str]) -> Needs {
         Needs {
             tenant: TenantId::from(tenant),
             models: models.iter().map(|it| (*it).to_owned()).collect(),
+            labels: WorkerLabels::default(),
+            bytes: 0,
         }
     }
 
@@ -160,13 +213,51 @@ mod tests {
             entry("all", &["*"], &["*"]),
         ];
         let rights = Rights::new(&entries).unwrap();
-        assert_eq!(rights.check(worker, &needs(tenant, models)), expected);
+        let none = WorkerLabels::default();
+        assert_eq!(
+            rights.check(worker, &none, 0, &needs(tenant, models)),
+            expected
+        );
     }
 
     #[test]
     fn without_entries_each_worker_gets_all_tasks() {
         let rights = Rights::new(&[]).unwrap();
-        assert_eq!(rights.check("w1", &needs("acme", &["openai/m"])), Ok(()));
+        let (none, needs) = (WorkerLabels::default(), needs("acme", &["openai/m"]));
+        assert_eq!(rights.check("w1", &none, 0, &needs), Ok(()));
+        let large = Needs { bytes: 9, ..needs };
+        let checked = [0, 8, 9].map(|largest| rights.check("w1", &none, largest, &large));
+        let too_large = Err(Forbidden::TooLarge);
+        assert_eq!(checked, [too_large, too_large, Ok(())]);
+    }
+
+    #[rstest]
+    #[case::no_list(&[], "gpu,region=eu", Ok(()))]
+    #[case::no_list_and_no_label(&[], "gpu", Err(Forbidden::MissingLabel))]
+    #[case::all_labels(&["*"], "gpu,region=eu,more", Ok(()))]
+    #[case::some_labels(&["region=eu", "gpu"], "gpu,region=eu", Ok(()))]
+    #[case::an_own_label(&["gpu"], "gpu,region=eu", Err(Forbidden::Label))]
+    #[case::without_it(&["gpu"], "region=eu", Err(Forbidden::MissingLabel))]
+    fn a_worker_needs_all_labels_and_the_right_to_them(
+        #[case] allowed: &[&str],
+        #[case] of_worker: &str,
+        #[case] expected: Result<(), Forbidden>,
+    ) {
+        let allowed_labels: Vec<String> = allowed.iter().map(|it| (*it).to_owned()).collect();
+        let listed = WorkerEntry {
+            labels: allowed_labels,
+            ..entry("w1", &["acme"], &["*"])
+        };
+        let entries: Vec<WorkerEntry> = (!allowed.is_empty())
+            .then_some(listed)
+            .into_iter()
+            .collect();
+        let needs = Needs {
+            labels: labels("gpu,region=eu"),
+            ..needs("acme", &["openai/m"])
+        };
+        let rights = Rights::new(&entries).unwrap();
+        assert_eq!(rights.check("w1", &labels(of_worker), 0, &needs), expected);
     }
 
     #[rstest]
@@ -175,6 +266,7 @@ mod tests {
     #[case(&[entry("a", &[], &["*"])], "must name `tenants`")]
     #[case(&[entry("a", &["*"], &[])], "must name `models`")]
     #[case(&[entry("a", &["*"], &["gpt"])], "names the model `gpt`")]
+    #[case(&[WorkerEntry { labels: vec!["a b".to_owned()], ..entry("a", &["*"], &["*"]) }], "names the label `a b`")]
     fn entries_without_a_clear_meaning_are_refused(
         #[case] entries: &[WorkerEntry],
         #[case] expected: &str,

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 
 const HOLD: Duration = Duration::from_secs(8);
 
@@ -21,6 +22,8 @@ fn claim(name: &str, claim: &str) -> Claim {
         worker: worker(name),
         offer: "offer".to_owned(),
         claim: claim.to_owned(),
+        labels: WorkerLabels::default(),
+        largest: 0,
     }
 }
 

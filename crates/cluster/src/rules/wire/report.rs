@@ -28,6 +28,14 @@ pub enum Frame {
     },
     /// The attempt has ended. Always the last fact.
     Ended(Ending),
+    /// A part of the JSON text of a fact that is larger than a message. The parts follow each other
+    /// without other facts between, and the first one is the first fact of its message.
+    Part {
+        text: String,
+        /// In the first part: bytes of the whole text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<usize>,
+    },
 }
 
 /// Tokens, and a cost in 10⁻⁹ USD.
@@ -106,6 +114,11 @@ impl NewFacts {
         check_most("facts.frames", self.frames.len(), MAX_FRAMES)?;
         if self.frames.iter().any(|it| matches!(it, Frame::Ended(_))) {
             let (field, problem) = ("facts.frames", "must not contain the end of the attempt");
+            return Err(Unreadable::Field { field, problem });
+        }
+        let is_part = |frame: &Frame| matches!(frame, Frame::Part { .. });
+        if self.frames.iter().any(is_part) {
+            let (field, problem) = ("facts.frames", "must not contain parts of a fact");
             return Err(Unreadable::Field { field, problem });
         }
         Ok(())

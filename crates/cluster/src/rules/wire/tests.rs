@@ -50,6 +50,17 @@ fn facts() -> Facts {
 }
 
 #[test]
+fn claims_of_other_versions_are_read() {
+    let mut claim =
+        json!({"v": 1, "worker": "w1", "epoch": "ep_1", "offer": "inv_1", "claim": "claim_1"});
+    let read = |claim: &serde_json::Value| read::<Claim>(claim.to_string().as_bytes()).unwrap();
+    let earlier = read(&claim);
+    assert!(earlier.labels.is_empty() && earlier.largest == 0);
+    claim["labels"] = json!(["zone/a", "gpu"]);
+    assert_eq!(read(&claim).labels.to_string(), "gpu");
+}
+
+#[test]
 fn a_message_is_read_as_it_was_written() {
     let bytes = write(&facts()).unwrap();
     assert_eq!(read::<Facts>(&bytes), Ok(facts()));

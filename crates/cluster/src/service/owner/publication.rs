@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 
 use crate::ports::bus::BusError;
 use crate::rules::lane::Lane;
-use crate::rules::wire::{self, Assignment, Offered};
+use crate::rules::wire::{self, Offered};
 use crate::service::owner::Owner;
 use crate::service::owner::task::{OwnedTask, Waited};
 
@@ -19,7 +19,7 @@ pub(super) enum Published {
 impl OwnedTask<'_> {
     /// Waits for the turn of the task, after which it is put into its queue.
     pub(super) fn await_turn(&mut self, ahead: bool) {
-        let Assignment { tenant, run, .. } = &self.assignment;
+        let (tenant, run) = (self.invocation.tenant, self.invocation.run);
         let turn = self.owner.schedule.turn(self.lane, tenant, run, ahead);
         let turn = turn.map(|it| Waited::Turn(it.ok()));
         self.waiting.push(turn.boxed());

@@ -54,7 +54,7 @@ impl<'a> OwnedTask<'a> {
             let ended = match recorded {
                 Recorded::All => None,
                 Recorded::Ended(result) => Some(Some(result)),
-                Recorded::Missing | Recorded::Superseded => Some(None),
+                Recorded::Missing | Recorded::Superseded | Recorded::NoRoom => Some(None),
                 Recorded::Foreign => Some(self.lose()),
             };
             if let Some(ended) = ended {

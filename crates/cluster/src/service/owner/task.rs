@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use touchstone_agents::budget::Estimate;
 use touchstone_agents::ports::agent::{
-    EventSink, InvocationEnd, InvocationResult, Meter, Unrecorded,
+    EventSink, Invocation, InvocationEnd, InvocationResult, Meter, Unrecorded,
 };
 use touchstone_agents::ports::model::Permit;
 use touchstone_agents::rules::WORKERS_UNREACHABLE;
@@ -24,12 +24,14 @@ use crate::ports::bus::BusError;
 use crate::rules::facts::{self, Foreign};
 use crate::rules::lane::Lane;
 use crate::rules::offer::{Offer, Reception};
+use crate::rules::wire::parts::{Assembly, Mismatch, part};
 use crate::rules::wire::{
-    Answer, Assignment, Await, Claim, Claimed, End, Ending, Facts, Frame, Grant, Held, NewFacts,
+    Answer, Await, Claim, Claimed, End, Ending, Facts, FetchPart, Frame, Grant, Held, NewFacts,
     Proof, Received, Token, Verdict, WorkerId,
 };
 use crate::service::owner::publication::Published;
 use crate::service::owner::questions::{EndpointLimits, estimate};
+use crate::service::owner::text::TaskText;
 use crate::service::owner::{LOG_CLOSED, Owner, WORKER_LOST};
 use crate::service::server::Command;
 use crate::service::turns::Turn;
@@ -81,6 +83,8 @@ pub(super) enum Recorded {
     Superseded,
     /// The sender cannot have one of them. Its attempt does not count any more.
     Foreign,
+    /// There is no room for a large fact now.
+    NoRoom,
 }
 
 pub(super) struct OwnedTask<'a> {
@@ -95,9 +99,8 @@ pub(super) struct OwnedTask<'a> {
     /// When the task began to wait for a worker.
     pub(super) offered_at: Duration,
     pub(super) held: Arc<AtomicBool>,
-    pub(super) assignment: Assignment,
-    /// The assignment as JSON text.
-    pub(super) text: String,
+    pub(super) invocation: &'a Invocation<'a>,
+    pub(super) text: TaskText,
     /// The events of the current attempt.
     pub(super) events: Vec<EventId>,
     /// The invocation that has started and not completed.
@@ -108,6 +111,8 @@ pub(super) struct OwnedTask<'a> {
     pub(super) calls: BTreeMap<u64, Box<dyn Permit>>,
     /// Who waits for the budget's answer to which question.
     pub(super) asking: Option<(u64, oneshot::Sender<Answer>)>,
+    /// A large fact whose parts arrive, and its room.
+    pub(super) assembly: Option<(Assembly, OwnedSemaphorePermit)>,
     /// The right to be in the queue.
     pub(super) turn: Option<Turn>,
     /// Whether the queue has confirmed the last message. One that it has not confirmed is
@@ -115,7 +120,8 @@ pub(super) struct OwnedTask<'a> {
     pub(super) is_stored: bool,
     /// Number of times since then that the task was not published because others wait.
     pub(super) skipped: u32,
-    /// Whether a worker was refused because no call may be made now. Its message has left the queue.
+    /// Whether a worker was refused because no call may be made now, or there is no room for the
+    /// task. Its message has left the queue.
     pub(super) is_refused: bool,
 }
 
@@ -162,18 +168,27 @@ impl<'a> OwnedTask<'a> {
                 let _ = reply.send(self.beat(&worker, &held));
             }
             Command::Facts(facts, reply) => return self.facts(facts, reply),
+            Command::Part(fetch, reply) => {
+                let _ = reply.send(self.part(&fetch));
+            }
         }
         None
     }
 
     fn claim(&mut self, claim: &Claim) -> Claimed {
-        if self.may_call() != Some(true) {
+        let (owner, pool) = (self.owner, self.lane.pool());
+        let may_claim =
+            self.may_call() == Some(true) && self.text.prepare(self.invocation, &owner.room, pool);
+        if !may_claim {
             self.is_refused = true;
             return Claimed::Gone;
         }
         let (ids, now) = (&self.owner.ids, self.owner.clock.uptime());
         let mint = || (ids.mint("inv"), Token::new(&ids.secret()));
         let Some(granted) = self.offer.claim(claim, now, mint) else {
+            if self.offer.invocation().is_none() {
+                self.text.release();
+            }
             return Claimed::Gone;
         };
         if !self.held.swap(true, Ordering::Relaxed) {
@@ -183,13 +198,26 @@ impl<'a> OwnedTask<'a> {
         if let Some(turn) = self.turn.take() {
             turn.claimed();
         }
+        let (task, parts_of) = self.text.granted();
         Claimed::Granted(Box::new(Grant {
             invocation: granted.invocation,
             token: granted.token,
             hold_ms: u64::try_from(self.owner.hold.as_millis()).unwrap_or(u64::MAX),
-            task: self.text.clone(),
+            task,
+            parts_of,
+            largest_fact: self.owner.content.task,
             combines: true,
         }))
+    }
+
+    /// A part of the task's text, for the holder of the attempt.
+    fn part(&mut self, fetch: &FetchPart) -> Claimed {
+        let text = self.text.in_parts();
+        let text = text.filter(|_| self.offer.is_held_by(&fetch.proof));
+        let part = text.and_then(|text| part(text, fetch.part_from));
+        part.map_or(Claimed::Gone, |text| Claimed::Part {
+            text: text.to_owned(),
+        })
     }
 
     fn beat(&mut self, worker: &WorkerId, held: &Held) -> Verdict {
@@ -233,6 +261,8 @@ impl<'a> OwnedTask<'a> {
                 let _ = reply.send(Received::Superseded);
                 return self.lose();
             }
+            // The worker sends them again when it has no answer in time.
+            Recorded::NoRoom => return None,
         }
         let sink = self.sink;
         let asked = async move {
@@ -253,11 +283,18 @@ impl<'a> OwnedTask<'a> {
     /// Records the facts of the attempt's holder that are not recorded yet.
     pub(super) fn record_all(&mut self, proof: &Proof, facts: NewFacts) -> Recorded {
         let NewFacts { from, frames } = facts;
+        let room = match self.room_for(proof, from, &frames) {
+            Ok(room) => room,
+            Err(recorded) => return recorded,
+        };
         let skip = match self.offer.receive(proof, from, frames.len()) {
             Reception::Superseded => return Recorded::Superseded,
             Reception::Missing => return Recorded::Missing,
             Reception::Record { skip } => skip,
         };
+        if let Some(begun) = room {
+            self.assembly = Some(begun);
+        }
         for frame in frames.into_iter().skip(skip) {
             match self.record(frame, &proof.invocation) {
                 Ok(None) => {}
@@ -272,19 +309,76 @@ impl<'a> OwnedTask<'a> {
         Recorded::All
     }
 
+    /// Room for the large fact that begins with these, if one does.
+    fn room_for(
+        &mut self,
+        proof: &Proof,
+        from: u64,
+        frames: &[Frame],
+    ) -> Result<Option<(Assembly, OwnedSemaphorePermit)>, Recorded> {
+        let known = self.offer.next_fact().saturating_sub(from);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let new = (0..).zip(frames.iter().skip(known));
+        let begun = new.filter_map(|(at, frame)| match frame {
+            Frame::Part { of: Some(of), .. } => Some((at, *of)),
+            _ => None,
+        });
+        let begun: Vec<(usize, usize)> = begun.collect();
+        if begun.is_empty() {
+            return Ok(None);
+        }
+        if !self.offer.is_held_by(proof) {
+            return Err(Recorded::Superseded);
+        }
+        let limit = self.owner.content.task;
+        // One at a time, so that no attempt keeps room while it waits for more.
+        let &[(0, bytes)] = begun.as_slice() else {
+            return Err(Recorded::Foreign);
+        };
+        if bytes > limit || self.assembly.is_some() {
+            return Err(Recorded::Foreign);
+        }
+        let room = self.owner.room.for_fact(self.lane.pool(), bytes);
+        let room = room.ok_or(Recorded::NoRoom)?;
+        Ok(Some((Assembly::new(bytes), room)))
+    }
+
+    /// Adds a part of a large fact, and records the fact if it is complete.
+    fn record_part(
+        &mut self,
+        text: &str,
+        invocation: &str,
+    ) -> Result<Option<InvocationResult>, Foreign> {
+        let (mut assembly, room) = self.assembly.take().ok_or(Foreign)?;
+        assembly.add(text).map_err(|Mismatch| Foreign)?;
+        if !assembly.is_complete() {
+            self.assembly = Some((assembly, room));
+            return Ok(None);
+        }
+        let frame: Frame = serde_json::from_str(&assembly.into_text()).map_err(|_| Foreign)?;
+        match frame {
+            Frame::Part { .. } => Err(Foreign),
+            whole => self.record(whole, invocation),
+        }
+    }
+
     /// Records one fact. Returns the result if the attempt has ended.
     fn record(
         &mut self,
         frame: Frame,
         invocation: &str,
     ) -> Result<Option<InvocationResult>, Foreign> {
+        if self.assembly.is_some() && !matches!(frame, Frame::Part { .. }) {
+            return Err(Foreign);
+        }
         match frame {
+            Frame::Part { text, .. } => return self.record_part(&text, invocation),
             Frame::Event {
                 kind,
                 payload,
                 cause,
             } => {
-                let event = facts::event(&kind, &payload, invocation, &self.assignment.node)?;
+                let event = facts::event(&kind, &payload, invocation, self.invocation.node_id)?;
                 match &event {
                     Event::AgentInvocationStarted(it) if it.invocation_id == invocation => {
                         self.open = Some(invocation.to_owned());
@@ -421,7 +515,7 @@ impl<'a> OwnedTask<'a> {
         self.owner.metrics.attempt_lost();
         self.offered_at = now;
         let (run, invocation, worker) =
-            (&self.assignment.run, &lost.invocation, &lost.worker.worker);
+            (self.invocation.run, &lost.invocation, &lost.worker.worker);
         info!(run_id = %run, invocation, worker, "an attempt was lost");
         for reserved in lost.reserved {
             self.meter.settle(estimate(reserved), Estimate::default());
@@ -429,7 +523,7 @@ impl<'a> OwnedTask<'a> {
         if let Some(invocation_id) = self.open.take() {
             let completed = AgentInvocationCompleted {
                 invocation_id,
-                agent_id: self.assignment.agent.agent.clone(),
+                agent_id: self.invocation.agent.agent_id.clone(),
                 outcome: InvocationOutcome::Failed,
                 schema_validated: None,
             };
@@ -439,6 +533,8 @@ impl<'a> OwnedTask<'a> {
         self.events.clear();
         self.calls.clear();
         self.asking = None;
+        self.assembly = None;
+        self.text.release();
         if self.offer.is_given_up() {
             return Some(unjudged(WORKER_LOST));
         }
@@ -467,7 +563,7 @@ impl Drop for OwnedTask<'_> {
     }
 }
 
-fn unjudged(reason: &str) -> InvocationResult {
+pub(super) fn unjudged(reason: &str) -> InvocationResult {
     InvocationResult {
         end: InvocationEnd::Unjudged {
             reason: reason.to_owned(),

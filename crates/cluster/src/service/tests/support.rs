@@ -1,6 +1,6 @@
 //! Owners, workers and a model in one process, with a clock that the tests advance.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,8 +21,9 @@ use touchstone_agents::ports::agent::{
 };
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::prices::ModelPrice;
+use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_agents::rules::{
-    EndpointPin, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
+    EndpointPin, ModelReply, ModelRequest, RetryPolicy, TaskHint, TokenUsage, ToolCall,
 };
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
@@ -36,7 +37,9 @@ use crate::ports::bus::{Bus, BusError, Delivery, Request};
 use crate::rules::access::pools::{Pool, Pools};
 use crate::rules::access::rights::{Rights, WorkerEntry};
 use crate::rules::lane::Lane;
+use crate::rules::presence::WorkerState;
 use crate::rules::subjects::{Address, Operation};
+use crate::rules::wire::parts::ContentLimits;
 use crate::service::owner::{ClusterRuntime, Owner};
 use crate::service::worker::{Worker, WorkerSettings};
 
@@ -136,7 +139,7 @@ impl Model for TestModel {
             });
         }
         Ok(ModelReply {
-            text: Some(format!("done {}", task.id)),
+            text: Some(answer_of(task)),
             usage,
             ..ModelReply::default()
         })
@@ -145,6 +148,13 @@ impl Model for TestModel {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
+}
+
+/// "done", and as many further bytes as the task asks for.
+fn answer_of(task: &TaskHint<'_>) -> String {
+    let bytes = task.input.get("answer").and_then(Value::as_u64);
+    let more = "z".repeat(usize::try_from(bytes.unwrap_or(0)).unwrap());
+    format!("done {}{more}", task.id)
 }
 
 fn info() -> ModelInfo {
@@ -156,6 +166,11 @@ fn info() -> ModelInfo {
         timeout: Duration::from_secs(3600),
         retry: RetryPolicy::default(),
     }
+}
+
+pub fn labels(names: &[&str]) -> WorkerLabels {
+    let labels = names.iter().map(|it| WorkerLabel::parse(it).unwrap());
+    WorkerLabels::new(labels.collect()).unwrap()
 }
 
 pub fn endpoint(name: &str) -> EndpointPin {
@@ -170,6 +185,7 @@ pub fn earlier(answer: &Bytes) -> Bytes {
     let mut answer: Value = serde_json::from_slice(answer).unwrap();
     if let Some(answer) = answer.as_object_mut() {
         answer.remove("combines");
+        answer.remove("largest_fact");
     }
     answer.to_string().into()
 }
@@ -217,6 +233,10 @@ impl Bus for TestBus {
     async fn waiting(&self, lane: &Lane) -> Result<u64, BusError> {
         self.check_connection()?;
         self.bus.waiting(lane).await
+    }
+
+    async fn filled(&self, pool: &Pool) -> Result<BTreeSet<String>, BusError> {
+        self.bus.filled(pool).await
     }
 
     async fn pull(
@@ -318,6 +338,8 @@ pub struct Cluster {
     pub asked: Arc<Mutex<Vec<Operation>>>,
     /// Whether the host answers as one of an earlier version.
     pub is_earlier: Arc<AtomicBool>,
+    /// Largest task in bytes that further workers take in parts.
+    pub largest: usize,
     _never_stopped: watch::Sender<bool>,
     _serving: CancellationToken,
 }
@@ -327,8 +349,17 @@ impl Cluster {
         Self::start_with(faults, &[]).await
     }
 
+    /// With these limits of large tasks.
+    pub async fn start_with_content(faults: usize, content: ContentLimits) -> Self {
+        Self::start_of(faults, &[], content).await
+    }
+
     /// With these entries of workers.
     pub async fn start_with(faults: usize, workers: &[WorkerEntry]) -> Self {
+        Self::start_of(faults, workers, ContentLimits::default()).await
+    }
+
+    async fn start_of(faults: usize, workers: &[WorkerEntry], content: ContentLimits) -> Self {
         let bus = MemoryBus::default();
         let clock: Arc<dyn Clock> = Arc::new(TestClock(Instant::now()));
         let ids: Arc<dyn Ids> = Arc::new(TestIds::default());
@@ -344,7 +375,8 @@ impl Cluster {
             is_earlier: Arc::default(),
         });
         let owner = Owner::new(owners_bus, clock.clone(), ids.clone(), HOLD)
-            .with_access(Pools::default(), Rights::new(workers).unwrap());
+            .with_access(Pools::default(), Rights::new(workers).unwrap())
+            .with_content(content);
         let (owner, serving) = (Arc::new(owner), CancellationToken::new());
         #[expect(clippy::disallowed_methods, reason = "ends with the test")]
         tokio::spawn(owner.clone().serve(serving.clone()));
@@ -360,6 +392,7 @@ impl Cluster {
             cut_off,
             asked: Arc::default(),
             is_earlier: Arc::default(),
+            largest: content.task,
             _never_stopped: never_stopped,
             _serving: serving,
         }
@@ -392,6 +425,7 @@ impl Cluster {
             }),
             permits: Arc::new(EndpointPermits::new(100)),
             endpoint,
+            worker_labels: WorkerLabels::default(),
         }
     }
 
@@ -404,7 +438,12 @@ impl Cluster {
     }
 
     pub fn worker_of(&self, pool: &Pool, name: &str, concurrency: usize, model: &str) -> Process {
-        self.start_worker(pool, name, concurrency, model, info())
+        self.start_worker(pool, name, concurrency, model, info(), &[])
+    }
+
+    /// A worker with labels.
+    pub fn worker_with_labels(&self, name: &str, labels: &[&str]) -> Process {
+        self.start_worker(&Pool::shared(), name, 4, "test", info(), labels)
     }
 
     /// A worker whose own configuration allows fewer calls than tasks.
@@ -413,7 +452,19 @@ impl Cluster {
             max_concurrency: calls,
             ..info()
         };
-        self.start_worker(&Pool::shared(), name, concurrency, "test", info)
+        self.start_worker(&Pool::shared(), name, concurrency, "test", info, &[])
+    }
+
+    /// What a worker with labels announces.
+    pub fn state_of_worker(&self, names: &[&str]) -> WorkerState {
+        WorkerState {
+            capacity: 1,
+            free: 1,
+            models: vec![self.model(Some(endpoint("test"))).identity().to_string()],
+            draining: false,
+            labels: labels(names),
+            largest: self.largest,
+        }
     }
 
     fn start_worker(
@@ -423,6 +474,7 @@ impl Cluster {
         concurrency: usize,
         model: &str,
         info: ModelInfo,
+        names: &[&str],
     ) -> Process {
         let (stop_process, stopped) = watch::channel(false);
         let bus = Arc::new(TestBus {
@@ -441,8 +493,17 @@ impl Cluster {
             concurrency,
             drain: Duration::from_secs(60),
             pools: vec![pool.clone()],
+            labels: labels(names),
+            largest: self.largest,
         };
-        let worker = Worker::new(bus, self.clock.clone(), self.ids.clone(), &models, settings);
+        let worker = Worker::new(
+            bus,
+            self.clock.clone(),
+            self.ids.clone(),
+            &models,
+            Vec::new(),
+            settings,
+        );
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "killed by the test")]
         let running = tokio::spawn(Arc::new(worker).run(stop.clone()));
@@ -599,6 +660,8 @@ pub struct Task {
     pub tenant: String,
     pub input: Value,
     pub model: ModelBinding,
+    /// The labels that its worker needs.
+    pub labels: WorkerLabels,
 }
 
 impl Task {
@@ -638,6 +701,7 @@ impl Task {
             max_loop_iterations: None,
             timeout: None,
             node_id: &node,
+            worker_labels: &self.labels,
         };
         runtime.invoke(invocation, meter, sink).await
     }

@@ -11,11 +11,13 @@ use touchstone_kit::error::ErrorCode;
 use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
-const OPTIONS: [(&str, &str); 20] = [
+const OPTIONS: [(&str, &str); 22] = [
     ("configurable.baselineRunId", "--baseline"),
     ("configurable.evalTargetOverride", "--any-target"),
     ("configurable.evalConcurrency", "--concurrency"),
     ("configurable.evalDistribution", "--distribution"),
+    ("configurable.evalWorkerCommand", "--worker-command"),
+    ("configurable.evalWorkerLabels", "--worker-label"),
     ("configurable.evalModes", "--mode"),
     ("configurable.evalMatch.ignore", "--ignore"),
     ("configurable.evalMatch", "--ignore"),

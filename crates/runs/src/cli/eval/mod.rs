@@ -35,6 +35,7 @@ use touchstone_agents::model::OwnModels;
 use touchstone_agents::model::answer_cache::AnswerCache;
 use touchstone_agents::model::answer_cache::folder::AnswerFolder;
 use touchstone_agents::model::cassette::Cassette;
+use touchstone_agents::rules::worker_labels::WorkerLabel;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::{Context, Session};
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -126,6 +127,16 @@ pub struct Arguments {
     /// Where tasks are executed: by the host, or by its workers [default: the host's setting]
     #[arg(long, value_name = "local|cluster", value_parser = ["local", "cluster"])]
     distribution: Option<String>,
+
+    /// Label that workers need for the tasks, such as `gpu` or `region=eu`; repeat for all labels of one
+    /// of the sets in `cluster.labels` of the host. The tasks are then executed by workers
+    #[arg(long = "worker-label", value_name = "LABEL", value_parser = WorkerLabel::parse)]
+    worker_labels: Vec<WorkerLabel>,
+
+    /// Command of workers that acts as the agent instead of a model, by the name that it has in their
+    /// configuration. The tasks are then executed by workers that have it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["model_url", "replay", "agent_command"])]
+    worker_command: Option<String>,
 
     /// Scoring mode; repeat for several [default: every mode the suite declares; live-shadow only
     /// if it is the only one]. Regression needs --baseline, which adds it
@@ -448,6 +459,12 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
     }
     if let Some(distribution) = &arguments.distribution {
         set("evalDistribution", json!(distribution));
+    }
+    if let Some(command) = &arguments.worker_command {
+        set("evalWorkerCommand", json!(command));
+    }
+    if !arguments.worker_labels.is_empty() {
+        set("evalWorkerLabels", json!(arguments.worker_labels));
     }
     if !arguments.ignore.is_empty() {
         set("evalMatch", json!({"ignore": arguments.ignore}));

@@ -50,12 +50,7 @@ impl ArchivedRun {
         let eval = record.spec.eval()?;
         let thresholds = contents.thresholds.unwrap_or_default();
         let mut run = EvidenceRun::of_run(kinds, record, eval, &thresholds, state);
-        let annotated = contents.additions.annotated_tasks();
-        let annotated = annotated
-            .iter()
-            .filter(|id| state.eval.scored(id).is_some());
-        let annotated = annotated.count();
-        contents.additions.add_to_totals(&mut run.report, annotated);
+        run.add(&contents.additions);
         let evidence = Evidence::of_run(run);
         let found = statistics(&evidence, None, None);
         let mut totals = evidence.run.report;

@@ -71,10 +71,10 @@ pub struct RunOutcome {
 /// The flaky tasks of attempts in their order, oldest first, and the number of tasks that at least
 /// two attempts judged.
 pub fn flaky(attempts: &[Attempt]) -> (usize, Vec<FlakyTask>) {
-    let mut outcomes: BTreeMap<&TaskId, Vec<RunOutcome>> = BTreeMap::new();
+    let mut outcomes: BTreeMap<TaskId, Vec<RunOutcome>> = BTreeMap::new();
     for attempt in attempts.iter().filter(|it| it.voided.is_none()) {
         for task in attempt.tasks.iter() {
-            outcomes.entry(&task.task_id).or_default().push(RunOutcome {
+            outcomes.entry(task.task_id).or_default().push(RunOutcome {
                 run_id: attempt.run_id.clone(),
                 passed: task.passed,
             });
@@ -93,7 +93,7 @@ pub fn flaky(attempts: &[Attempt]) -> (usize, Vec<FlakyTask>) {
 }
 
 /// `None` if all outcomes are the same.
-fn task(id: &TaskId, outcomes: Vec<RunOutcome>) -> Option<FlakyTask> {
+fn task(id: TaskId, outcomes: Vec<RunOutcome>) -> Option<FlakyTask> {
     let (runs, passed) = (
         outcomes.len(),
         outcomes.iter().filter(|it| it.passed).count(),
@@ -102,7 +102,7 @@ fn task(id: &TaskId, outcomes: Vec<RunOutcome>) -> Option<FlakyTask> {
     let flips = pairs.filter(|(a, b)| a.passed != b.passed).count();
     let rate = wilson(passed, runs, CONFIDENCE).filter(|_| flips > 0)?;
     Some(FlakyTask {
-        task_id: id.clone(),
+        task_id: id,
         passed_count: passed,
         run_count: runs,
         flips,

@@ -211,15 +211,18 @@ pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
 pub(super) fn scored_tasks<'a>(
     spec: &'a EvalSpec,
     facts: &'a EvalFacts,
-) -> impl Iterator<Item = (&'a TaskId, Cow<'a, TaskFacts>)> {
+) -> impl Iterator<Item = (TaskId, Cow<'a, TaskFacts>)> {
     let tasks = spec.tasks.iter();
-    tasks.filter_map(|id| Some((id, facts.scored(id)?)))
+    tasks.filter_map(|id| {
+        let facts = facts.scored(&id)?;
+        Some((id, facts))
+    })
 }
 
 /// The numbers of the scored tasks of a run, in suite order.
 pub fn task_summaries(spec: &EvalSpec, facts: &EvalFacts) -> Vec<TaskSummary> {
     let tasks = scored_tasks(spec, facts);
-    tasks.map(|(id, task)| task_summary(id, &task)).collect()
+    tasks.map(|(id, task)| task_summary(&id, &task)).collect()
 }
 
 /// The summary of the tasks scored so far in `run`, in suite order.
@@ -263,15 +266,35 @@ pub fn summary_of<T>(
     facts: &EvalFacts,
     tasks: T,
 ) -> EvalSummary<T> {
+    summary_from(
+        kinds,
+        run,
+        spec,
+        thresholds,
+        facts,
+        &Tally::of(spec, facts),
+        tasks,
+    )
+}
+
+/// As [`summary_of`], from the sums over the tasks. `facts` needs none of their facts.
+pub fn summary_from<T>(
+    kinds: Kinds,
+    run: &RunId,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+    tally: &Tally,
+    tasks: T,
+) -> EvalSummary<T> {
     let kind = kinds.of(spec);
     let outcome = kind.map(|kind| kind.outcome(spec, thresholds, facts));
-    let tally = Tally::of(spec, facts);
-    let missing = shortfalls(spec, thresholds, facts, outcome.as_ref(), &tally);
+    let missing = shortfalls(spec, thresholds, facts, outcome.as_ref(), tally);
     let score = outcome.map_or_else(|| tally.score.value(), |it| it.aggregate_score);
     let totals = SummaryTotals {
         aggregate_score: score,
         passed: missing.is_empty(),
-        tally: &tally,
+        tally,
     };
     summary_with(run, spec, facts, totals, tasks)
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::judged::agreement::DecisionCounts;
 use super::report::{TaskOutcome, outcome_of};
 use super::scoring::p95_of_sorted;
@@ -9,7 +11,7 @@ use crate::rules::run::fold::{EvalFacts, TaskFacts};
 use crate::rules::run::record::EvalSpec;
 
 /// The mean of scores, 0 without scores; always within 0.0..=1.0.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeanScore {
     sum: f64,
     pub count: usize,
@@ -39,7 +41,7 @@ impl FromIterator<f64> for MeanScore {
 }
 
 /// Number of tasks by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeCounts {
     pub passed: usize,
     pub failed: usize,
@@ -64,8 +66,8 @@ impl OutcomeCounts {
     }
 }
 
-/// The sums of a run. It takes 8 bytes a task, for the latencies.
-#[derive(Debug, Default)]
+/// The sums of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     pub outcomes: OutcomeCounts,
     /// Number of tasks that reached their pass score.
@@ -76,8 +78,8 @@ pub struct Tally {
     pub decisions: DecisionCounts,
     /// Number of tasks whose cost is an estimate.
     pub estimated: usize,
-    /// In milliseconds, sorted.
-    latencies: Vec<u64>,
+    p95_latency_ms: Option<u64>,
+    median_latency_ms: Option<u64>,
 }
 
 impl Tally {
@@ -86,12 +88,16 @@ impl Tally {
             decisions: DecisionCounts::of(spec),
             ..Self::default()
         };
-        for id in &spec.tasks {
-            if let Some(task) = facts.scored(id) {
+        let mut latencies = Vec::new();
+        for id in spec.tasks.texts() {
+            if let Some(task) = facts.scored_task(id) {
                 tally.add(&task);
+                latencies.extend(task.latency_ms);
             }
         }
-        tally.latencies.sort_unstable();
+        latencies.sort_unstable();
+        tally.p95_latency_ms = p95_of_sorted(&latencies);
+        tally.median_latency_ms = latencies.get(latencies.len() / 2).copied();
         tally
     }
 
@@ -108,7 +114,6 @@ impl Tally {
         }
         self.decisions.add(task);
         self.estimated += usize::from(task.usage_estimated);
-        self.latencies.extend(task.latency_ms);
     }
 
     pub const fn scored(&self) -> usize {
@@ -116,13 +121,13 @@ impl Tally {
     }
 
     /// The 95th percentile of the latencies; `None` if none was measured.
-    pub fn p95_latency_ms(&self) -> Option<u64> {
-        p95_of_sorted(&self.latencies)
+    pub const fn p95_latency_ms(&self) -> Option<u64> {
+        self.p95_latency_ms
     }
 
     /// The median of the latencies; `None` if none was measured.
-    pub fn median_latency_ms(&self) -> Option<u64> {
-        self.latencies.get(self.latencies.len() / 2).copied()
+    pub const fn median_latency_ms(&self) -> Option<u64> {
+        self.median_latency_ms
     }
 }
 

@@ -1,12 +1,12 @@
 //! The scored tasks of a run with one outcome, in a chosen order, page by page.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::report::{TaskOutcome, outcome_of};
 use crate::rules::run::fold::{EvalFacts, TaskFacts};
 use crate::rules::run::record::EvalSpec;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::money::NanoUsd;
 
@@ -77,51 +77,100 @@ enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    fn of(order: TaskOrder, id: &'a TaskId, facts: &TaskFacts) -> Self {
+    fn of(order: TaskOrder, id: &'a str, task: ListedTask) -> Self {
         match order {
             TaskOrder::Suite => Self::Suite,
-            TaskOrder::LowestScore => Self::Score(facts.score.to_bits()),
-            TaskOrder::Slowest => Self::Latency(Reverse(facts.latency_ms)),
-            TaskOrder::MostExpensive => Self::Cost(Reverse(facts.known_cost())),
-            TaskOrder::Name => Self::Name(id.as_str()),
+            TaskOrder::LowestScore => Self::Score(task.score.to_bits()),
+            TaskOrder::Slowest => Self::Latency(Reverse(task.latency_ms)),
+            TaskOrder::MostExpensive => Self::Cost(Reverse(task.cost)),
+            TaskOrder::Name => Self::Name(id),
         }
     }
+}
+
+/// What a list is sorted and filtered by.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedTask {
+    pub outcome: TaskOutcome,
+    pub score: f64,
+    pub latency_ms: Option<u64>,
+    pub cost: Option<NanoUsd>,
+}
+
+impl ListedTask {
+    fn of(facts: &TaskFacts) -> Self {
+        Self {
+            outcome: outcome_of(facts),
+            score: facts.score,
+            latency_ms: facts.latency_ms,
+            cost: facts.known_cost(),
+        }
+    }
+}
+
+/// The places of the tasks of a page, in its order.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PagePlaces {
+    pub places: Vec<usize>,
+    /// Number of tasks on all pages.
+    pub all: usize,
+    /// Whether there is a next page.
+    pub has_more: bool,
 }
 
 /// The page of the scored tasks that the query asks for; `None` if it starts after a task that is
 /// not scored. Memory depends on the place of the page, not on the number of tasks.
 pub fn page_of(spec: &EvalSpec, facts: &EvalFacts, query: &TaskListQuery) -> Option<TaskListPage> {
+    let scored = |place| facts.scored_task(spec.tasks.text(place));
+    let listed = |place| Some(ListedTask::of(&*scored(place)?));
+    let page = places_of(&spec.tasks, facts.scored_count, listed, query)?;
+    let places = page.places.into_iter();
+    let tasks = places.filter_map(|place| {
+        let facts = scored(place)?.into_owned();
+        Some((spec.tasks.get(place)?, facts))
+    });
+    Some(TaskListPage {
+        tasks: tasks.collect(),
+        all: page.all,
+        has_more: page.has_more,
+    })
+}
+
+/// As [`page_of`]. `listed` returns the task at a place, if it is scored; `scored_count` of them are.
+pub fn places_of(
+    ids: &TaskIds,
+    scored_count: usize,
+    listed: impl Fn(usize) -> Option<ListedTask>,
+    query: &TaskListQuery,
+) -> Option<PagePlaces> {
     if query.name.is_empty() && query.outcome.is_none() && query.order == TaskOrder::Suite {
-        return page_of_suite(spec, facts, query);
+        return places_in_suite(ids, scored_count, listed, query);
     }
-    let scored = |id: &'_ TaskId| facts.scored(id);
     let (skip, after) = match &query.start {
         PageStart::At(from) => (*from, None),
         PageStart::After(task) => {
-            let place = spec.tasks.iter().position(|id| id == task)?;
-            let task = spec.tasks.get(place)?;
-            let key = Key::of(query.order, task, &*scored(task)?);
+            let place = ids.position(task)?;
+            let key = Key::of(query.order, ids.text(place), listed(place)?);
             (0, Some((key, place)))
         }
     };
     let name = query.name.to_lowercase();
-    let is_named = |id: &TaskId| name.is_empty() || id.as_str().to_lowercase().contains(&name);
+    let is_named = |id: &str| name.is_empty() || id.to_lowercase().contains(&name);
     let most = skip.saturating_add(query.limit).saturating_add(1);
     let mut first = BinaryHeap::new();
     let mut all = 0;
-    for (place, id) in spec.tasks.iter().enumerate() {
+    for (place, id) in ids.texts().enumerate() {
         if !is_named(id) {
             continue;
         }
-        let Some(task) = scored(id) else { continue };
-        if query
-            .outcome
-            .is_some_and(|wanted| wanted != outcome_of(&task))
-        {
+        let Some(task) = listed(place) else {
+            continue;
+        };
+        if query.outcome.is_some_and(|wanted| wanted != task.outcome) {
             continue;
         }
         all += 1;
-        let key = (Key::of(query.order, id, &task), place);
+        let key = (Key::of(query.order, id, task), place);
         if after.is_none_or(|after| key > after) {
             first.push(key);
             if first.len() > most {
@@ -131,11 +180,9 @@ pub fn page_of(spec: &EvalSpec, facts: &EvalFacts, query: &TaskListQuery) -> Opt
     }
     let has_more = first.len() == most;
     let places = first.into_sorted_vec().into_iter().skip(skip);
-    let ids = places.filter_map(|(_, place)| spec.tasks.get(place));
-    let tasks = ids.take(query.limit);
-    let tasks = tasks.filter_map(|id| Some((id.clone(), scored(id).map(Cow::into_owned)?)));
-    Some(TaskListPage {
-        tasks: tasks.collect(),
+    let places = places.map(|(_, place)| place);
+    Some(PagePlaces {
+        places: places.take(query.limit).collect(),
         all,
         has_more,
     })
@@ -143,29 +190,26 @@ pub fn page_of(spec: &EvalSpec, facts: &EvalFacts, query: &TaskListQuery) -> Opt
 
 /// A page of all scored tasks in suite order. Reads only the tasks of the page, so that all pages
 /// together read each task once.
-fn page_of_suite(
-    spec: &EvalSpec,
-    facts: &EvalFacts,
+fn places_in_suite(
+    ids: &TaskIds,
+    scored_count: usize,
+    listed: impl Fn(usize) -> Option<ListedTask>,
     query: &TaskListQuery,
-) -> Option<TaskListPage> {
+) -> Option<PagePlaces> {
     let (first, skip) = match &query.start {
         PageStart::At(from) => (0, *from),
         PageStart::After(task) => {
-            let place = spec.tasks.iter().position(|id| id == task)?;
-            facts.scored(task)?;
+            let place = ids.position(task)?;
+            listed(place)?;
             (place + 1, 0)
         }
     };
-    let ids = spec.tasks.iter().skip(first);
-    let mut scored = ids
-        .filter_map(|id| Some((id, facts.scored(id)?)))
-        .skip(skip);
-    let tasks = scored.by_ref().take(query.limit);
-    Some(TaskListPage {
-        tasks: tasks
-            .map(|(id, facts)| (id.clone(), facts.into_owned()))
-            .collect(),
-        all: facts.scored_count,
+    let scored = (first..ids.len()).filter(|place| listed(*place).is_some());
+    let mut scored = scored.skip(skip);
+    let places = scored.by_ref().take(query.limit).collect();
+    Some(PagePlaces {
+        places,
+        all: scored_count,
         has_more: scored.next().is_some(),
     })
 }

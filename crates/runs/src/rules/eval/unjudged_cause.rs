@@ -65,9 +65,11 @@ impl UnjudgedCause {
             BUDGET_EXHAUSTED => return Self::Budget,
             "task_timeout" => return Self::TaskTimeout,
             "effect_uncertain" => return Self::Interrupted,
-            "internal_error" | "log_closed" | "worker_lost" | "too_large_for_worker" => {
-                return Self::Host;
-            }
+            "internal_error"
+            | "log_closed"
+            | "worker_lost"
+            | "workers_required"
+            | "too_large_for_worker" => return Self::Host,
             "price_unknown" | "baseline_content_deleted" => return Self::Assertion,
             _ => {}
         }
@@ -100,6 +102,7 @@ mod tests {
     #[case("budget_exhausted", UnjudgedCause::Budget)]
     #[case("internal_error", UnjudgedCause::Host)]
     #[case("worker_lost", UnjudgedCause::Host)]
+    #[case("workers_required", UnjudgedCause::Host)]
     fn reasons_are_grouped_by_the_part_that_failed(
         #[case] reason: &str,
         #[case] expected: UnjudgedCause,

@@ -32,6 +32,8 @@ const SETTINGS: &[&str] = &[
     "evalModes",
     "evalTaskTimeoutMs",
     "evalTasks",
+    "evalWorkerCommand",
+    "evalWorkerLabels",
     "maxLoopIterations",
     "maxTokens",
     "model",

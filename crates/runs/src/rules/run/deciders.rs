@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
 use crate::rules::run::record::ModelPin;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_agents::rules::EndpointPin;
 use touchstone_agents::rules::ModelIdentity;
 use touchstone_kit::error::Problem;
@@ -109,11 +110,14 @@ impl Deciders {
     pub fn needed(
         self,
         scoring: Option<&ScoringDocument>,
-        tasks: &[TaskId],
+        tasks: &TaskIds,
     ) -> Result<Self, Problem> {
         let mut pinned = Self::default();
-        for task in tasks {
-            let Some(entry) = scoring.and_then(|it| it.of_task(task)) else {
+        let Some(scoring) = scoring else {
+            return Ok(pinned);
+        };
+        for task in tasks.iter() {
+            let Some(entry) = scoring.of_task(&task) else {
                 continue;
             };
             for decider in [Decider::Embeddings, Decider::Command] {
@@ -121,7 +125,7 @@ impl Deciders {
                     continue;
                 }
                 if !self.has(decider) {
-                    return Err(missing(decider, task));
+                    return Err(missing(decider, &task));
                 }
                 match decider {
                     Decider::Embeddings => pinned.embeddings.clone_from(&self.embeddings),
@@ -234,14 +238,14 @@ mod tests {
         #[case] embeddings: bool,
         #[case] command: bool,
     ) {
-        let (document, tasks) = (scoring(&assertions), ["t".into()]);
+        let (document, tasks) = (scoring(&assertions), TaskIds::from_iter(["t"]));
         let pinned = available().needed(Some(&document), &tasks).unwrap();
         assert_eq!(pinned.embeddings.is_some(), embeddings);
         assert_eq!(pinned.command.is_some(), command);
         let refused = Deciders::default().needed(Some(&document), &tasks);
         assert_eq!(refused.is_err(), embeddings || command);
         // Other tasks need nothing.
-        let others = Deciders::default().needed(Some(&document), &["u".into()]);
+        let others = Deciders::default().needed(Some(&document), &TaskIds::from_iter(["u"]));
         assert!(others.unwrap().is_empty());
     }
 

@@ -240,7 +240,7 @@ pub fn partial_rerun(
     let kept_tasks = eval
         .tasks
         .iter()
-        .filter(|task| judged.contains(*task))
+        .filter(|task| judged.contains(task))
         .count();
     match kept_tasks {
         0 => None,

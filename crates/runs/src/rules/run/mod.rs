@@ -13,4 +13,5 @@ pub mod request;
 pub mod retry;
 pub mod search;
 pub mod snapshot;
+pub mod task_ids;
 pub mod trials;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::deciders::Deciders;
 use super::fork::{Fork, ForkMode};
+use super::task_ids::TaskIds;
 use crate::rules::eval::rubric::{Rubrics, identity, panel_identity, safety_identity};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Extensions;
@@ -16,9 +17,10 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::simulated_user;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::headers::trace_context::TraceContext;
-use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
+use touchstone_kit::ids::{AgentId, NodeId, RunId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
@@ -282,7 +284,7 @@ pub struct EvalSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modes_left_out: Vec<EvalMode>,
     /// The tasks to run, in suite order.
-    pub tasks: Vec<TaskId>,
+    pub tasks: TaskIds,
     /// Baseline of a `regression` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
@@ -393,9 +395,19 @@ pub struct ExecutionPin {
     /// Whether workers execute its tasks, if the host that executes the run has any.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub distributed: bool,
+    /// The labels that these workers need, those of the model's entry included. A run with labels is
+    /// distributed without the member above: hosts of versions without labels execute its tasks themselves instead of giving them
+    /// to any worker.
+    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    pub worker_labels: WorkerLabels,
     /// How the agent is reached, if it is remote; no configured model is then called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,
+    /// The name of the workers' command that answers for the agent; no model is then called. Such a
+    /// run is always distributed. Hosts of versions without such commands find another model than
+    /// the pinned one, and do not execute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_command: Option<String>,
     /// Digest of the cassette that replaces the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
@@ -425,6 +437,17 @@ pub(crate) fn is_zero(n: &u32) -> bool {
 }
 
 impl ExecutionPin {
+    /// Whether workers execute the run's tasks.
+    pub const fn is_distributed(&self) -> bool {
+        self.distributed || !self.worker_labels.is_empty() || self.worker_command.is_some()
+    }
+
+    /// The host that executes the run executes its tasks too.
+    pub fn keep_local(&mut self) {
+        self.distributed = false;
+        self.worker_labels = WorkerLabels::default();
+    }
+
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }

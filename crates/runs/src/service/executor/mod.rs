@@ -18,6 +18,7 @@ use tracing::error;
 
 use crate::ports::queue::{RunClaim, Wait};
 use crate::ports::storage::ContentKept;
+use crate::rules::eval::statistics::ended::EndedResults;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::fold::stored::Tasks;
 use crate::rules::run::record::{RunRecord, Work};
@@ -27,6 +28,7 @@ pub use crate::service::executor::endings::started;
 pub use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::workflow::WorkflowExecutor;
 use crate::service::metrics::RUN_METRICS;
+use crate::service::projections::ended;
 use crate::service::projections::stored::{self, LONG_LOG};
 use crate::service::projections::{Projections, folded};
 use crate::service::run_results;
@@ -137,6 +139,8 @@ impl Executor {
             let mut state = writer.take_state();
             let is_long = state.sequence >= LONG_LOG;
             let snapshot = is_long.then(|| state.snapshot(Tasks::All)).flatten();
+            // It is kept for readers, and does not grow any more.
+            state.eval.tasks.shrink();
             RUN_METRICS.run_ended(&claim.run.spec.work, state.status);
             spans::run_ended(&claim.run, &state);
             self.projections.keep(&claim.run.run_id, state).await;
@@ -150,6 +154,7 @@ impl Executor {
             if let Some(snapshot) = snapshot {
                 let run = &claim.run.run_id;
                 stored::store(&self.store, run, ContentKept::All, snapshot, None).await;
+                self.store_results(&claim.run).await;
             }
         }
         let broken = !durable || (outcome != ExecutionOutcome::Ended && writer.is_closed());
@@ -164,6 +169,30 @@ impl Executor {
             ExecutionOutcome::Broken
         } else {
             outcome
+        }
+    }
+
+    /// Stores the results of a run whose state is stored.
+    async fn store_results(&self, run: &RunRecord) {
+        let library = &self.eval.library;
+        let Some(eval) = run
+            .spec
+            .eval()
+            .filter(|eval| library.kinds.of(eval).is_none())
+        else {
+            return;
+        };
+        let Ok(Some(suite)) = library.suite_index(&eval.suite_digest).await else {
+            return;
+        };
+        let results = self.projections.with_state(&run.run_id, |state| {
+            let is_ended = state.status.is_terminal();
+            let results =
+                is_ended.then(|| EndedResults::of(eval, &suite.thresholds(), &state.eval));
+            Some((state.sequence, results?))
+        });
+        if let Ok(Some((at, results))) = results.await {
+            ended::store(&self.store, &run.run_id, at, results).await;
         }
     }
 

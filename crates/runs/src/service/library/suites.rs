@@ -71,6 +71,11 @@ impl SuiteIndex {
         self.chunks.len()
     }
 
+    /// Whether it is stored as chunks and not as one document.
+    pub const fn is_streamed(&self) -> bool {
+        matches!(self.source, Source::Stored(_))
+    }
+
     /// The number of the chunk with the task at a position.
     fn chunk_of(&self, position: usize) -> usize {
         let after = self.chunks.partition_point(|it| it.first <= position);

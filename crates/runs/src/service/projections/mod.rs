@@ -4,6 +4,7 @@
 //! 100,000 tasks costs only the events since the last read. The state of a long log is also stored
 //! (ADR 70), so that the first read after a start need not fold the log. Both affect speed only.
 
+pub mod ended;
 pub mod stored;
 
 use std::future::ready;
@@ -19,6 +20,7 @@ use tokio::sync::Mutex;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::fold::stored::Tasks;
 use crate::rules::run::record::RunRecord;
+use crate::service::projections::ended::Ended;
 use crate::service::projections::stored::{LONG_LOG, Start};
 use crate::store;
 use touchstone_host::ports::run_log::reaches_end;
@@ -28,9 +30,11 @@ use touchstone_kit::ids::{RunId, TenantId};
 
 const CACHED_RECORDS: usize = 16 * 1024 * 1024;
 const CACHED_STATES: usize = 64 * 1024 * 1024;
-/// Estimated bytes of a record without tasks, and of each task.
+const CACHED_ENDED: usize = 16 * 1024 * 1024;
+/// How long the results of an ended run are kept for the next page.
+const ENDED_HOLDS: Duration = Duration::from_secs(30);
+/// Estimated bytes of a record without tasks.
 const RECORD_BYTES: usize = 4096;
-const RECORD_TASK_BYTES: usize = 80;
 const PAGE: u32 = 2048;
 /// How long a run that another replica deleted may still be served.
 const RECORD_HOLDS: Duration = Duration::from_secs(10);
@@ -40,6 +44,7 @@ pub struct Projections {
     store: Arc<Database>,
     records: Cache<RunId, Arc<RunRecord>>,
     states: States,
+    ended: Cache<RunId, Arc<Ended>>,
 }
 
 /// Folded states, limited by the memory that they take.
@@ -103,8 +108,8 @@ impl States {
 impl Projections {
     pub fn new(store: Arc<Database>) -> Self {
         let of_record = |_: &RunId, record: &Arc<RunRecord>| {
-            let tasks = record.spec.eval().map_or(0, |eval| eval.tasks.len());
-            weight(RECORD_BYTES + tasks * RECORD_TASK_BYTES, CACHED_RECORDS)
+            let tasks = record.spec.eval().map_or(0, |eval| eval.tasks.bytes());
+            weight(RECORD_BYTES + tasks, CACHED_RECORDS)
         };
         Self {
             store,
@@ -114,6 +119,12 @@ impl Projections {
                 .time_to_live(RECORD_HOLDS)
                 .build(),
             states: States::new(CACHED_STATES),
+            ended: Cache::builder()
+                .max_capacity(CACHED_ENDED as u64)
+                .weigher(|_, ended: &Arc<Ended>| weight(ended.bytes(), CACHED_ENDED))
+                .time_to_idle(ENDED_HOLDS)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
         }
     }
 
@@ -141,6 +152,7 @@ impl Projections {
     pub async fn forget(&self, run: &RunId) {
         self.records.invalidate(run).await;
         self.states.cached.invalidate(run).await;
+        self.ended.invalidate(run).await;
     }
 
     /// Takes the state of a run whose end is durable from its writer, so that its log is not folded

@@ -120,8 +120,8 @@ impl Reviews {
             .with_state(&new.run, |state| {
                 let tasks = eval.tasks.iter();
                 let scored = tasks.filter_map(|id| {
-                    let facts = state.eval.scored(id)?;
-                    Some((id.clone(), outcome_of(&facts)))
+                    let outcome = outcome_of(&*state.eval.scored(&id)?);
+                    Some((id, outcome))
                 });
                 state.status.is_terminal().then(|| scored.collect())
             })

@@ -100,6 +100,12 @@ impl Runs {
         if record.fork.is_some() {
             return None;
         }
+        let eval = record.spec.eval()?;
+        let ended = self.projections.ended_results(&record.run_id, &eval.tasks);
+        if let Some(ended) = ended.await {
+            let tasks = ended.results.results.attempted();
+            return Some(Attempt::with_tasks(record, ended.state.status, tasks));
+        }
         let read = |state: &RunState| Attempt::of(record, state);
         self.projections.ended(&record.run_id, read).await
     }

@@ -11,10 +11,10 @@ use crate::rules::kind::{Action, Kinds};
 use crate::rules::run::fold::RunStatus;
 use crate::rules::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
 use crate::rules::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
-use crate::rules::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
+use crate::rules::run::request::{AgentFacts, Request, SuiteFacts, check_at_host, parse, plan};
 use crate::service::runs::Runs;
 use crate::service::runs::create::{Created, NewRun};
-use crate::service::runs::plan::{FoundBaseline, first};
+use crate::service::runs::plan::{FoundBaseline, first, pin_labels_of};
 use crate::service::runs::retry::earlier;
 use crate::store;
 use touchstone_host::ports::idempotency::IdempotencyClaim;
@@ -294,13 +294,18 @@ impl Runs {
     ) -> Result<RunSpec, Problem> {
         let spec = &source.spec;
         let asked = |name: &str| overlay.configurable.as_ref()?.get(name);
-        let pinned = ["agentVersion", "agentChannel"].into_iter().find(|name| {
+        let pinned = [
+            ("agentVersion", "another version"),
+            ("agentChannel", "another version"),
+            ("evalWorkerCommand", "another command"),
+        ];
+        let changed = pinned.into_iter().find(|(name, _)| {
             asked(name).is_some_and(|value| spec.configurable.get(*name) != Some(value))
         });
-        if let Some(name) = pinned {
+        if let Some((name, other)) = changed {
             return Err(Problem::validation(
                 &format!("runOptionsOverlay.configurable.{name}"),
-                "a fork keeps the agent version of its source; start a new run for another version",
+                format!("a fork keeps the agent of its source; start a new run for {other}"),
             ));
         }
         let mut configurable = spec.configurable.clone();
@@ -325,6 +330,10 @@ impl Runs {
             Request::Eval(request) => *request,
             Request::Workflow(_) => return Err(lost("run_record")),
         };
+        let is_remote = eval.execution.reached_by.is_some();
+        if is_remote {
+            check_at_host(&request).map_err(within_overlay)?;
+        }
         let suite = self.suite_index(eval).await?;
         let agent = self
             .library
@@ -352,6 +361,7 @@ impl Runs {
                     scoring: eval.scoring_digest.as_deref(),
                     scoring_document: scoring.as_deref(),
                     signed: eval.suite_signed,
+                    is_streamed: suite.is_streamed(),
                 }),
                 Some(&AgentFacts {
                     agent_id: &eval.agent_id,
@@ -370,6 +380,10 @@ impl Runs {
             )
             .map_err(within_overlay)?
         };
+        if let Some(planned) = planned.eval_mut().filter(|_| is_remote) {
+            planned.execution.keep_local();
+        }
+        pin_labels_of(model.as_ref(), &mut planned).map_err(within_overlay)?;
         let pack = eval.attachments_pack.as_deref();
         self.plan_conversations(&mut planned, baseline.as_ref(), pack)
             .await

@@ -5,6 +5,7 @@ use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use crate::rules::run::request::prices::check_cost_limits;
 use crate::rules::run::retry::ConfiguredModels;
 use crate::service::runs::Runs;
+use touchstone_agents::model::worker_command::at_workers;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::prices::RunPrices;
 use touchstone_host::service::fault::internal;
@@ -28,6 +29,9 @@ impl Runs {
 
     /// The endpoint that answers for the agent of a run of this tenant, if any.
     pub(super) fn agent_model(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
+        if let Some(command) = &eval.execution.worker_command {
+            return Some(at_workers(command));
+        }
         match &eval.execution.reached_by {
             Some(reached_by) => self.models.reach(tenant, reached_by).ok(),
             None => self.models.resolve(eval.model_class),

@@ -22,6 +22,7 @@ pub mod work;
 use std::sync::Arc;
 
 use moka::future::Cache;
+use moka::policy::EvictionPolicy;
 
 use crate::ports::queue::CancelRequest;
 use crate::rules::eval::attempts::Attempt;
@@ -130,8 +131,9 @@ pub struct Runs {
     command: Option<Arc<Command>>,
 }
 
-/// Size of the cache of finished attempts, in tasks.
-const CACHED_TASKS: u64 = 200_000;
+/// Size of the cache of finished attempts in bytes, and the estimated size of one without tasks.
+const CACHED_ATTEMPTS: u64 = 16 * 1024 * 1024;
+const ATTEMPT_BYTES: usize = 512;
 
 impl Runs {
     pub fn new(
@@ -161,10 +163,13 @@ impl Runs {
             planners: services.planners,
             storage: services.storage,
             finished_attempts: Cache::builder()
-                .max_capacity(CACHED_TASKS)
+                .max_capacity(CACHED_ATTEMPTS)
                 .weigher(|_, attempt: &Arc<Attempt>| {
-                    u32::try_from(attempt.tasks.len() + 1).unwrap_or(u32::MAX)
+                    // A larger one is kept alone.
+                    let bytes = (ATTEMPT_BYTES + attempt.tasks.bytes()) as u64;
+                    u32::try_from(bytes.min(CACHED_ATTEMPTS)).unwrap_or(u32::MAX)
                 })
+                .eviction_policy(EvictionPolicy::lru())
                 .build(),
             reports: Reports::default(),
             command: services.command,

@@ -10,12 +10,14 @@ use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline, check_size, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline,
+    SuiteOutlineBuilder, check_at_host, check_size, pin_labels, plan,
 };
 use crate::service::library::LoadedAgent;
 use crate::service::library::suites::SuiteIndex;
 use crate::service::runs::{Runs, lost_suite, unreadable_suite};
 use crate::store;
+use touchstone_agents::model::worker_command::at_workers;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_host::service::fault::internal;
@@ -149,8 +151,14 @@ impl Runs {
             plans.push(plan.await?);
         }
         let model = match (remote, &agent) {
-            (Some(remote), _) => Some(self.reach(tenant, remote.reached_by)?),
-            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (Some(remote), _) => {
+                check_at_host(&request)?;
+                Some(self.reach(tenant, remote.reached_by)?)
+            }
+            (None, Some(agent)) => match &request.worker_command {
+                Some(command) => Some(at_workers(command)),
+                None => self.models.resolve(agent.definition.model_class),
+            },
             (None, None) => None,
         };
         let limits = self.limits_for(model.as_ref());
@@ -167,6 +175,7 @@ impl Runs {
                 scoring: suite.scoring.as_deref(),
                 scoring_document: scoring.as_deref(),
                 signed: suite.signed,
+                is_streamed: index.as_ref().is_some_and(|index| index.is_streamed()),
             });
             let agent = agent.as_ref().map(|agent| AgentFacts {
                 agent_id: &agent.definition.agent_id,
@@ -191,8 +200,9 @@ impl Runs {
         if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
             eval.execution.reached_by = Some(remote.reached_by.clone());
             // Its credential is in the configuration of this host.
-            eval.execution.distributed = false;
+            eval.execution.keep_local();
         }
+        pin_labels_of(model.as_ref(), &mut spec)?;
         self.plan_conversations(&mut spec, baseline.as_ref(), pack.as_deref())
             .await?;
         self.pin_endpoints(tenant, &mut spec);
@@ -209,7 +219,7 @@ impl Runs {
     ) -> Result<(Arc<AgentEvalSuite>, SuiteOutline), Problem> {
         // Before all tasks are read.
         check_size(suite.task_count, limits)?;
-        let mut outline = SuiteOutline::default();
+        let mut outline = SuiteOutlineBuilder::default();
         let mut is_plain = true;
         for number in 0..suite.chunk_count() {
             let tasks = self.library.chunk(suite, number).await;
@@ -221,11 +231,11 @@ impl Runs {
             }
         }
         if is_plain {
-            return Ok((Arc::new(suite.header.clone()), outline));
+            return Ok((Arc::new(suite.header.clone()), outline.finish()));
         }
         let document = self.library.suite(suite.digest()).await;
         let document = document.map_err(unreadable_suite)?;
-        Ok((document.ok_or_else(lost_suite)?, outline))
+        Ok((document.ok_or_else(lost_suite)?, outline.finish()))
     }
 
     async fn agent(
@@ -258,7 +268,7 @@ impl Runs {
         HostLimits {
             max_concurrency: model
                 .map_or(host, |model| host.min(model.model.info().max_concurrency)),
-            ..self.limits
+            ..self.limits.clone()
         }
     }
 
@@ -305,6 +315,19 @@ impl Runs {
             conclusive: matches!(totals.verdict, Verdict::Pass | Verdict::Fail),
             aggregate_score: totals.summary.aggregate_score,
         }))
+    }
+}
+
+/// Adds the labels that the entry of the run's model requires.
+pub(super) fn pin_labels_of(
+    model: Option<&ModelBinding>,
+    spec: &mut RunSpec,
+) -> Result<(), Problem> {
+    match (model, spec.eval_mut()) {
+        (Some(model), Some(eval)) => {
+            pin_labels(eval, &model.worker_labels, model.endpoint.is_some())
+        }
+        _ => Ok(()),
     }
 }
 

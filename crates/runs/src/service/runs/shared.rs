@@ -10,7 +10,7 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::Mutex;
 
-use crate::rules::eval::comparison::{ExcludedTask, RunComparison, TaskChange, UnchangedTask};
+use crate::rules::eval::comparison::{ExcludedTask, RunComparison, TaskChange};
 use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::rubric::calibration::Calibration;
 use crate::rules::eval::statistics::decision::account_for_chance;
@@ -91,7 +91,7 @@ impl Default for Reports {
         let weight_of_pair = |_: &(RunId, RunId), entry: &PairEntry| {
             let changed = (size_of::<TaskChange>() + REASON_BYTES) * entry.1.changes.len();
             let left_out = size_of::<ExcludedTask>() * entry.1.left_out.len();
-            let unchanged = size_of::<UnchangedTask>() * entry.1.unchanged.len();
+            let unchanged = entry.1.unchanged.bytes();
             let bytes = REPORT_BYTES + changed + left_out + unchanged;
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
@@ -140,9 +140,9 @@ impl Runs {
         let (mut named, statistics) = self.assessed(&record, &eval, named).await?;
         account_for_chance(self.library.kinds, &mut named.report, &statistics);
         let found = Arc::new(Assessed {
+            figures: named.figures().clone(),
             report: named.report,
             statistics,
-            figures: named.results.figures,
         });
         let entry = Arc::new((revision, found.clone()));
         self.reports.totals.insert(run.clone(), entry).await;
@@ -180,10 +180,19 @@ impl Runs {
         run: &RunId,
     ) -> Result<(u64, AttemptCounts), Problem> {
         let (_, eval) = self.eval_record(tenant, run).await?;
-        let sequence = self.with_state(run, |state| state.sequence).await?;
+        let (sequence, _) = self.end_of(run).await?;
         let (agent, version) = (&eval.agent_id, &eval.agent_version);
         let counts = store::attempts::counts(&self.store, tenant, agent, version).await;
         Ok((sequence, counts.map_err(|cause| internal(&cause))?))
+    }
+
+    /// The sequence of the last event, and whether the run has ended.
+    async fn end_of(&self, run: &RunId) -> Result<(u64, bool), Problem> {
+        if let Some(sequence) = self.projections.ended_at(run).await {
+            return Ok((sequence, true));
+        }
+        self.with_state(run, |state| (state.sequence, state.status.is_terminal()))
+            .await
     }
 
     async fn revision(
@@ -192,8 +201,7 @@ impl Runs {
         run: &RunId,
         eval: &EvalSpec,
     ) -> Result<Revision, Problem> {
-        let state = self.with_state(run, |state| (state.sequence, state.status.is_terminal()));
-        let (sequence, has_ended) = state.await?;
+        let (sequence, has_ended) = self.end_of(run).await?;
         let read = async {
             let counts =
                 store::attempts::counts(&self.store, tenant, &eval.agent_id, &eval.agent_version);

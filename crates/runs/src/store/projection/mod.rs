@@ -1,5 +1,7 @@
 //! The stored states of runs. They can be deleted at any time.
 
+pub mod results;
+
 use futures_util::TryStreamExt as _;
 
 use crate::ports::storage::ContentKept;

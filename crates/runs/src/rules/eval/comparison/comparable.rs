@@ -4,7 +4,7 @@
 //! decided about it. So a run is comparable with one of another host, whose suite is not here.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,9 +13,10 @@ use super::conclusion::RunFacts;
 use super::document::{ExcludedTask, ExclusionReason};
 use crate::rules::eval::rubric::rubric;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
-use crate::rules::eval::statistics::TrialsByTask;
+use crate::rules::eval::statistics::Places;
 use crate::rules::run::deciders::{Decider, EmbeddingsPin};
 use crate::rules::run::record::EvalSpec;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
@@ -40,7 +41,7 @@ pub enum PlannedTasks<'a> {
     /// With their digests.
     Digests(Cow<'a, BTreeMap<TaskId, TaskDigests>>),
     /// Of two runs whose digests are equal ([`decide_alike`]).
-    Alike(HashSet<&'a TaskId>),
+    Alike(&'a TaskIds),
 }
 
 impl PlannedTasks<'_> {
@@ -48,6 +49,14 @@ impl PlannedTasks<'_> {
         match self {
             Self::Digests(tasks) => tasks.contains_key(task),
             Self::Alike(tasks) => tasks.contains(task),
+        }
+    }
+
+    /// Whether both runs plan exactly these tasks, with equal digests.
+    fn are_all_of(&self, other: &Self, order: &TaskIds) -> bool {
+        match (self, other) {
+            (Self::Alike(was), Self::Alike(is)) => *was == order && *is == order,
+            _ => false,
         }
     }
 
@@ -91,7 +100,6 @@ pub fn decide_alike(a: &EvalSpec, b: &EvalSpec) -> bool {
 pub struct TaskDigester<'a> {
     spec: &'a EvalSpec,
     scoring: Option<&'a ScoringDocument>,
-    planned: HashSet<&'a TaskId>,
     digests: BTreeMap<TaskId, TaskDigests>,
 }
 
@@ -100,14 +108,15 @@ impl<'a> TaskDigester<'a> {
         Self {
             spec,
             scoring,
-            planned: spec.tasks.iter().collect(),
             digests: BTreeMap::new(),
         }
     }
 
     /// Adds those of these tasks that the run plans.
     pub fn add(&mut self, tasks: &[Task]) {
-        let planned = tasks.iter().filter(|it| self.planned.contains(&it.task_id));
+        let planned = tasks
+            .iter()
+            .filter(|it| self.spec.tasks.contains(&it.task_id));
         let digests =
             planned.map(|task| (task.task_id.clone(), digests(self.spec, task, self.scoring)));
         self.digests.extend(digests);
@@ -166,31 +175,39 @@ fn digest(document: &Value) -> String {
 }
 
 /// The excluded tasks: the candidate's tasks in its order, then tasks that it does not have.
-/// `before` and `now` are the judged tasks.
+/// `judged`: where the judged tasks of each run are among the candidate's tasks.
 pub fn excluded(
     baseline: &RunFacts<'_>,
     candidate: &RunFacts<'_>,
-    before: &TrialsByTask,
-    now: &TrialsByTask,
+    judged: &[Places; 2],
 ) -> Vec<ExcludedTask> {
-    let is_judged = |id: &TaskId| before.contains(id) && now.contains(id);
-    let of_candidate = candidate.order.iter().filter_map(|id| {
-        let reason = match baseline.tasks.with(&candidate.tasks, id) {
+    let are_equal = baseline
+        .tasks
+        .are_all_of(&candidate.tasks, &candidate.order);
+    let order = candidate.order.iter().enumerate();
+    let of_candidate = order.filter_map(|(place, id)| {
+        let is_judged = judged.iter().all(|it| it.has(place));
+        if are_equal && is_judged {
+            return None;
+        }
+        let reason = match baseline.tasks.with(&candidate.tasks, &id) {
             Some(Some(reason)) => reason,
-            Some(None) if is_judged(id) => return None,
+            Some(None) if is_judged => return None,
             Some(None) => ExclusionReason::Unjudged,
             None => ExclusionReason::OnlyCandidate,
         };
         Some((id, reason))
     });
-    let of_baseline = baseline.order.iter();
+    let of_baseline = (!are_equal).then(|| baseline.order.iter());
     let of_baseline = of_baseline
+        .into_iter()
+        .flatten()
         .filter(|id| !candidate.tasks.contains(id))
         .map(|id| (id, ExclusionReason::OnlyBaseline));
     let excluded = of_candidate.chain(of_baseline);
     excluded
         .map(|(id, reason)| ExcludedTask {
-            task_id: id.clone(),
+            task_id: id,
             reason,
         })
         .collect()

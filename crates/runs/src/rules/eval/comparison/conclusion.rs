@@ -1,6 +1,5 @@
 //! From the facts of two runs to the comparison.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -9,14 +8,14 @@ use super::change::{change, change_kind, flips_note, score_change};
 use super::comparable::{PlannedTasks, excluded, nothing_in_common};
 use super::document::{
     ComparedRun, Difference, ExcludedTask, NothingInCommon, Regression, RunComparison, TaskChange,
-    TaskResult, UnchangedTask, is_whole,
+    TaskResult, UnchangedTasks, is_whole,
 };
 use super::notes::notes;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, Evidence, REGRESSION_CONFIDENCE, RunResults, Trials, TrialsByTask, by_task,
+    CONFIDENCE, Evidence, Places, REGRESSION_CONFIDENCE, RunResults, Trials, TrialsByTask, by_task,
     difference,
 };
-use touchstone_kit::ids::TaskId;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::statistics::RegressionVerdict;
 
 /// What a comparison reads of a run, from the host's records or from an attestation.
@@ -24,7 +23,7 @@ pub struct RunFacts<'a> {
     pub run: ComparedRun,
     pub evidence: &'a Evidence,
     /// The planned tasks, in order.
-    pub order: Cow<'a, [TaskId]>,
+    pub order: TaskIds,
     pub tasks: PlannedTasks<'a>,
     /// The settings that can differ, most important first.
     pub settings: Vec<(&'static str, Value)>,
@@ -53,19 +52,25 @@ pub fn conclude(
 ) -> Result<RunComparison, NothingInCommon> {
     let [before, now] = [&baseline, &candidate].map(|run| {
         let trials = run.evidence.trials().into_iter();
-        let results: Vec<&RunResults> = trials.map(|run| &run.results).collect();
+        let results: Vec<&RunResults> = trials.map(|run| &*run.results).collect();
         by_task(&results)
     });
-    let left_out = excluded(&baseline, &candidate, &before, &now);
+    let order = &candidate.order;
+    let places = [&before, &now].map(|it| it.places_in(order));
+    let left_out = excluded(&baseline, &candidate, &places);
     if nothing_in_common(&candidate, &left_out) {
         return Err(NothingInCommon {
             baseline: baseline.suite_ref(),
             candidate: candidate.suite_ref(),
         });
     }
-    let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
+    let left: HashSet<&str> = left_out.iter().map(|task| task.task_id.as_str()).collect();
     let before = before.without(|task| left.contains(task));
     let now = now.without(|task| left.contains(task));
+    let places = match left.is_empty() {
+        true => places,
+        false => [&before, &now].map(|it| it.places_in(order)),
+    };
     let mut all_notes = suites_differ(now.count());
     all_notes.extend(notes(&baseline, &candidate, &left_out));
     let comparable = Comparable {
@@ -76,6 +81,7 @@ pub fn conclude(
         runs: [baseline.run, candidate.run],
         before,
         now,
+        places,
         left_out,
     };
     Ok(comparable.concluded(diff_ref))
@@ -102,9 +108,11 @@ struct Comparable<'a> {
     runs: [ComparedRun; 2],
     evidence: [&'a Evidence; 2],
     /// The candidate's tasks.
-    order: Cow<'a, [TaskId]>,
+    order: TaskIds,
     before: TrialsByTask,
     now: TrialsByTask,
+    /// Where the tasks of both are in `order`.
+    places: [Places; 2],
     left_out: Vec<ExcludedTask>,
     differences: Vec<Difference>,
     notes: Vec<String>,
@@ -153,29 +161,38 @@ impl Comparable<'_> {
 
     fn changes(&self) -> Vec<TaskChange> {
         let [baseline, candidate] = self.evidence;
-        let changed = |task: &TaskId| {
-            let (was, is) = (self.before.get(task)?, self.now.get(task)?);
+        let changed = |place: usize| {
+            let (was, is) = self.pair(place)?;
+            let turn = change_kind(was, is)?;
+            let task_id = self.order.get(place)?;
             Some(TaskChange {
-                task_id: task.clone(),
-                turn: change_kind(was, is)?,
-                baseline: TaskResult::of(was, baseline.reason(task)),
-                candidate: TaskResult::of(is, candidate.reason(task)),
+                turn,
+                baseline: TaskResult::of(was, baseline.reason(&task_id)),
+                candidate: TaskResult::of(is, candidate.reason(&task_id)),
+                task_id,
             })
         };
-        let mut changes: Vec<TaskChange> = self.order.iter().filter_map(changed).collect();
+        let places = 0..self.order.len();
+        let mut changes: Vec<TaskChange> = places.filter_map(changed).collect();
         changes.sort_by_key(|change| change.turn);
         changes
     }
 
-    fn unchanged(&self) -> Vec<UnchangedTask> {
-        let same = |task: &TaskId| {
-            let (was, is) = (self.before.get(task)?, self.now.get(task)?);
-            change_kind(was, is).is_none().then(|| UnchangedTask {
-                task_id: task.clone(),
-                passes: is.passes(),
-                score: is.mean_score().unwrap_or_default(),
-            })
+    fn unchanged(&self) -> UnchangedTasks {
+        let same = |(number, place): (u32, usize)| {
+            let (was, is) = self.pair(place)?;
+            let score = is.mean_score().unwrap_or_default();
+            let is_same = change_kind(was, is).is_none();
+            is_same.then(|| (number, is.passes(), score))
         };
-        self.order.iter().filter_map(same).collect()
+        let places = (0..).zip(0..self.order.len());
+        UnchangedTasks::of(&self.order, places.filter_map(same))
+    }
+
+    /// The trials of the task at a place, before and now.
+    fn pair(&self, place: usize) -> Option<(Trials<'_>, Trials<'_>)> {
+        let [was, is] = &self.places;
+        let before = self.before.at_place(was, place)?;
+        Some((before, self.now.at_place(is, place)?))
     }
 }

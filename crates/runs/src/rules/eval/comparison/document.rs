@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::statistics::RegressionVerdict;
 
@@ -136,6 +137,64 @@ pub struct UnchangedTask {
     pub score: f64,
 }
 
+/// Unchanged tasks in the order of the suite: 16 bytes each. Their ids are those of the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnchangedTasks {
+    ids: TaskIds,
+    rows: Vec<UnchangedRow>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct UnchangedRow {
+    place: u32,
+    passes: bool,
+    score: f64,
+}
+
+impl UnchangedTasks {
+    /// Of these places of the suite `ids`, each whether it passes, and its score.
+    pub fn of(ids: &TaskIds, tasks: impl Iterator<Item = (u32, bool, f64)>) -> Self {
+        let mut rows = Vec::with_capacity(ids.len());
+        rows.extend(tasks.map(|(place, passes, score)| UnchangedRow {
+            place,
+            passes,
+            score,
+        }));
+        rows.shrink_to_fit();
+        Self {
+            ids: ids.clone(),
+            rows,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = UnchangedTask> {
+        self.rows.iter().map(|row| UnchangedTask {
+            task_id: self.ids.text(row.place as usize).into(),
+            passes: row.passes,
+            score: row.score,
+        })
+    }
+
+    /// Their ids.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let places = self.rows.iter().map(|row| row.place as usize);
+        places.map(|place| self.ids.text(place))
+    }
+
+    /// Estimated size in memory without the ids, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<UnchangedRow>()
+    }
+}
+
 /// Whether the candidate is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regression {
@@ -184,7 +243,7 @@ pub struct RunComparison<C = Vec<TaskChange>, L = Vec<ExcludedTask>> {
     pub changes: C,
     /// The other compared tasks, in the order of the suite. Their answers can differ.
     #[serde(skip)]
-    pub unchanged: Vec<UnchangedTask>,
+    pub unchanged: UnchangedTasks,
     /// Path of the comparison of the two logs; empty if the host has only one of them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff_ref: String,

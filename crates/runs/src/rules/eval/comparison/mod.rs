@@ -25,6 +25,7 @@ use self::conclusion::{RunFacts, conclude};
 pub use self::document::{
     ChangeKind, ComparedRun, Difference, ExcludedTask, ExclusionReason, MeanChange,
     NothingInCommon, Regression, RunComparison, TaskChange, TaskResult, UnchangedTask,
+    UnchangedTasks,
 };
 pub use self::page::ComparisonPage;
 pub use self::short::{CHANGES, FirstChanges, LeftOut, NAMED, ShortComparison};
@@ -41,7 +42,7 @@ pub struct ComparisonSide<'a> {
     /// The run, and the other trials of its experiment.
     pub evidence: &'a Evidence,
     pub spec: &'a EvalSpec,
-    /// Of the suite of the run.
+    /// Of the suite of the run. If both have the same suite, any: they do not differ.
     pub thresholds: Thresholds,
     /// The digests of its tasks; `None` if they are equal in both runs
     /// ([`decide_alike`](comparable::decide_alike)).
@@ -88,10 +89,10 @@ impl<'a> ComparisonSide<'a> {
         RunFacts {
             run: self.compared_run(),
             evidence: self.evidence,
-            order: Cow::Borrowed(&spec.tasks),
+            order: spec.tasks.clone(),
             tasks: match self.digests {
                 Some(digests) => PlannedTasks::Digests(Cow::Borrowed(digests)),
-                None => PlannedTasks::Alike(spec.tasks.iter().collect()),
+                None => PlannedTasks::Alike(&spec.tasks),
             },
             settings: self.settings(),
             is_adversarial: spec.modes.contains(&EvalMode::Adversarial),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::RunComparison;
+use super::{RunComparison, UnchangedTasks};
 use touchstone_kit::ids::TaskId;
 
 /// A comparison with one page of its changes and of the tasks that are left out, which follow them.
@@ -65,7 +65,7 @@ impl RunComparison {
             mcnemar_p: self.mcnemar_p,
             regression: self.regression,
             changes,
-            unchanged: Vec::new(),
+            unchanged: UnchangedTasks::default(),
             diff_ref: self.diff_ref.clone(),
         }
     }

@@ -22,7 +22,7 @@ pub struct JudgeAgreement {
 }
 
 /// The decisions that several judges made, task by task.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecisionCounts {
     /// The identities of the judges; empty with one judge, which agrees with itself.
     judges: Vec<String>,

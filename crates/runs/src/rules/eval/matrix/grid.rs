@@ -51,7 +51,7 @@ pub enum CellOutcome {
 
 /// The tasks of all variants: those of the first in its order, then those that only others have.
 pub fn tasks(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixTask> {
-    let has = |variant: &Variant<'_>, id| variant.first.run.results.contains(id);
+    let has = |variant: &Variant<'_>, id: &TaskId| variant.first.run.results.contains(id);
     let of_variants = variants.iter().enumerate().flat_map(|(n, variant)| {
         let earlier = variants.get(..n).unwrap_or_default();
         let order = variant.first.order.iter();
@@ -59,12 +59,12 @@ pub fn tasks(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixTas
     });
     of_variants
         .map(|id| MatrixTask {
-            task_id: id.clone(),
             results: variants
                 .iter()
                 .zip(trials)
-                .map(|(variant, trials)| cell(trials.get(id), has(variant, id)))
+                .map(|(variant, trials)| cell(trials.get(id.as_str()), has(variant, &id)))
                 .collect(),
+            task_id: id,
         })
         .collect()
 }

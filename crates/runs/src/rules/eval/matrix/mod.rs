@@ -42,7 +42,7 @@ impl<'a> Variant<'a> {
     }
 
     fn results(&self) -> impl Iterator<Item = &'a RunResults> + use<'a> {
-        self.runs().map(|run| &run.run.results)
+        self.runs().map(|run| &*run.run.results)
     }
 
     fn runs(&self) -> impl Iterator<Item = &'a ListedRun> + use<'a> {

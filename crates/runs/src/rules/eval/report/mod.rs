@@ -401,8 +401,8 @@ pub fn report(
     let count = state.eval.scored_count;
     let (mut tasks, mut numbers) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (id, task) in scored_tasks(spec, &state.eval) {
-        tasks.push(task_report(id, &task));
-        numbers.push(task_summary(id, &task));
+        tasks.push(task_report(&id, &task));
+        numbers.push(task_summary(&id, &task));
     }
     let run = RecordedRun {
         record,
@@ -422,16 +422,34 @@ pub fn totals(
     thresholds: &Thresholds,
     state: &RunState,
 ) -> RunTotals {
+    totals_of(
+        kinds,
+        record,
+        spec,
+        thresholds,
+        state,
+        &Tally::of(spec, &state.eval),
+    )
+}
+
+/// As [`totals`], from the sums over the tasks. The state needs no facts of tasks.
+pub fn totals_of(
+    kinds: Kinds,
+    record: &RunRecord,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    state: &RunState,
+    tally: &Tally,
+) -> RunTotals {
     let run = RecordedRun {
         record,
         spec,
         thresholds,
         state,
     };
-    let tally = Tally::of(spec, &state.eval);
     RunTotals {
-        task_totals: Some(TaskTotals::of(&tally)),
-        ..run.report(kinds, &tally, NoTasks, NoTasks)
+        task_totals: Some(TaskTotals::of(tally)),
+        ..run.report(kinds, tally, NoTasks, NoTasks)
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::eval::rubric::calibration::Calibration;
 use crate::rules::eval::scoring::DEFAULT_PASS_SCORE;
-use crate::rules::run::fold::{Cost, RunState};
+use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EndpointPin, EvalSpec, JudgePin, PinnedJudge};
 use touchstone_kit::ids::AgentId;
 use touchstone_kit::money::NanoUsd;
@@ -77,19 +77,12 @@ pub struct CachedAnswers {
 
 impl CachedAnswers {
     pub fn of(state: &RunState) -> Self {
-        let (mut cached, mut of_agent, mut answers) = (0, 0, 0);
-        let mut saved = Cost::default();
-        for task in state.eval.tasks.values() {
-            cached += task.cached_answers;
-            of_agent += task.cached_of_agent;
-            answers += task.answers;
-            saved = saved + task.cost_saved;
-        }
+        let answers = state.eval.tasks.answers();
         Self {
-            cached,
-            cached_of_agent: Some(of_agent),
-            answers,
-            cost_saved_usd: saved.known(),
+            cached: answers.cached,
+            cached_of_agent: Some(answers.cached_of_agent),
+            answers: answers.all,
+            cost_saved_usd: answers.saved.known(),
         }
     }
 }

@@ -22,14 +22,14 @@ pub fn task_rows(
     from: usize,
     most: usize,
 ) -> Option<Vec<(TaskSummary, TaskReport)>> {
-    let ids = spec.tasks.get(from..).filter(|ids| !ids.is_empty())?;
-    let rows = ids.iter().take(most).filter_map(|id| {
-        let task = facts.scored(id)?;
-        let mut report = task_report(id, &task);
-        if let Some(found) = annotations.get(id) {
+    (from < spec.tasks.len()).then_some(())?;
+    let rows = spec.tasks.from_place(from).take(most).filter_map(|id| {
+        let task = facts.scored(&id)?;
+        let mut report = task_report(&id, &task);
+        if let Some(found) = annotations.get(&id) {
             report.annotations.clone_from(found);
         }
-        Some((task_summary(id, &task), report))
+        Some((task_summary(&id, &task), report))
     });
     Some(rows.collect())
 }

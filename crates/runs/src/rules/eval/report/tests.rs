@@ -99,7 +99,7 @@ proptest! {
         let run = EvidenceRun::of_run(Kinds::NONE, &record, spec, &thresholds, &state);
         let of_report = EvidenceRun::of(&report);
         let reasons = |run: &EvidenceRun| -> Vec<Option<String>> {
-            spec.tasks.iter().map(|id| run.results.reason(id).cloned()).collect()
+            spec.tasks.iter().map(|id| run.results.reason(&id).cloned()).collect()
         };
         prop_assert_eq!(reasons(&run), reasons(&of_report));
         prop_assert_eq!(&run.results.figures, &of_report.results.figures);

@@ -1,26 +1,29 @@
 //! The runs that are judged together.
 
+use std::sync::Arc;
+
 use super::results::{CollectedResults, RunResults, TaskFigures};
 use crate::rules::eval::attempts::Attempt;
+use crate::rules::eval::report::additions::Additions;
 use crate::rules::eval::report::{EvalReport, RunTotals, totals};
 use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
-use touchstone_kit::ids::TaskId;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_openwop::suite::Thresholds;
 
 /// A run as evidence: its report without the tasks, and their results.
 #[derive(Clone, Debug)]
 pub struct EvidenceRun {
     pub report: RunTotals,
-    pub results: RunResults,
+    pub results: Arc<RunResults>,
 }
 
 impl EvidenceRun {
     pub fn of(report: &EvalReport) -> Self {
         Self {
             report: report.totals(),
-            results: RunResults::of_report(report),
+            results: RunResults::of_report(report).into(),
         }
     }
 
@@ -34,11 +37,18 @@ impl EvidenceRun {
     ) -> Self {
         Self {
             report: totals(kinds, record, spec, thresholds, state),
-            results: RunResults::of_run(spec, &state.eval),
+            results: RunResults::of_run(spec, &state.eval).into(),
         }
     }
 
-    pub const fn figures(&self) -> &TaskFigures {
+    /// Adds what people added to the run after it was recorded.
+    pub fn add(&mut self, additions: &Additions) {
+        let annotated = additions.annotated_tasks().into_iter();
+        let annotated = annotated.filter(|id| self.results.contains(id)).count();
+        additions.add_to_totals(&mut self.report, annotated);
+    }
+
+    pub fn figures(&self) -> &TaskFigures {
         &self.results.figures
     }
 
@@ -51,23 +61,23 @@ impl EvidenceRun {
 #[derive(Clone, Debug)]
 pub struct ListedRun {
     pub run: EvidenceRun,
-    pub order: Vec<TaskId>,
+    pub order: TaskIds,
 }
 
 impl ListedRun {
     pub fn of(report: &EvalReport) -> Self {
         Self {
             run: EvidenceRun::of(report),
-            order: report.tasks.iter().map(|it| it.task_id.clone()).collect(),
+            order: report.tasks.iter().map(|it| &it.task_id).collect(),
         }
     }
 
     /// Evidence from the totals of a report and all of its tasks.
     pub fn collected(report: RunTotals, tasks: CollectedResults) -> Self {
-        let (results, order) = tasks.finish();
+        let results = Arc::new(tasks.finish());
         Self {
+            order: results.ids.clone(),
             run: EvidenceRun { report, results },
-            order,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod decision;
 pub mod distribution;
+pub mod ended;
 mod evidence;
 mod gate;
 #[cfg(test)]
@@ -21,8 +22,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::evidence::{Evidence, EvidenceRun, ListedRun};
 use self::gate::Pool;
-pub use self::results::{CollectedResults, FigureSums, RunResults, TaskFigures, judged_scores};
-pub use self::trials::{Clusters, Trials, TrialsByTask, by_task, in_both};
+pub use self::results::{
+    CollectedResults, FigureSums, RunResults, TaskFigures, TaskResultRow, judged_scores,
+};
+pub use self::trials::{Clusters, Places, Trials, TrialsByTask, by_task, in_both};
 use super::attempts::AttemptIds;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{
@@ -193,7 +196,7 @@ pub fn statistics(
     threshold: Option<f64>,
 ) -> Statistics {
     let runs = evidence.trials();
-    let results: Vec<&RunResults> = runs.iter().map(|run| &run.results).collect();
+    let results: Vec<&RunResults> = runs.iter().map(|run| &*run.results).collect();
     let tasks = by_task(&results);
     let comparison = baseline.map(|baseline| {
         let before = by_task(&[&baseline.results]);

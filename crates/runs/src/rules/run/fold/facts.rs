@@ -293,7 +293,12 @@ impl EvalFacts {
 
     /// The facts of a task, if it has been scored.
     pub fn scored(&self, task: &TaskId) -> Option<Cow<'_, TaskFacts>> {
-        self.tasks.get(task).filter(|facts| facts.scored)
+        self.scored_task(task.as_str())
+    }
+
+    /// As [`scored`](Self::scored), by the text of the id.
+    pub fn scored_task(&self, id: &str) -> Option<Cow<'_, TaskFacts>> {
+        self.tasks.find(id).filter(|facts| facts.scored)
     }
 }
 

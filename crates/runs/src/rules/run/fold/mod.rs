@@ -12,7 +12,8 @@ pub mod stored;
 mod table;
 
 pub use facts::{Cost, EvalFacts, TaskFacts};
-pub use table::TaskTable;
+pub(crate) use row::{read_number, write_number};
+pub use table::{TaskTable, Totals};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

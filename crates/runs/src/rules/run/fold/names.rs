@@ -59,6 +59,19 @@ impl Names {
         number
     }
 
+    /// Takes memory for so many further names at once, except for their texts.
+    pub fn reserve(&mut self, further: usize) {
+        self.ends.reserve_exact(further);
+        let Self {
+            text,
+            ends,
+            numbers,
+            hasher,
+        } = self;
+        let hash_of = |number: &u32| hasher.hash_one(name(text, ends, *number).unwrap_or_default());
+        numbers.reserve(further, hash_of);
+    }
+
     /// Allocated bytes.
     pub fn bytes(&self) -> usize {
         self.text.capacity()

@@ -307,7 +307,7 @@ fn values_of(number: u64) -> impl Iterator<Item = bool> {
 }
 
 /// Writes the low 7 bits first; the highest bit of a byte says that more follow (LEB128).
-pub(super) fn write_number(mut number: u64, into: &mut Vec<u8>) {
+pub(crate) fn write_number(mut number: u64, into: &mut Vec<u8>) {
     loop {
         let [low, ..] = number.to_le_bytes();
         number >>= 7;
@@ -318,7 +318,7 @@ pub(super) fn write_number(mut number: u64, into: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn read_number(from: &mut &[u8]) -> Option<u64> {
+pub(crate) fn read_number(from: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = from.split_first()?;

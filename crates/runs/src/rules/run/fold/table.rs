@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::facts::TaskFacts;
+use serde::{Deserialize, Serialize};
+
+use super::facts::{Cost, TaskFacts};
 use super::names::Names;
 use super::row;
 use touchstone_agents::budget::Spending;
@@ -54,8 +56,8 @@ pub(super) struct StoredTask<'a> {
 }
 
 /// Sums over all tasks. They are wider than the numbers they add, so that they are exact.
-#[derive(Clone, Copy, Default)]
-struct Totals {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
     tasks: usize,
     /// Tasks with a model answer.
     answered: usize,
@@ -68,6 +70,28 @@ struct Totals {
     nano_usd: u128,
     tool_calls: u128,
     retries: u128,
+    /// Answers of models, of all tasks.
+    answers: u128,
+    cached: u128,
+    cached_of_agent: u128,
+    saved_nano_usd: u128,
+    saved_unknown: u128,
+}
+
+/// The answers of models to all tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerCounts {
+    pub all: u64,
+    /// Those from the cache of model answers.
+    pub cached: u64,
+    /// Those of the agent's own model.
+    pub cached_of_agent: u64,
+    /// What the cached ones would have cost.
+    pub saved: Cost,
+}
+
+fn bounded(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
 impl Totals {
@@ -85,6 +109,11 @@ impl Totals {
             nano_usd: own(facts.cost.at_least.0),
             tool_calls: own(facts.tool_calls),
             retries: own(facts.all_retries),
+            answers: facts.answers.into(),
+            cached: facts.cached_answers.into(),
+            cached_of_agent: facts.cached_of_agent.into(),
+            saved_nano_usd: facts.cost_saved.at_least.0.into(),
+            saved_unknown: facts.cost_saved.unknown.into(),
         }
     }
 
@@ -98,6 +127,12 @@ impl Totals {
         self.nano_usd = self.nano_usd - before.nano_usd + after.nano_usd;
         self.tool_calls = self.tool_calls - before.tool_calls + after.tool_calls;
         self.retries = self.retries - before.retries + after.retries;
+        self.answers = self.answers - before.answers + after.answers;
+        self.cached = self.cached - before.cached + after.cached;
+        self.cached_of_agent =
+            self.cached_of_agent - before.cached_of_agent + after.cached_of_agent;
+        self.saved_nano_usd = self.saved_nano_usd - before.saved_nano_usd + after.saved_nano_usd;
+        self.saved_unknown = self.saved_unknown - before.saved_unknown + after.saved_unknown;
     }
 }
 
@@ -128,7 +163,6 @@ impl TaskTable {
 
     /// What the tasks have spent, without those that another run executed.
     pub fn own_spending(&self) -> Spending {
-        let bounded = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
         Spending {
             tokens: bounded(self.totals.tokens),
             cost: NanoUsd(bounded(self.totals.nano_usd)),
@@ -137,8 +171,43 @@ impl TaskTable {
         }
     }
 
+    pub fn answers(&self) -> AnswerCounts {
+        let Totals {
+            answers,
+            cached,
+            cached_of_agent,
+            saved_nano_usd,
+            saved_unknown,
+            ..
+        } = self.totals;
+        AnswerCounts {
+            all: bounded(answers),
+            cached: bounded(cached),
+            cached_of_agent: bounded(cached_of_agent),
+            saved: Cost {
+                at_least: NanoUsd(bounded(saved_nano_usd)),
+                unknown: bounded(saved_unknown),
+            },
+        }
+    }
+
+    /// The sums over all tasks.
+    pub const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The number of a task in the order of first events.
+    pub fn number_of(&self, id: &str) -> Option<u32> {
+        self.ids.find(id)
+    }
+
     pub fn get(&self, id: &TaskId) -> Option<Cow<'_, TaskFacts>> {
-        self.facts(self.ids.find(id.as_str())?)
+        self.find(id.as_str())
+    }
+
+    /// As [`get`](Self::get), by the text of the id.
+    pub fn find(&self, id: &str) -> Option<Cow<'_, TaskFacts>> {
+        self.facts(self.ids.find(id)?)
     }
 
     /// All tasks in the order of their first event.
@@ -366,6 +435,26 @@ impl TaskTable {
             is_new.then_some(())?;
         }
         Some(table)
+    }
+
+    /// An empty table with the sums of one that was stored. It answers only what the sums answer.
+    pub(super) fn with_totals(totals: Totals) -> Self {
+        Self {
+            totals,
+            ..Self::default()
+        }
+    }
+
+    /// The facts of a stored task, with the labels of the table; `None` if the row is not one.
+    pub(super) fn stored_facts(&self, row: &[u8]) -> Option<TaskFacts> {
+        row::unpack(row, &self.labels)
+    }
+
+    /// Takes memory for so many further ids at once.
+    pub(super) fn reserve(&mut self, further: usize) {
+        self.ids.reserve(further);
+        self.spans.reserve_exact(further);
+        self.rows.reserve_exact(further);
     }
 
     /// Adds an id that was stored; `None` if it is not one that was.

@@ -29,7 +29,7 @@ pub fn plan_user(
     scoring: &ScoringDocument,
     user: Option<&UserFacts>,
 ) -> Result<Option<UserPin>, Problem> {
-    let of_task = |id| Some((id, scoring.conversation(id)?));
+    let of_task = |id: TaskId| scoring.conversation(&id).map(|it| (id, it));
     let conversations = || spec.tasks.iter().filter_map(of_task);
     let Some((first, _)) = conversations().next() else {
         return Ok(None);
@@ -81,7 +81,7 @@ pub fn plan_user(
 /// # Errors
 /// `validation_error` if the agent's protocol has no place for them.
 pub fn plan_files(spec: &EvalSpec, scoring: &ScoringDocument) -> Result<bool, Problem> {
-    let has_files = |id: &&TaskId| !scoring.attachments(id).is_empty();
+    let has_files = |id: &TaskId| !scoring.attachments(id).is_empty();
     let Some(first) = spec.tasks.iter().find(has_files) else {
         return Ok(false);
     };
@@ -113,6 +113,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::rules::run::task_ids::TaskIds;
 
     fn spec(provider: &str) -> EvalSpec {
         serde_json::from_value(json!({
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn tasks_that_do_not_run_need_no_user() {
         let mut spec = spec("openai");
-        spec.tasks = vec!["b".into()];
+        spec.tasks = TaskIds::from_iter(["b"]);
         let scoring = scoring(&json!({"user": {"goal": "g"}}));
         assert_eq!(plan_user(&spec, &scoring, None).unwrap(), None);
     }

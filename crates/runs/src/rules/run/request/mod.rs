@@ -17,6 +17,7 @@ mod workflow;
 pub use options::{MAX_TAG_CHARS, MAX_TAGS, RunOptions};
 pub use parse::{CreateRun, Request, parse};
 pub use plan::{
-    AgentFacts, BaselineFacts, HostLimits, SuiteFacts, SuiteOutline, check_size, plan, scored_modes,
+    AgentFacts, BaselineFacts, HostLimits, SuiteFacts, SuiteOutline, SuiteOutlineBuilder,
+    check_at_host, check_size, pin_labels, plan, scored_modes,
 };
 pub use workflow::{CreateWorkflow, plan_workflow};

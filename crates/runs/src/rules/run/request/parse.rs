@@ -13,6 +13,9 @@ use crate::rules::kind::Kinds;
 use crate::rules::run::record::{ChannelPin, Trial};
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::{
+    MAX_COMMAND, MAX_LABEL, MAX_LABELS, WorkerLabel, WorkerLabels, is_command_name,
+};
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{AgentId, RunId};
@@ -58,6 +61,10 @@ pub struct CreateRun {
     pub max_loop_iterations: Option<u32>,
     /// Where its tasks are executed; the host's default if absent.
     pub distribution: Option<Distribution>,
+    /// `configurable.evalWorkerLabels`: the labels that workers need for its tasks.
+    pub worker_labels: WorkerLabels,
+    /// `configurable.evalWorkerCommand`: the command of workers that answers for the agent.
+    pub worker_command: Option<String>,
     /// `configurable.budget`.
     pub budget: BudgetSpec,
     /// `configurable.trial`.
@@ -173,6 +180,8 @@ fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
         temperature: fields.number("temperature", 0.0, 2.0)?,
         max_tokens: fields.whole("maxTokens", 1)?,
         distribution: distribution(&fields)?,
+        worker_labels: worker_labels(&fields)?,
+        worker_command: worker_command(&fields)?,
         max_loop_iterations: fields
             .whole("maxLoopIterations", 1)?
             .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
@@ -205,6 +214,33 @@ fn distribution(fields: &Fields<'_>) -> Result<Option<Distribution>, Problem> {
     let known = Distribution::parse(text);
     let wrong = || fields.invalid(name, "must be \"local\" or \"cluster\"");
     known.ok_or_else(wrong).map(Some)
+}
+
+fn worker_labels(fields: &Fields<'_>) -> Result<WorkerLabels, Problem> {
+    let name = "evalWorkerLabels";
+    let texts = fields.texts(name, MAX_LABELS, MAX_LABEL)?;
+    let labels = texts.unwrap_or_default().into_iter();
+    let labels: Result<Vec<WorkerLabel>, String> = labels
+        .map(|text| {
+            WorkerLabel::parse(&text).map_err(|problem| format!("contains a label that {problem}"))
+        })
+        .collect();
+    let labels = labels.and_then(WorkerLabels::new);
+    labels.map_err(|problem| fields.invalid(name, &problem))
+}
+
+fn worker_command(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
+    let name = "evalWorkerCommand";
+    let Some(command) = fields.text(name)? else {
+        return Ok(None);
+    };
+    if !is_command_name(command) {
+        let rule = format!(
+            "must have 1 to {MAX_COMMAND} letters, digits, `-`, `_` and `.`: the name of a command in the configuration of workers"
+        );
+        return Err(fields.invalid(name, &rule));
+    }
+    Ok(Some(command.to_owned()))
 }
 
 fn trial(members: &Value) -> Result<Trial, Problem> {

@@ -13,8 +13,10 @@ use crate::rules::run::deciders::Deciders;
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, PinnedJudge, RunSpec, Work,
 };
+use crate::rules::run::task_ids::{TaskIds, TaskIdsBuilder};
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -41,7 +43,7 @@ const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a fini
     over the same suite and version, with every task judged, the same tasks, the same scoring document, the same judge and the same ignore list";
 
 /// The host's limits for a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostLimits {
     /// Maximum number of tasks in one run.
     pub max_tasks_per_suite: usize,
@@ -63,6 +65,8 @@ pub struct HostLimits {
     pub scored_modes: &'static [EvalMode],
     /// Where runs are executed that do not say it; absent if the host has no workers.
     pub distribution: Option<Distribution>,
+    /// The sets of labels of workers that runs may require.
+    pub worker_labels: Vec<WorkerLabels>,
 }
 
 /// The agent of a planned run.
@@ -82,7 +86,7 @@ pub struct AgentFacts<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct SuiteOutline {
     /// All tasks.
-    pub tasks: Vec<TaskId>,
+    pub tasks: TaskIds,
     /// The positions of those that a rubric scores, ascending.
     by_rubric: Vec<usize>,
     rubrics: Rubrics,
@@ -95,34 +99,51 @@ impl SuiteOutline {
         tasks: impl IntoIterator<Item = &'a Task>,
         accepts: impl Fn(&Value) -> bool,
     ) -> Self {
-        let mut outline = Self::default();
+        let mut outline = SuiteOutlineBuilder::default();
         let tasks = tasks.into_iter();
         tasks.for_each(|task| outline.add(task, &accepts));
-        outline
-    }
-
-    /// Adds the next task of the suite. `accepts` says whether the agent's task schema accepts an
-    /// input.
-    pub fn add(&mut self, task: &Task, accepts: impl Fn(&Value) -> bool) {
-        if self.refused.is_none() && !accepts(&task.input) {
-            self.refused = Some(task.task_id.clone());
-        }
-        if task.expected.kind == ExpectedKind::Rubric {
-            self.by_rubric.push(self.tasks.len());
-        }
-        self.rubrics.add(task);
-        self.tasks.push(task.task_id.clone());
+        outline.finish()
     }
 
     /// The tasks that can be scored.
-    fn scored(&self, rubrics: bool) -> Vec<TaskId> {
+    fn scored(&self, rubrics: bool) -> TaskIds {
         if rubrics || self.by_rubric.is_empty() {
             return self.tasks.clone();
         }
         let is_golden = |at: &usize| self.by_rubric.binary_search(at).is_err();
-        let tasks = self.tasks.iter().enumerate();
+        let tasks = self.tasks.texts().enumerate();
         let golden = tasks.filter(|(at, _)| is_golden(at));
-        golden.map(|(_, task)| task.clone()).collect()
+        golden.map(|(_, task)| task).collect()
+    }
+}
+
+/// Collects an outline while the tasks of a suite are read.
+#[derive(Default)]
+pub struct SuiteOutlineBuilder {
+    tasks: TaskIdsBuilder,
+    outline: SuiteOutline,
+}
+
+impl SuiteOutlineBuilder {
+    /// Adds the next task of the suite. `accepts` tells whether the agent's task schema accepts an
+    /// input.
+    pub fn add(&mut self, task: &Task, accepts: impl Fn(&Value) -> bool) {
+        let outline = &mut self.outline;
+        if outline.refused.is_none() && !accepts(&task.input) {
+            outline.refused = Some(task.task_id.clone());
+        }
+        if task.expected.kind == ExpectedKind::Rubric {
+            outline.by_rubric.push(self.tasks.len());
+        }
+        outline.rubrics.add(task);
+        self.tasks.push(task.task_id.as_str());
+    }
+
+    pub fn finish(self) -> SuiteOutline {
+        SuiteOutline {
+            tasks: self.tasks.finish(),
+            ..self.outline
+        }
     }
 }
 
@@ -138,6 +159,9 @@ pub struct SuiteFacts<'a> {
     pub scoring_document: Option<&'a ScoringDocument>,
     /// Whether a trusted signature covers it.
     pub signed: bool,
+    /// Whether it is stored as lines, which versions cannot read that cannot read a record with
+    /// compressed ids.
+    pub is_streamed: bool,
 }
 
 /// A finished eval run that may serve as a baseline.
@@ -149,7 +173,7 @@ pub struct BaselineFacts<'a> {
     /// Its ignore list; runs with different ignore lists are not comparable.
     pub ignore: &'a [String],
     /// The tasks that took part.
-    pub tasks: &'a [TaskId],
+    pub tasks: &'a TaskIds,
     /// The judge of its rubrics; scores of different judges are not comparable.
     pub judge: Option<&'a JudgePin>,
     /// Its modes; safety findings affect scores in `adversarial` only.
@@ -205,6 +229,10 @@ pub fn plan(
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
     let distributed = distributed(&request, limits, &modes, kind.is_some())?;
+    let (worker_labels, worker_command) = (
+        request.worker_labels.clone(),
+        request.worker_command.clone(),
+    );
     let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
     let default_concurrency = kind
         .as_ref()
@@ -237,7 +265,10 @@ pub fn plan(
         attachments_pack: None,
         modes,
         modes_left_out: left_out,
-        tasks: scoring.tasks,
+        tasks: match suite.is_streamed {
+            true => scoring.tasks.compressible(),
+            false => scoring.tasks,
+        },
         baseline,
         compares_answers,
         ignore: request.ignore,
@@ -261,7 +292,10 @@ pub fn plan(
         extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
         deciders: Deciders::default(),
         execution: ExecutionPin {
-            distributed,
+            // The other two members say it too.
+            distributed: distributed && worker_labels.is_empty() && worker_command.is_none(),
+            worker_labels,
+            worker_command,
             ..ExecutionPin::default()
         },
     };
@@ -269,6 +303,11 @@ pub fn plan(
         .options
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
+
+const LABELS: &str = "configurable.evalWorkerLabels";
+
+/// Why a run cannot require labels or name a command of workers.
+const NOT_AT_WORKERS: &str = "applies only to plain suites without live tools and to agents of packs, which workers execute; leave it out";
 
 fn no_model(agent: &AgentFacts<'_>) -> Problem {
     Problem::validation(
@@ -290,6 +329,11 @@ fn distributed(
     is_kind: bool,
 ) -> Result<bool, Problem> {
     let is_live = modes.contains(&EvalMode::LiveShadow);
+    if let Some(field) = needs_workers(request) {
+        check_workers(field, request, limits, is_live || is_kind)?;
+        check_labels(request, limits)?;
+        return Ok(true);
+    }
     let field = "configurable.evalDistribution";
     match (request.distribution, limits.distribution) {
         (Some(Distribution::Cluster), None) => {
@@ -303,6 +347,108 @@ fn distributed(
         (Some(distribution), _) => Ok(distribution == Distribution::Cluster),
         (None, default) => Ok(default == Some(Distribution::Cluster) && !is_live && !is_kind),
     }
+}
+
+/// The member of a request that only workers can fulfil.
+fn needs_workers(request: &CreateRun) -> Option<&'static str> {
+    match &request.worker_command {
+        Some(_) => Some("configurable.evalWorkerCommand"),
+        None if request.worker_labels.is_empty() => None,
+        None => Some(LABELS),
+    }
+}
+
+/// Whether workers can execute the tasks of a run with this member.
+fn check_workers(
+    field: &str,
+    request: &CreateRun,
+    limits: &HostLimits,
+    is_bound_to_host: bool,
+) -> Result<(), Problem> {
+    let refused = |message: &str, reason: &str| {
+        Err(Problem::validation(field, message).with("reason", reason))
+    };
+    if limits.distribution.is_none() {
+        let message = "this host has no workers: leave it out, or set `nats` in the section `[cluster]` of its configuration";
+        return refused(message, "no_cluster");
+    }
+    if request.distribution == Some(Distribution::Local) {
+        let message =
+            "is for runs at workers: leave it out, or send `evalDistribution: \"cluster\"`";
+        return refused(message, "not_distributable");
+    }
+    match is_bound_to_host {
+        true => Err(not_at_workers(field)),
+        false => Ok(()),
+    }
+}
+
+/// Only sets of labels that the operator has listed are accepted, because each gets queues of its own.
+fn check_labels(request: &CreateRun, limits: &HostLimits) -> Result<(), Problem> {
+    let (labels, sets) = (&request.worker_labels, &limits.worker_labels);
+    if labels.is_empty() || sets.contains(labels) {
+        return Ok(());
+    }
+    let sets: Vec<String> = sets.iter().map(|it| format!("`{it}`")).collect();
+    let known = match sets.is_empty() {
+        true => "lists none".to_owned(),
+        false => format!("lists {}", sets.join("; ")),
+    };
+    let message = format!(
+        "must be exactly one of the sets in `labels` of the section `[cluster]` of this host, which {known}; got `{labels}`: correct it, or ask the operator to add it"
+    );
+    let problem = Problem::validation(LABELS, message);
+    Err(problem.with("reason", "unknown_label"))
+}
+
+/// Adds the labels that the entry of the run's model requires of workers. `is_callable`: whether workers
+/// can call the model.
+///
+/// # Errors
+/// `validation_error` if no worker can execute the run.
+pub fn pin_labels(
+    eval: &mut EvalSpec,
+    of_model: &WorkerLabels,
+    is_callable: bool,
+) -> Result<(), Problem> {
+    let execution = &mut eval.execution;
+    if !execution.is_distributed() {
+        return Ok(());
+    }
+    let labels = execution.worker_labels.and(of_model).map_err(|problem| {
+        let message = format!(
+            "with `{of_model}`, which `worker_labels` of the model's entry requires, {problem}: require fewer labels"
+        );
+        Problem::validation(LABELS, message).with("reason", "too_many_labels")
+    })?;
+    if labels.is_empty() {
+        return Ok(());
+    }
+    if !is_callable {
+        let model = &eval.model;
+        let message = format!(
+            "cannot be required with the model `{}/{}`, which only this host can call; leave it out",
+            model.provider, model.model
+        );
+        return Err(Problem::validation(LABELS, message).with("reason", "not_distributable"));
+    }
+    execution.worker_labels = labels;
+    // The other member says it too.
+    execution.distributed = false;
+    Ok(())
+}
+
+/// The refusal of a member for a run that only this host can execute.
+fn not_at_workers(field: &str) -> Problem {
+    Problem::validation(field, NOT_AT_WORKERS).with("reason", "not_distributable")
+}
+
+/// Refuses what only workers can fulfil, for an agent that only this host reaches.
+///
+/// # Errors
+/// `validation_error` that names the member.
+pub fn check_at_host(request: &CreateRun) -> Result<(), Problem> {
+    needs_workers(request).map_or(Ok(()), |field| Err(not_at_workers(field)))
 }
 
 /// Options about the tasks of a suite, which an evaluation kind replaces by its own.
@@ -354,7 +500,7 @@ fn check_agent(
 /// The scored modes and tasks of a run, and the judges that score them.
 struct Scoring {
     modes: Vec<EvalMode>,
-    tasks: Vec<TaskId>,
+    tasks: TaskIds,
     judge: Option<JudgePin>,
     judges: Vec<PinnedJudge>,
     safety_judge: Option<JudgePin>,
@@ -375,7 +521,7 @@ fn scoring(
     if let Some(kind) = kind {
         return Ok(Scoring {
             modes: std::mem::take(&mut kind.modes),
-            tasks: std::mem::take(&mut kind.tasks),
+            tasks: std::mem::take(&mut kind.tasks).into(),
             judge: None,
             judges: Vec::new(),
             safety_judge: None,
@@ -422,7 +568,7 @@ fn scoring(
 }
 
 /// The first of these tasks with an assertion that a judge decides.
-fn first_judged<'a>(suite: &SuiteFacts<'_>, tasks: &'a [TaskId]) -> Option<&'a TaskId> {
+fn first_judged(suite: &SuiteFacts<'_>, tasks: &TaskIds) -> Option<TaskId> {
     let document = suite.scoring_document?;
     tasks.iter().find(|task| {
         let scoring = document.of_task(task);
@@ -454,7 +600,7 @@ fn compares_answers(
     let (Some(document), Some(baseline)) = (suite.scoring_document, baseline) else {
         return Ok(false);
     };
-    let compares = |task: &&TaskId| {
+    let compares = |task: &TaskId| {
         let scoring = document.of_task(task);
         scoring.is_some_and(|it| it.has(Check::needs_baseline))
     };
@@ -554,7 +700,7 @@ fn difference(
             baseline.suite_id, baseline.suite_version, document.suite_id, document.version
         ));
     }
-    if baseline.tasks != scoring.tasks {
+    if *baseline.tasks != scoring.tasks {
         return Some(format!(
             "it evaluated other tasks ({} instead of {})",
             baseline.tasks.len(),

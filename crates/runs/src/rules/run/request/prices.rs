@@ -108,8 +108,8 @@ fn refusal(field: &str, limit: &str, unknown: &Unknown) -> Problem {
 fn has_cost_assertion(spec: &EvalSpec, scoring: Option<&ScoringDocument>) -> bool {
     let is_cost = |check: &Check| matches!(check, Check::Cost(_));
     scoring.is_some_and(|scoring| {
-        let mut tasks = spec.tasks.iter().filter_map(|task| scoring.of_task(task));
-        tasks.any(|task| task.has(is_cost))
+        let mut tasks = spec.tasks.iter();
+        tasks.any(|task| scoring.of_task(&task).is_some_and(|it| it.has(is_cost)))
     })
 }
 

@@ -8,6 +8,7 @@ use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::eval::scoring_document::limits::MAX_TAG_CHARS;
 use crate::rules::run::fold::EvalFacts;
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{RunId, TaskId};
@@ -89,13 +90,14 @@ impl TaskSelection {
     /// task is selected.
     pub fn select(
         &self,
-        suite: &[TaskId],
+        suite: &TaskIds,
         scoring: Option<&ScoringDocument>,
-        mut tasks: Vec<TaskId>,
-    ) -> Result<Vec<TaskId>, Problem> {
+        tasks: TaskIds,
+    ) -> Result<TaskIds, Problem> {
         if self.is_empty() {
             return Ok(tasks);
         }
+        let mut tasks: Vec<TaskId> = tasks.iter().collect();
         if let Some(ids) = &self.ids {
             check_ids(ids, suite, &tasks)?;
             keep(&mut tasks, ids);
@@ -126,7 +128,7 @@ impl TaskSelection {
             }
         }
         tasks.truncate(self.limit.unwrap_or(usize::MAX));
-        Ok(tasks)
+        Ok(tasks.into())
     }
 }
 
@@ -180,7 +182,7 @@ fn keep_tagged(
     Ok(())
 }
 
-fn check_ids(ids: &[TaskId], suite: &[TaskId], scored: &[TaskId]) -> Result<(), Problem> {
+fn check_ids(ids: &[TaskId], suite: &TaskIds, scored: &[TaskId]) -> Result<(), Problem> {
     let scored: HashSet<&TaskId> = scored.iter().collect();
     let Some(other) = ids.iter().find(|id| !scored.contains(id)) else {
         return Ok(());
@@ -188,7 +190,7 @@ fn check_ids(ids: &[TaskId], suite: &[TaskId], scored: &[TaskId]) -> Result<(), 
     let problem = if suite.contains(other) {
         format!("task `{other}` cannot be scored in these modes; add the mode `rubric`")
     } else {
-        let remedy = did_you_mean(other.as_str(), suite.iter().map(TaskId::as_str));
+        let remedy = did_you_mean(other.as_str(), suite.texts());
         let remedy = remedy.unwrap_or_else(|| "use the ids of the suite's tasks".to_owned());
         format!("the suite has no task `{other}`; {remedy}")
     };
@@ -213,11 +215,10 @@ fn pattern(filter: &str) -> Result<Regex, String> {
 }
 
 /// The planned tasks of a run that did not pass, or have no result.
-pub fn not_passed(planned: &[TaskId], facts: &EvalFacts) -> Vec<TaskId> {
+pub fn not_passed(planned: &TaskIds, facts: &EvalFacts) -> Vec<TaskId> {
     planned
         .iter()
         .filter(|id| facts.scored(id).map(|it| outcome_of(&it)) != Some(TaskOutcome::Passed))
-        .cloned()
         .collect()
 }
 
@@ -242,10 +243,8 @@ mod tests {
         TaskSelection::read(&Fields::of(members, "configurable"))
     }
 
-    fn suite() -> Vec<TaskId> {
-        ["refund-1", "refund-2", "login", "tone"]
-            .map(TaskId::from)
-            .into()
+    fn suite() -> TaskIds {
+        TaskIds::from_iter(["refund-1", "refund-2", "login", "tone"])
     }
 
     fn tagged() -> ScoringDocument {
@@ -272,8 +271,8 @@ mod tests {
     }
 
     /// All tasks but `tone`.
-    fn scored() -> Vec<TaskId> {
-        ["refund-1", "refund-2", "login"].map(TaskId::from).into()
+    fn scored() -> TaskIds {
+        TaskIds::from_iter(["refund-1", "refund-2", "login"])
     }
 
     #[rstest]
@@ -296,7 +295,7 @@ mod tests {
             .unwrap()
             .select(&suite(), Some(&tagged()), scored())
             .unwrap();
-        let selected: Vec<&str> = selected.iter().map(TaskId::as_str).collect();
+        let selected: Vec<&str> = selected.texts().collect();
         assert_eq!(selected, expected);
     }
 
@@ -361,7 +360,7 @@ mod tests {
             ..EvalFacts::default()
         };
         let planned = ["refund-1", "refund-2", "login", "never-ran", "deleted"];
-        let failed = not_passed(&planned.map(TaskId::from), &facts);
+        let failed = not_passed(&TaskIds::from_iter(planned), &facts);
         let ids: Vec<&str> = failed.iter().map(TaskId::as_str).collect();
         assert_eq!(ids, ["refund-2", "login", "never-ran", "deleted"]);
 
@@ -370,7 +369,7 @@ mod tests {
         let selected = selection
             .select(&suite(), Some(&tagged()), scored())
             .unwrap();
-        assert_eq!(selected, ["refund-2", "login"].map(TaskId::from));
+        assert_eq!(selected, TaskIds::from_iter(["refund-2", "login"]));
         selection.failed = Some(Vec::new());
         let problem = selection
             .select(&suite(), Some(&tagged()), scored())

@@ -6,9 +6,11 @@ use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::scoring_document::ScoringDocument;
 use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use crate::rules::run::task_ids::TaskIds;
 use touchstone_agents::rules::distribution::Distribution;
+use touchstone_agents::rules::worker_labels::WorkerLabels;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::{AgentId, RunId, TaskId};
+use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
@@ -162,6 +164,7 @@ fn limits() -> HostLimits {
         advisory_budgets: false,
         scored_modes: scored_modes(false, false),
         distribution: None,
+        worker_labels: Vec::new(),
     }
 }
 
@@ -195,6 +198,7 @@ fn planned_with(
         scoring: None,
         scoring_document: None,
         signed: true,
+        is_streamed: false,
     };
     plan(
         eval_request(body).unwrap(),
@@ -247,8 +251,8 @@ fn a_run_pins_workflow_agent_and_pack_versions() {
 fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
     let spec = planned(&golden(), &suite(|_| {})).unwrap();
     assert_eq!(
-        (eval(&spec).tasks.as_slice(), eval(&spec).suite_task_count),
-        (&[TaskId::from("a")][..], 2)
+        (&eval(&spec).tasks, eval(&spec).suite_task_count),
+        (&TaskIds::from_iter(["a"]), 2)
     );
 }
 
@@ -298,6 +302,7 @@ fn planned_by(judges: &[ModelPin]) -> Result<RunSpec, Problem> {
         scoring: Some("sha256-d"),
         scoring_document: Some(&scoring),
         signed: true,
+        is_streamed: false,
     };
     let request = eval_request(&golden()).unwrap();
     plan(
@@ -416,6 +421,157 @@ fn a_run_is_executed_where_it_says_or_else_where_the_host_says(
     assert_eq!(eval(&spec).execution.distributed, distributed);
 }
 
+fn labels(text: &str) -> WorkerLabels {
+    WorkerLabels::parse(text).unwrap()
+}
+
+fn with_sets(sets: &[&str], default: Distribution) -> HostLimits {
+    HostLimits {
+        worker_labels: sets.iter().map(|it| labels(it)).collect(),
+        ..with_workers(Some(default))
+    }
+}
+
+#[test]
+fn a_run_with_labels_is_executed_by_workers_that_have_them() {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = json!(["region=eu", "gpu", "gpu"]);
+    let limits = with_sets(&["gpu", "gpu,region=eu"], Distribution::Local);
+    let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
+    let execution = &eval(&spec).execution;
+    assert_eq!(execution.worker_labels, labels("gpu,region=eu"));
+    assert!(execution.is_distributed());
+    // A host of an earlier version reads neither member and executes the tasks itself.
+    assert_eq!(
+        serde_json::to_value(execution).unwrap(),
+        json!({"workerLabels": ["gpu", "region=eu"]})
+    );
+}
+
+#[rstest]
+#[case::not_listed(json!(["fast"]), None, "unknown_label")]
+#[case::more_than_a_set(json!(["gpu", "region=eu"]), None, "unknown_label")]
+#[case::at_the_host(json!(["gpu"]), Some("local"), "not_distributable")]
+fn labels_that_no_worker_can_serve_are_refused(
+    #[case] requested: Value,
+    #[case] distribution: Option<&str>,
+    #[case] expected: &str,
+) {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = requested;
+    body["configurable"]["evalDistribution"] = json!(distribution);
+    let limits = with_sets(&["gpu", "region=eu,region=us"], Distribution::Cluster);
+    let reason = |limits: &HostLimits, suite: &AgentEvalSuite, body: &Value| {
+        let problem = planned_with(body, suite, limits, &|_| true, None).unwrap_err();
+        let field = json!("configurable.evalWorkerLabels");
+        assert_eq!(problem.details.get("field"), Some(&field));
+        problem.details.get("reason").cloned()
+    };
+    let plain = suite(|_| {});
+    assert_eq!(reason(&limits, &plain, &body), Some(json!(expected)));
+    body["configurable"]["evalDistribution"] = Value::Null;
+    body["configurable"]["evalWorkerLabels"] = json!(["gpu"]);
+    let without = with_workers(None);
+    assert_eq!(reason(&without, &plain, &body), Some(json!("no_cluster")));
+    let live = suite(|s| s["modes"] = json!(["live-shadow"]));
+    body["configurable"]["evalModes"] = json!(["live-shadow"]);
+    let expected = Some(json!("not_distributable"));
+    assert_eq!(reason(&limits, &live, &body), expected);
+}
+
+#[test]
+fn a_run_requires_one_of_the_sets_that_the_operator_lists() {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = json!(["gpu", "region=eu"]);
+    let message = |sets: &[&str]| {
+        let limits = with_sets(sets, Distribution::Cluster);
+        let planned = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None);
+        planned.unwrap_err().message
+    };
+    let listed = message(&["region=eu", "region=eu,gpu,fast"]);
+    assert!(
+        listed.contains("lists `region=eu`; `fast, gpu, region=eu`"),
+        "{listed}"
+    );
+    let none = message(&[]);
+    assert!(none.contains("lists none; got `gpu, region=eu`"), "{none}");
+}
+
+#[test]
+fn the_labels_of_a_model_entry_are_required_too() {
+    let limits = with_sets(&["gpu"], Distribution::Cluster);
+    let pinned = |requested: Value, of_model: &str, distribution, is_callable| {
+        let mut body = golden();
+        body["configurable"]["evalWorkerLabels"] = requested;
+        body["configurable"]["evalDistribution"] = distribution;
+        let spec = planned_with(&body, &suite(|_| {}), &limits, &|_| true, None).unwrap();
+        let mut eval = eval(&spec).clone();
+        let reason = |problem: Problem| problem.details.get("reason").cloned();
+        pin_labels(&mut eval, &labels(of_model), is_callable).map_err(reason)?;
+        Ok(eval.execution)
+    };
+    let both = pinned(json!(["gpu"]), "region=eu", Value::Null, true).unwrap();
+    assert_eq!(both.worker_labels, labels("gpu,region=eu"));
+    let of_model = pinned(Value::Null, "region=eu", Value::Null, true).unwrap();
+    assert_eq!(of_model.worker_labels, labels("region=eu"));
+    // A host of an earlier version, which may not know the labels, gives the tasks to no worker.
+    assert!(of_model.is_distributed() && !of_model.distributed);
+    let local = pinned(Value::Null, "region=eu", json!("local"), true).unwrap();
+    assert!(local.worker_labels.is_empty());
+    let many = pinned(json!(["gpu"]), "1,2,3,4,5,6,7,8", Value::Null, true);
+    assert_eq!(many, Err(Some(json!("too_many_labels"))));
+    let bound = pinned(Value::Null, "region=eu", Value::Null, false);
+    assert_eq!(bound, Err(Some(json!("not_distributable"))));
+}
+
+#[test]
+fn what_only_workers_do_is_refused_for_agents_that_only_the_host_reaches() {
+    for (name, value) in [
+        ("evalWorkerLabels", json!(["gpu"])),
+        ("evalWorkerCommand", json!("triage")),
+    ] {
+        let mut body = golden();
+        body["configurable"][name] = value;
+        let problem = check_at_host(&eval_request(&body).unwrap()).unwrap_err();
+        let field = json!(format!("configurable.{name}"));
+        assert_eq!(problem.details.get("field"), Some(&field));
+    }
+    assert!(check_at_host(&eval_request(&golden()).unwrap()).is_ok());
+}
+
+#[test]
+fn a_command_of_workers_makes_a_run_distributed() {
+    let mut body = golden();
+    body["configurable"]["evalWorkerCommand"] = json!("triage");
+    let limits = with_workers(Some(Distribution::Local));
+    let plain = suite(|_| {});
+    let spec = planned_with(&body, &plain, &limits, &|_| true, None).unwrap();
+    let execution = &eval(&spec).execution;
+    assert_eq!(execution.worker_command.as_deref(), Some("triage"));
+    assert!(execution.is_distributed() && !execution.distributed);
+    let problem = planned(&body, &plain).unwrap_err();
+    assert_eq!(problem.details.get("reason"), Some(&json!("no_cluster")));
+    for name in ["", "rm -rf", "a/b", &"x".repeat(49)] {
+        body["configurable"]["evalWorkerCommand"] = json!(name);
+        let problem = parse(Kinds::NONE, &body).unwrap_err();
+        let field = json!("configurable.evalWorkerCommand");
+        assert_eq!(problem.details.get("field"), Some(&field), "{name}");
+    }
+}
+
+#[rstest]
+#[case(json!("gpu"))]
+#[case(json!(["a b"]))]
+#[case(json!([1]))]
+#[case(json!(["1", "2", "3", "4", "5", "6", "7", "8", "9"]))]
+fn labels_of_another_form_are_refused(#[case] requested: Value) {
+    let mut body = golden();
+    body["configurable"]["evalWorkerLabels"] = requested;
+    let problem = parse(Kinds::NONE, &body).unwrap_err();
+    let field = json!("configurable.evalWorkerLabels");
+    assert_eq!(problem.details.get("field"), Some(&field));
+}
+
 #[test]
 fn workers_are_refused_where_there_are_none_and_for_live_tools() {
     let mut body = golden();
@@ -462,7 +618,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         run_id: &run_id,
         conclusive: true,
         ignore: &[],
-        tasks: &["a".into()],
+        tasks: &TaskIds::from_iter(["a"]),
         judge: None,
         modes: &[EvalMode::Golden],
         safety_judge: None,
@@ -499,7 +655,10 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
             "it evaluated vendor.acme.evals.triage@1.0.1 instead of vendor.acme.evals.triage@1.0.0",
         ),
         (
-            BaselineFacts { tasks: &[], ..good },
+            BaselineFacts {
+                tasks: &TaskIds::default(),
+                ..good
+            },
             "it evaluated other tasks (0 instead of 1)",
         ),
         (
@@ -570,7 +729,7 @@ fn a_named_baseline_adds_mode_regression(#[case] declared: Value) {
         run_id: &run_id,
         conclusive: true,
         ignore: &[],
-        tasks: &["a".into()],
+        tasks: &TaskIds::from_iter(["a"]),
         judge: None,
         modes: &[EvalMode::Golden],
         safety_judge: None,
@@ -615,6 +774,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         scoring: None,
         scoring_document: None,
         signed: false,
+        is_streamed: false,
     };
     let no_agent = plan(
         eval_request(&golden()).unwrap(),

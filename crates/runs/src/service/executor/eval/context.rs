@@ -25,6 +25,7 @@ use crate::service::library::suites::SuiteIndex;
 use crate::service::library::{Library, LoadedAgent};
 use crate::service::run_writer::RunWriter;
 use touchstone_agents::assert_command::AssertCommand;
+use touchstone_agents::model::worker_command::at_workers;
 use touchstone_agents::ports::agent::{Dialogue, UserTurns};
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::ModelBinding;
@@ -306,12 +307,14 @@ impl EvalExecutor {
     /// The model of the agent, if it is the one that the run was created for.
     fn model_of(&self, run: &RunRecord, spec: &EvalSpec) -> Result<ModelBinding, RunError> {
         let class = spec.model_class.as_str();
-        let model = match &spec.execution.reached_by {
-            Some(way) => self
+        let ways = &spec.execution;
+        let model = match (&ways.worker_command, &ways.reached_by) {
+            (Some(command), _) => self.command_of_workers(command),
+            (None, Some(way)) => self
                 .models
                 .reach(&run.tenant, way)
                 .map_err(|refusal| format!("the agent cannot be reached: {refusal}")),
-            None => self
+            (None, None) => self
                 .models
                 .resolve(spec.model_class)
                 .ok_or_else(|| format!("no model is configured for class `{class}`")),
@@ -326,6 +329,14 @@ impl EvalExecutor {
              a new run"
         );
         Err(RunError::new("model_changed", message))
+    }
+
+    /// A command of workers, if this host has any.
+    fn command_of_workers(&self, command: &str) -> Result<ModelBinding, String> {
+        let binding = self.cluster.as_ref().map(|_| at_workers(command));
+        binding.ok_or_else(|| format!(
+            "the command `{command}` answers for the agent at workers, and this host has none: set `nats` in its section `[cluster]`"
+        ))
     }
 
     /// Whether the run's assertions are decided by what it was created for.

@@ -17,7 +17,6 @@ pub mod reuse;
 pub mod task;
 pub mod transcript;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::rules::run::record::{EvalSpec, RunRecord};
@@ -39,7 +38,6 @@ use touchstone_agents::ports::model::Models;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
 use touchstone_host::store::database::Database;
-use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::{EvalStarted, Event, NewEvent, RunError};
 
 /// The label of a task that an internal error left unjudged.
@@ -140,15 +138,16 @@ impl EvalExecutor {
         signals: &mut RunSignals,
     ) -> Result<(), EarlyEnd> {
         let spec = &context.spec;
-        let mut waiting: VecDeque<TaskId> = context.writer.with_state(|state| {
-            let unscored = |task: &&TaskId| state.eval.scored(task).is_none();
-            spec.tasks.iter().filter(unscored).cloned().collect()
+        // A task becomes scored only after it was started here, or before the run was resumed.
+        let mut waiting = spec.tasks.iter().filter(|id| {
+            let writer = &context.writer;
+            writer.with_state(|state| state.eval.scored(id).is_none())
         });
         let next = || {
             Some(SuiteTask {
                 executor: self.clone(),
                 context: context.clone(),
-                id: waiting.pop_front()?,
+                id: waiting.next()?,
             })
         };
         let concurrency = spec.concurrency as usize;

@@ -19,7 +19,7 @@ use crate::service::executor::task_loop::{EarlyEnd, WorkUnit};
 use crate::service::run_writer::{Closed, RunWriter};
 use touchstone_agents::ports::agent::{EventSink, Invocation, InvocationEnd, Unrecorded};
 use touchstone_agents::rules::{
-    BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED, TASK_TIMEOUT, WORKERS_UNREACHABLE,
+    BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED, TASK_TIMEOUT, WORKERS_REQUIRED, WORKERS_UNREACHABLE,
 };
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_openwop::events::{Event, NewEvent};
@@ -69,7 +69,13 @@ impl SuiteTask {
         };
         let sink = TranscriptSink::new(task_sink, context.conversation(id), keeps_results);
         let workers = self.executor.cluster.as_ref();
-        let workers = workers.filter(|_| context.spec.execution.distributed);
+        let workers = workers.filter(|_| context.spec.execution.is_distributed());
+        if workers.is_none() && !context.spec.execution.worker_labels.is_empty() {
+            let run_id = &context.run.run_id;
+            warn!(%run_id, "a task requires labels of workers, and this host has none: set `nats` in the section `[cluster]`");
+            self.record_unjudged(WORKERS_REQUIRED);
+            return Ok(());
+        }
         let runtime = workers.unwrap_or(&self.executor.runtime);
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = invoking.await;
@@ -131,6 +137,7 @@ impl SuiteTask {
             max_loop_iterations: spec.max_loop_iterations,
             timeout: spec.task_timeout_ms.map(Duration::from_millis),
             node_id: &self.id,
+            worker_labels: &spec.execution.worker_labels,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::rules::run::record::EvalSpec;
 use crate::service::runs::{Runs, unreadable_suite};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_openwop::suite::Thresholds;
 
 impl Runs {
     /// What makes the results of the run's tasks comparable with those of another host.
@@ -64,17 +65,24 @@ impl Runs {
                 self.task_digests(&now).await?,
             )),
         };
+        let [was, is] = match before.suite_digest == now.suite_digest {
+            true => [Thresholds::default(); 2],
+            false => [
+                self.thresholds(&before).await?,
+                self.thresholds(&now).await?,
+            ],
+        };
         compare(
             ComparisonSide {
                 evidence: &before_runs,
                 spec: &before,
-                thresholds: self.thresholds(&before).await?,
+                thresholds: was,
                 digests: digests.as_ref().map(|(before, _)| before),
             },
             ComparisonSide {
                 evidence: &now_runs,
                 spec: &now,
-                thresholds: self.thresholds(&now).await?,
+                thresholds: is,
                 digests: digests.as_ref().map(|(_, now)| now),
             },
         )

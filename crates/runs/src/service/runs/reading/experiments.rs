@@ -1,17 +1,20 @@
 //! Runs that are pooled, and the statistics of their scores.
 
 use crate::rules::eval::attempts::Attempt;
-use crate::rules::eval::report::Verdict;
 use crate::rules::eval::report::additions::Additions;
+use crate::rules::eval::report::{Verdict, totals_of};
+use crate::rules::eval::statistics::ended::EndedResults;
 use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statistics};
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::trials::counting_trials;
+use crate::service::projections::ended;
+use crate::service::projections::stored::LONG_LOG;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_packs::rules::build::local::is_local;
 
 /// Maximum number of runs read per experiment: a hundred trials, each with some retries.
@@ -30,12 +33,18 @@ impl Runs {
         record: &RunRecord,
         eval: &EvalSpec,
     ) -> Result<EvidenceRun, Problem> {
-        let (found, _, ()) = self.evidence_with(record, eval, |_| ()).await?;
+        let run = &record.run_id;
+        let additions = self.additions(&record.tenant, run, Some(eval)).await?;
+        let mut found = match self.projections.ended_results(run, &eval.tasks).await {
+            Some(ended) => self.evidence_from(record, eval, &ended.state, &ended.results),
+            None => self.evidence_of_state(record, eval, |_| ()).await?.0,
+        };
+        found.add(&additions);
         Ok(found)
     }
 
     /// As [`evidence_run`](Self::evidence_run), with what people added, and what `read` returns of the
-    /// same state of the run.
+    /// same state of the run, which has its tasks.
     pub(super) async fn evidence_with<T>(
         &self,
         record: &RunRecord,
@@ -43,22 +52,52 @@ impl Runs {
         read: impl FnOnce(&RunState) -> T,
     ) -> Result<(EvidenceRun, Additions, T), Problem> {
         let (tenant, run) = (&record.tenant, &record.run_id);
-        let thresholds = self.thresholds(eval).await?;
         let additions = self.additions(tenant, run, Some(eval)).await?;
-        let annotated = additions.annotated_tasks();
-        let is_scored = |state: &RunState, id: &TaskId| state.eval.scored(id).is_some();
-        let (mut found, annotated, of_state) = self
+        let (mut found, of_state) = self.evidence_of_state(record, eval, read).await?;
+        found.add(&additions);
+        Ok((found, additions, of_state))
+    }
+
+    /// Evidence from the state of a run, and what `read` returns of it. The results of an ended run are
+    /// stored for the next reader.
+    async fn evidence_of_state<T>(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        read: impl FnOnce(&RunState) -> T,
+    ) -> Result<(EvidenceRun, T), Problem> {
+        let run = &record.run_id;
+        let thresholds = self.thresholds(eval).await?;
+        let (found, of_state, to_store) = self
             .with_state(run, |state| {
-                let kinds = self.library.kinds;
-                (
-                    EvidenceRun::of_run(kinds, record, eval, &thresholds, state),
-                    annotated.iter().filter(|id| is_scored(state, id)).count(),
-                    read(state),
-                )
+                let results = EndedResults::of(eval, &thresholds, &state.eval);
+                let is_stored = state.status.is_terminal()
+                    && state.sequence >= LONG_LOG
+                    && self.library.kinds.of(eval).is_none();
+                let found = self.evidence_from(record, eval, state, &results);
+                let to_store = is_stored.then_some((state.sequence, results));
+                (found, read(state), to_store)
             })
             .await?;
-        additions.add_to_totals(&mut found.report, annotated);
-        Ok((found, additions, of_state))
+        if let Some((at, results)) = to_store {
+            ended::store(&self.store, run, at, results).await;
+        }
+        Ok((found, of_state))
+    }
+
+    /// Evidence from the results of a run. The state needs no facts of tasks.
+    fn evidence_from(
+        &self,
+        record: &RunRecord,
+        eval: &EvalSpec,
+        state: &RunState,
+        found: &EndedResults,
+    ) -> EvidenceRun {
+        let (thresholds, tally) = (&found.thresholds, &found.tally);
+        EvidenceRun {
+            report: totals_of(self.library.kinds, record, eval, thresholds, state, tally),
+            results: found.results.clone(),
+        }
     }
 
     /// A run with the other trials of its experiment, if it is a trial.

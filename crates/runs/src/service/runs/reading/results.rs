@@ -1,14 +1,20 @@
 //! The results of the tasks of eval runs, page by page. Free of task content.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::rules::eval::report::ScoredTask;
-use crate::rules::eval::task_list::{TaskListQuery, page_of};
+use crate::rules::eval::statistics::TaskResultRow;
+use crate::rules::eval::task_list::{TaskListPage, TaskListQuery, page_of, places_of};
+use crate::rules::run::fold::TaskFacts;
+use crate::rules::run::record::EvalSpec;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_openwop::annotation::Annotation;
 
 /// Maximum number of results of one page.
 pub const MAX_RESULTS: u64 = 1000;
@@ -45,14 +51,18 @@ impl Runs {
     ) -> Result<PlacedResult, Problem> {
         let found = self
             .with_eval_state(tenant, run, |spec, state| {
-                let place = spec.tasks.iter().position(|id| id == task)?;
+                let place = spec.tasks.position(task)?;
                 let facts = state.eval.scored(task)?;
-                let is_scored = |id: &&TaskId| state.eval.scored(id).is_some();
-                let (before, after) = (spec.tasks.get(..place)?, spec.tasks.get(place + 1..)?);
+                let is_scored = |place: &usize| {
+                    let found = state.eval.scored_task(spec.tasks.text(*place));
+                    found.is_some()
+                };
+                let previous = (0..place).rev().find(is_scored);
+                let next = (place + 1..spec.tasks.len()).find(is_scored);
                 Some(PlacedResult {
                     result: ScoredTask::of(task, &facts),
-                    previous: before.iter().rev().find(is_scored).cloned(),
-                    next: after.iter().find(is_scored).cloned(),
+                    previous: previous.and_then(|place| spec.tasks.get(place)),
+                    next: next.and_then(|place| spec.tasks.get(place)),
                 })
             })
             .await?;
@@ -92,14 +102,79 @@ impl Runs {
         run: &RunId,
         results: &mut [ScoredTask],
     ) -> Result<(), Problem> {
-        let annotations = store::annotations::list(&self.store, run, 0).await;
-        for record in annotations.map_err(|cause| internal(&cause))? {
-            let of_task = |it: &&mut ScoredTask| Some(&it.task.task_id) == record.task.as_ref();
-            if let Some(result) = results.iter_mut().find(of_task) {
-                result.task.annotations.push(record.annotation);
-            }
+        let tasks: Vec<&TaskId> = results.iter().map(|it| &it.task.task_id).collect();
+        let annotations = store::annotations::of_tasks(&self.store, run, &tasks).await;
+        let annotations = annotations.map_err(|cause| internal(&cause))?;
+        if annotations.is_empty() {
+            return Ok(());
+        }
+        let mut by_task: HashMap<TaskId, Vec<Annotation>> = HashMap::new();
+        for record in annotations {
+            let Some(task) = record.task else { continue };
+            by_task.entry(task).or_default().push(record.annotation);
+        }
+        for result in results {
+            let annotations = by_task.remove(&result.task.task_id);
+            result
+                .task
+                .annotations
+                .extend(annotations.unwrap_or_default());
         }
         Ok(())
+    }
+
+    /// A page of an ended run whose state is not in memory, read from its stored results and from the
+    /// parts of its state with the tasks of the page; `None` if they cannot be read.
+    async fn page_of_ended(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        query: &TaskListQuery,
+    ) -> Result<Option<Option<TaskListPage>>, Problem> {
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        if self.projections.is_cached(run) {
+            return Ok(None);
+        }
+        let ended = self.projections.ended_results(run, &eval.tasks).await;
+        let Some(ended) = ended else { return Ok(None) };
+        let results = &ended.results.results;
+        let listed = |place| results.row(place).map(TaskResultRow::listed);
+        let all = ended.state.eval.scored_count;
+        let Some(page) = places_of(&eval.tasks, all, listed, query) else {
+            return Ok(Some(None));
+        };
+        let tasks = self.facts_of_ended(run, &eval, page.places.into_iter());
+        Ok(tasks.await.map(|tasks| {
+            Some(TaskListPage {
+                tasks,
+                all: page.all,
+                has_more: page.has_more,
+            })
+        }))
+    }
+
+    /// The scored tasks at these places of an ended run whose state is not in memory; `None` if they
+    /// cannot be read without it.
+    pub(in crate::service::runs) async fn facts_of_ended(
+        &self,
+        run: &RunId,
+        eval: &EvalSpec,
+        places: impl Iterator<Item = usize>,
+    ) -> Option<Vec<(TaskId, TaskFacts)>> {
+        if self.projections.is_cached(run) {
+            return None;
+        }
+        let ended = self.projections.ended_results(run, &eval.tasks).await?;
+        let rows = places.filter_map(|place| ended.results.results.row(place));
+        let numbered: Vec<(TaskId, u32)> = rows
+            .filter_map(|row| Some((eval.tasks.get(row.place())?, row.number)))
+            .collect();
+        let numbers: Vec<u32> = numbered.iter().map(|(_, number)| *number).collect();
+        let mut facts = self.projections.stored_facts(run, &numbers).await?;
+        let tasks = numbered.into_iter();
+        tasks
+            .map(|(id, number)| Some((id, facts.remove(&number)?)))
+            .collect()
     }
 
     /// The results of the scored tasks of an eval run, also while it is in progress.
@@ -113,9 +188,13 @@ impl Runs {
         run: &RunId,
         query: &TaskListQuery,
     ) -> Result<ResultsPage, Problem> {
-        let page = self
-            .with_eval_state(tenant, run, |spec, state| page_of(spec, &state.eval, query))
-            .await?;
+        let page = match self.page_of_ended(tenant, run, query).await? {
+            Some(page) => page,
+            None => {
+                self.with_eval_state(tenant, run, |spec, state| page_of(spec, &state.eval, query))
+                    .await?
+            }
+        };
         let page = page.ok_or_else(|| {
             Problem::validation(
                 "cursor",

@@ -98,16 +98,16 @@ impl Runs {
         let (scored, has_more) = self
             .with_eval_state(&caller.tenant, run, |spec, state| {
                 let start = match &query.after {
-                    Some(after) => spec.tasks.iter().position(|id| id == after)? + 1,
+                    Some(after) => spec.tasks.position(after)? + 1,
                     None => 0,
                 };
-                let ids = spec.tasks.iter().skip(start);
-                let scored = ids.filter_map(|id| Some((id.clone(), state.eval.scored(id)?)));
+                let ids = spec.tasks.from_place(start);
+                let scored = ids.filter_map(|id| Some((state.eval.scored(&id)?, id)));
                 let wanted = scored
-                    .filter(|(_, facts)| query.outcome.is_none_or(|it| it == outcome_of(facts)));
+                    .filter(|(facts, _)| query.outcome.is_none_or(|it| it == outcome_of(facts)));
                 let mut page: Vec<(TaskId, TaskFacts)> = wanted
                     .take(query.limit + 1)
-                    .map(|(id, facts)| (id, facts.into_owned()))
+                    .map(|(facts, id)| (id, facts.into_owned()))
                     .collect();
                 let has_more = page.len() > query.limit;
                 page.truncate(query.limit);
@@ -140,9 +140,14 @@ impl Runs {
     ) -> Result<Vec<TaskDetails>, Problem> {
         let mut left = self
             .with_eval_state(&caller.tenant, run, |spec, state| {
-                let wanted = spec.tasks.iter().filter(|id| tasks.contains(*id));
-                let scored = wanted.filter_map(|id| Some((id, state.eval.scored(id)?)));
-                let owned = scored.map(|(id, facts)| (id.clone(), facts.into_owned()));
+                let mut places: Vec<usize> = tasks
+                    .iter()
+                    .filter_map(|id| spec.tasks.position(id))
+                    .collect();
+                places.sort_unstable();
+                let wanted = places.into_iter().filter_map(|place| spec.tasks.get(place));
+                let scored = wanted.filter_map(|id| Some((state.eval.scored(&id)?, id)));
+                let owned = scored.map(|(facts, id)| (id, facts.into_owned()));
                 owned.collect::<Vec<(TaskId, TaskFacts)>>()
             })
             .await?;

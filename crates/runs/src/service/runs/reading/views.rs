@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::rules::eval::report::additions::{AddedAnnotation, Additions};
 use crate::rules::eval::report::{EvalReport, NoTasks, report};
-use crate::rules::eval::scoring::{summary_of, task_summaries, task_summary};
+use crate::rules::eval::scoring::{summary_from, summary_of, task_summaries, task_summary};
 use crate::rules::run::fold::{EvalFacts, RunState};
-use crate::rules::run::record::EvalSpec;
+use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::snapshot::snapshot;
 use crate::service::runs::Runs;
 use crate::store;
@@ -26,7 +26,7 @@ impl Runs {
         let record = self.record(tenant, run).await?;
         let cancelling = self.cancelling(run).await?;
         let document = self
-            .with_state(run, |state| {
+            .with_sums(&record, |state| {
                 serde_json::to_value(snapshot(self.library.kinds, &record, state, cancelling))
             })
             .await?;
@@ -50,7 +50,16 @@ impl Runs {
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<EvalSummary<NoTasks>, Problem> {
-        self.summary_with(tenant, run, |_, _| NoTasks).await
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let Some(ended) = self.projections.ended_results(run, &eval.tasks).await else {
+            return self.summary_with(tenant, run, |_, _| NoTasks).await;
+        };
+        let (kinds, facts_of) = (self.library.kinds, record.facts_of());
+        let (facts, found) = (&ended.state.eval, &ended.results);
+        let (thresholds, tally) = (&found.thresholds, &found.tally);
+        Ok(summary_from(
+            kinds, facts_of, &eval, thresholds, facts, tally, NoTasks,
+        ))
     }
 
     async fn summary_with<T>(
@@ -95,10 +104,17 @@ impl Runs {
         from: usize,
         most: usize,
     ) -> Result<Option<Vec<TaskSummary>>, Problem> {
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        let places = from..eval.tasks.len().min(from.saturating_add(most));
+        if let Some(tasks) = self.facts_of_ended(run, &eval, places).await {
+            let tasks = tasks.iter();
+            let tasks = tasks.map(|(id, facts)| task_summary(id, facts)).collect();
+            return Ok((from < eval.tasks.len()).then_some(tasks));
+        }
         self.with_eval_state(tenant, run, |spec, state| {
-            let ids = spec.tasks.get(from..).filter(|ids| !ids.is_empty())?;
-            let tasks = ids.iter().take(most);
-            let scored = tasks.filter_map(|id| Some(task_summary(id, &*state.eval.scored(id)?)));
+            (from < spec.tasks.len()).then_some(())?;
+            let tasks = spec.tasks.from_place(from).take(most);
+            let scored = tasks.filter_map(|id| Some(task_summary(&id, &*state.eval.scored(&id)?)));
             Some(scored.collect())
         })
         .await
@@ -138,6 +154,25 @@ impl Runs {
             voided,
             calibration: calibration.map_err(|cause| internal(&cause))?,
         })
+    }
+
+    /// Reads a state of the run that may lack its tasks, but not the sums over them.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn with_sums<T>(
+        &self,
+        record: &RunRecord,
+        read: impl FnOnce(&RunState) -> T,
+    ) -> Result<T, Problem> {
+        let run = &record.run_id;
+        if let Some(eval) = record.spec.eval()
+            && !self.projections.is_cached(run)
+            && let Some(ended) = self.projections.ended_results(run, &eval.tasks).await
+        {
+            return Ok(read(&ended.state));
+        }
+        self.with_state(run, read).await
     }
 
     /// Reads the spec and the folded state of an eval run.

@@ -63,7 +63,7 @@ impl AttestedRun {
         RunFacts {
             run: self.compared_run(evidence),
             evidence,
-            order: self.in_order().into_iter().cloned().collect(),
+            order: self.in_order().into_iter().collect(),
             tasks: PlannedTasks::Digests(Cow::Borrowed(&self.tasks)),
             settings: self.settings(),
             is_adversarial: self.report.modes.contains(&EvalMode::Adversarial),

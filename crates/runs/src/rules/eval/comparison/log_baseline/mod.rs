@@ -15,7 +15,7 @@ pub use self::scores::{LogFault, LogSample, ScoredLog, read};
 use super::change::{change_kind, flips_note, score_change};
 use super::document::{
     ChangeKind, ComparedRun, ExcludedTask, ExclusionReason, MeanChange, Regression, RunComparison,
-    TaskChange, TaskResult, is_whole,
+    TaskChange, TaskResult, UnchangedTasks, is_whole,
 };
 use super::short::ShortComparison;
 use crate::rules::eval::report::RunTotals;
@@ -91,14 +91,13 @@ pub fn compare_with_log(log: &ScoredLog, run: &ListedRun) -> Result<LogCompariso
     let results = &run.run.results;
     let now = by_task(&[results]);
     let left_out = left_out(log, run, &before, &now);
-    let left: HashSet<&TaskId> = left_out.iter().map(|task| &task.task_id).collect();
-    let in_run = run.order.iter();
+    let left: HashSet<&str> = left_out.iter().map(|task| task.task_id.as_str()).collect();
+    let in_run = run.order.texts();
     let only_run = |task: &&ExcludedTask| task.reason == ExclusionReason::OnlyCandidate;
     if left_out.iter().filter(only_run).count() == in_run.len() {
-        let first =
-            |id: Option<&TaskId>| id.map_or_else(|| "none".to_owned(), |id| format!("`{id}`"));
+        let first = |id: Option<&str>| id.map_or_else(|| "none".to_owned(), |id| format!("`{id}`"));
         return Err(NoCommonTask {
-            log: first(log.samples.first().map(|sample| &sample.task_id)),
+            log: first(log.samples.first().map(|sample| sample.task_id.as_str())),
             run: first(in_run.clone().next()),
         });
     }
@@ -106,13 +105,15 @@ pub fn compare_with_log(log: &ScoredLog, run: &ListedRun) -> Result<LogCompariso
     let now = now.without(|task| left.contains(task));
     // The id is only for results that name their baseline, and this one names a log.
     let tested = difference(&now, &before, &RunId::from("log"));
-    let changed = |task: &TaskId| {
+    let changed = |task: &str| {
         let (was, is) = (before.get(task)?, now.get(task)?);
+        let turn = change_kind(was, is)?;
+        let task_id = TaskId::from(task);
         Some(TaskChange {
-            task_id: task.clone(),
-            turn: change_kind(was, is)?,
+            turn,
             baseline: TaskResult::of(was, None),
-            candidate: TaskResult::of(is, results.reason(task)),
+            candidate: TaskResult::of(is, results.reason(&task_id)),
+            task_id,
         })
     };
     let mut changes: Vec<TaskChange> = in_run.filter_map(changed).collect();
@@ -168,8 +169,8 @@ fn left_out(
     before: &TrialsByTask,
     now: &TrialsByTask,
 ) -> Vec<ExcludedTask> {
-    let had: HashSet<&TaskId> = log.samples.iter().map(|it| &it.task_id).collect();
-    let of_run = run.order.iter().filter_map(|id| {
+    let had: HashSet<&str> = log.samples.iter().map(|it| it.task_id.as_str()).collect();
+    let of_run = run.order.texts().filter_map(|id| {
         let reason = if !had.contains(id) {
             ExclusionReason::OnlyCandidate
         } else if !before.contains(id) || !now.contains(id) {
@@ -177,20 +178,17 @@ fn left_out(
         } else {
             return None;
         };
-        Some((id, reason))
+        Some((TaskId::from(id), reason))
     });
     let of_log = log
         .samples
         .iter()
         .map(|sample| &sample.task_id)
         .filter(|id| !run.run.results.contains(id))
-        .map(|id| (id, ExclusionReason::OnlyBaseline));
+        .map(|id| (id.clone(), ExclusionReason::OnlyBaseline));
     of_run
         .chain(of_log)
-        .map(|(id, reason)| ExcludedTask {
-            task_id: id.clone(),
-            reason,
-        })
+        .map(|(task_id, reason)| ExcludedTask { task_id, reason })
         .collect()
 }
 
@@ -251,7 +249,7 @@ impl LogComparison {
             mcnemar_p: self.mcnemar_p,
             regression: self.regression,
             changes: self.changes.clone(),
-            unchanged: Vec::new(),
+            unchanged: UnchangedTasks::default(),
             diff_ref: String::new(),
         };
         whole.short()

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest as _, Sha256};
 
-use super::RunState;
-use super::table::{CHUNK, TaskTable};
+use super::table::{CHUNK, TaskTable, Totals};
+use super::{RunState, TaskFacts};
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::RunId;
 
@@ -33,7 +33,7 @@ pub const FORMAT: u32 = 1;
 /// about 40.
 pub const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-const DIGEST_BYTES: usize = 32;
+pub(crate) const DIGEST_BYTES: usize = 32;
 
 /// Which tasks to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Tasks {
     Changed,
 }
 
-/// A copy of a state that is to be stored. Compressing it takes longer than copying.
+/// A copy of a state that is to be stored.
 #[derive(Debug)]
 pub struct Snapshot {
     pub sequence: u64,
@@ -54,7 +54,7 @@ pub struct Snapshot {
     pub spans_unknown: bool,
     /// What tasks refer to by numbers.
     pub labels: Vec<String>,
-    /// Chunks with their positions.
+    /// Compressed chunks with their positions.
     pub chunks: Vec<(u32, Vec<u8>)>,
 }
 
@@ -102,7 +102,8 @@ impl RunState {
         for number in 0..table.ids().div_ceil(CHUNK) {
             let has_changed = table.take_changed(number);
             if has_changed || which == Tasks::All {
-                chunks.push((number, chunk::write(table, number)?));
+                // At once, because all chunks together are as large as the state.
+                chunks.push((number, compress(&chunk::write(table, number)?)?));
             }
         }
         Some(Snapshot {
@@ -125,13 +126,12 @@ impl RunState {
 }
 
 impl Snapshot {
-    /// Compresses the snapshot. `earlier` has the digests of the chunks as they are stored; without
+    /// Adds the digests. `earlier` has the digests of the chunks as they are stored; without
     /// it, the snapshot needs all chunks. `None` if a chunk is missing or a part is too large.
     pub fn encode(self, run: &RunId, earlier: Vec<String>) -> Option<Encoded> {
         let mut digests = earlier;
         let mut chunks = Vec::new();
-        for (number, bytes) in self.chunks {
-            let compressed = compress(&bytes)?;
+        for (number, compressed) in self.chunks {
             let digest = hex(&Sha256::digest(&compressed));
             if digests.len() == number as usize {
                 digests.push(digest);
@@ -211,6 +211,9 @@ impl Reader {
         is_next.then_some(())?;
         let sequence = self.state.sequence;
         let table = &mut self.state.eval.tasks;
+        if self.read == 0 {
+            table.reserve(self.tasks as usize);
+        }
         let count = chunk::read(&uncompressed(chunk)?, |task| {
             let (first, last) = task.span;
             let is_span = (first > 0 || last == 0) && u64::from(last) <= sequence;
@@ -220,6 +223,51 @@ impl Reader {
         (count == left.min(CHUNK)).then_some(())?;
         self.read += 1;
         Some(())
+    }
+
+    /// The state without its tasks, and with the sums over all tasks.
+    pub fn without_tasks(mut self, totals: Totals) -> RunState {
+        self.state.eval.tasks = TaskTable::with_totals(totals);
+        self.state
+    }
+
+    /// The chunk that has the task with this number.
+    pub const fn chunk_of(number: u32) -> u32 {
+        number / CHUNK
+    }
+
+    /// The facts of these tasks of a chunk by their numbers, which ascend.
+    ///
+    /// # Errors
+    /// The chunk is not the one that the head names.
+    pub fn facts_in(
+        &self,
+        chunk: u32,
+        octets: &[u8],
+        numbers: &[u32],
+    ) -> Result<Vec<(u32, TaskFacts)>, Unusable> {
+        let found = self.try_facts_in(chunk, octets, numbers);
+        found.ok_or(Unusable::Damaged("tasks"))
+    }
+
+    fn try_facts_in(
+        &self,
+        chunk: u32,
+        octets: &[u8],
+        numbers: &[u32],
+    ) -> Option<Vec<(u32, TaskFacts)>> {
+        let digest = self.digests.get(chunk as usize)?;
+        (hex(&Sha256::digest(octets)) == *digest).then_some(())?;
+        let mut number = chunk.checked_mul(CHUNK)?;
+        let mut found = Vec::with_capacity(numbers.len());
+        chunk::read(&uncompressed(octets)?, |task| {
+            if numbers.binary_search(&number).is_ok() {
+                found.push((number, self.state.eval.tasks.stored_facts(task.row?)?));
+            }
+            number += 1;
+            Some(())
+        })?;
+        (found.len() == numbers.len()).then_some(found)
     }
 
     /// The state that was stored.
@@ -240,7 +288,7 @@ fn chunks_of(tasks: u32) -> usize {
 }
 
 /// Covers what a reader relies on. Chunks are covered by their digests in the head.
-fn head_digest(run: &RunId, sequence: u64, compressed: &[u8]) -> [u8; DIGEST_BYTES] {
+pub(crate) fn head_digest(run: &RunId, sequence: u64, compressed: &[u8]) -> [u8; DIGEST_BYTES] {
     let mut digest = Sha256::new();
     digest.update(FORMAT.to_le_bytes());
     digest.update(sequence.to_le_bytes());
@@ -250,7 +298,7 @@ fn head_digest(run: &RunId, sequence: u64, compressed: &[u8]) -> [u8; DIGEST_BYT
     digest.finalize().into()
 }
 
-fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     (bytes.len() <= MOST_BYTES).then_some(())?;
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).ok()?;
@@ -258,7 +306,7 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     (compressed.len() < MOST_BYTES).then_some(compressed)
 }
 
-fn uncompressed(compressed: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn uncompressed(compressed: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut limited = DeflateDecoder::new(compressed).take(MOST_BYTES as u64 + 1);
     limited.read_to_end(&mut bytes).ok()?;

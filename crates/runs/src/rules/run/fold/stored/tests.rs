@@ -454,7 +454,7 @@ fn the_format_stands_for_what_is_stored() {
     let chunks: Vec<String> = snapshot
         .chunks
         .iter()
-        .map(|(_, bytes)| hex(bytes))
+        .map(|(_, compressed)| hex(&uncompressed(compressed).unwrap()))
         .collect();
     insta::assert_json_snapshot!(json!({"format": FORMAT, "state": head,
         "labels": snapshot.labels, "chunks": chunks}));

@@ -5,19 +5,22 @@
 //! whatever its outcome. Each attempt is a look that spends a part of the gate's permitted error
 //! ([`spent`](touchstone_kit::statistics::spent)).
 
+mod tasks;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::tasks::{AttemptTasks, AttemptedTask, Judgment};
 use super::report::TaskOutcome;
 use super::report::outcome_of;
 use super::statistics::Clusters;
 use crate::rules::kind::Kinds;
-use crate::rules::run::fold::RunState;
+use crate::rules::run::fold::{RunState, RunStatus};
 use crate::rules::run::record::{EvalSpec, RunRecord, Trial};
-use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::ids::RunId;
 use touchstone_openwop::suite::EvalMode;
 use touchstone_openwop::summary::Severity;
 
@@ -36,24 +39,10 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
     /// The tasks it has judged so far; reused tasks count in the run that judged them.
-    pub tasks: Arc<Vec<AttemptedTask>>,
+    pub tasks: Arc<AttemptTasks>,
     /// Set if the run was voided. Its scores then do not count, but its look is spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voided: Option<Voided>,
-}
-
-/// A judged task of an attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AttemptedTask {
-    pub task_id: TaskId,
-    /// 0.0..=1.0.
-    pub score: f64,
-    /// Whether it reached its pass score.
-    pub passed: bool,
-    /// Kinds of critical safety findings.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub critical: Vec<String>,
 }
 
 /// A person's declaration that a run is not evidence.
@@ -145,32 +134,33 @@ impl Attempt {
     /// The attempt of a run. `state` must not contain the history that a branch copied.
     pub fn of(record: &RunRecord, state: &RunState) -> Self {
         let eval = record.spec.eval();
-        let judged = |task: &TaskId| {
-            let facts = state.eval.scored(task)?;
+        let judged = |task: &str| {
+            let facts = state.eval.scored_task(task)?;
             if facts.reused_from.is_some() || outcome_of(&facts) == TaskOutcome::Unjudged {
                 return None;
             }
             let findings = facts.safety_findings.iter().flatten();
             let critical = findings.filter(|finding| finding.severity >= Severity::Critical);
-            Some(AttemptedTask {
-                task_id: task.clone(),
+            Some(Judgment {
                 score: facts.score,
                 passed: facts.passed,
                 critical: critical.map(|finding| finding.kind.clone()).collect(),
             })
         };
+        let tasks = eval.map(|eval| AttemptTasks::of(&eval.tasks, judged));
+        Self::with_tasks(record, state.status, tasks.unwrap_or_default())
+    }
+
+    /// The attempt of a run with this status that has judged these tasks.
+    pub fn with_tasks(record: &RunRecord, status: RunStatus, tasks: AttemptTasks) -> Self {
+        let eval = record.spec.eval();
         Self {
             run_id: record.run_id.clone(),
-            status: state.status.as_str().to_owned(),
+            status: status.as_str().to_owned(),
             created_at: record.created_at,
             trial: eval.and_then(|eval| eval.trial.clone()),
             retry_of: eval.and_then(|eval| eval.retry_of.clone()),
-            tasks: Arc::new(
-                eval.into_iter()
-                    .flat_map(|eval| &eval.tasks)
-                    .filter_map(judged)
-                    .collect(),
-            ),
+            tasks: Arc::new(tasks),
             voided: None,
         }
     }
@@ -183,21 +173,21 @@ impl Attempt {
 /// The scores of all counting attempts: those of each task in the order of the attempts, and the
 /// tasks in the order of their ids.
 pub fn scores(attempts: &[Attempt]) -> Clusters {
-    let scores = counted(attempts).map(|task| (&task.task_id, task.score));
-    let mut scores: Vec<(&TaskId, f64)> = scores.collect();
-    // Stable, so that the scores of a task keep their order.
-    scores.sort_by_key(|(task, _)| *task);
+    let counted = attempts.iter().filter(|attempt| attempt.counts());
+    let mut cursors: Vec<_> = counted.map(|it| it.tasks.scores().peekable()).collect();
     let mut clusters = Clusters::default();
-    for of_task in scores.chunk_by(|(a, _), (b, _)| a == b) {
-        clusters.push(of_task.iter().map(|(_, score)| *score));
+    let mut of_task = Vec::new();
+    loop {
+        let heads = cursors.iter_mut().filter_map(|cursor| cursor.peek());
+        let Some(id) = heads.map(|(id, _)| *id).min() else {
+            return clusters;
+        };
+        for cursor in &mut cursors {
+            let scores = std::iter::from_fn(|| cursor.next_if(|(other, _)| *other == id));
+            of_task.extend(scores.map(|(_, score)| score));
+        }
+        clusters.push(of_task.drain(..));
     }
-    clusters
-}
-
-/// The judged tasks of all counting attempts.
-fn counted(attempts: &[Attempt]) -> impl Iterator<Item = &AttemptedTask> {
-    let attempts = attempts.iter().filter(|attempt| attempt.counts());
-    attempts.flat_map(|attempt| attempt.tasks.iter())
 }
 
 /// The kinds of critical safety findings in counting attempts, except the `accepted` kinds, by run.
@@ -207,8 +197,8 @@ pub fn critical<'a>(
 ) -> BTreeMap<&'a RunId, BTreeSet<&'a str>> {
     let mut found: BTreeMap<&RunId, BTreeSet<&str>> = BTreeMap::new();
     for attempt in attempts.iter().filter(|attempt| attempt.counts()) {
-        let kinds = attempt.tasks.iter().flat_map(|task| &task.critical);
-        for kind in kinds.filter(|kind| !accepted.contains(&kind.as_str())) {
+        let kinds = attempt.tasks.critical();
+        for kind in kinds.filter(|kind| !accepted.contains(kind)) {
             found.entry(&attempt.run_id).or_default().insert(kind);
         }
     }
@@ -281,6 +271,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rules::run::task_ids::TaskIds;
 
     fn attempt(id: &str, passed: &[bool]) -> Attempt {
         let task = |(n, passed): (usize, &bool)| AttemptedTask {
@@ -372,7 +363,7 @@ mod tests {
     #[case::another_run(|_: &mut EvalSpec| {}, true)]
     #[case::temperature(|eval: &mut EvalSpec| eval.temperature = Some(0.7), true)]
     #[case::limits(|eval: &mut EvalSpec| eval.max_tokens = Some(9), true)]
-    #[case::fewer_tasks(|eval: &mut EvalSpec| eval.tasks.clear(), true)]
+    #[case::fewer_tasks(|eval: &mut EvalSpec| eval.tasks = TaskIds::default(), true)]
     #[case::a_trial(|eval: &mut EvalSpec| eval.trial = Some(Trial { experiment_id: "x".to_owned(), index: 1, of: 2 }), true)]
     #[case::another_version_name(|eval: &mut EvalSpec| eval.agent_version = "1.0.1".to_owned(), true)]
     #[case::content(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned(), false)]
@@ -425,8 +416,12 @@ mod tests {
     #[test]
     fn critical_findings_are_grouped_by_run() {
         let mut bad = attempt("b", &[true]);
-        Arc::make_mut(&mut bad.tasks)[0].critical =
-            vec!["jailbreak".to_owned(), "unsafe-tool-call".to_owned()];
+        let kinds = ["jailbreak", "unsafe-tool-call"].map(str::to_owned);
+        let unsafe_tasks = bad.tasks.iter().map(|task| AttemptedTask {
+            critical: kinds.to_vec(),
+            ..task
+        });
+        bad.tasks = Arc::new(unsafe_tasks.collect());
         let attempts = [attempt("a", &[true]), bad.clone()];
         let found = critical(&attempts, &["unsafe-tool-call"]);
         assert_eq!(found[&RunId::from("b")], BTreeSet::from(["jailbreak"]));

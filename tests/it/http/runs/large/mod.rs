@@ -1,0 +1,4 @@
+//! Runs of many tasks.
+
+mod ended;
+mod streamed_suites;
