@@ -73,7 +73,9 @@ async fn drive(python: &Path, script: &str, more: &[(&str, &str)]) {
             "thresholds": {"passScore": 0.75, "maxCostUsd": 1.0}, "tasks": tasks
         }),
     );
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/python")
+        .join(script);
     let output = Command::new(python)
         .arg("-B")
         .arg(script)
