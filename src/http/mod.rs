@@ -19,6 +19,8 @@ use touchstone_deployments::http::{self as deployments, DeploymentsApi};
 use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::http::{self as host, HostApi, HttpHost};
 use touchstone_oasis::http::{self as oasis, OasisApi};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::operation::has;
 use touchstone_packs::http::{self as packs, PacksApi};
 use touchstone_ratings::http::{self as ratings, RatingsApi};
 use touchstone_runs::http::{self as runs, RunsApi};
@@ -79,8 +81,15 @@ pub fn router(apis: Apis) -> Router {
     host::layered(routes, host)
 }
 
-/// Every operation of the OpenWOP API.
+/// Every operation of the OpenWOP API in major 1, and of this host.
 pub fn operations() -> Vec<Operation> {
+    let mut operations = operations_of_all_majors();
+    operations.retain(|it| has(Major::V1, it.method, it.path));
+    operations
+}
+
+/// Every route of the OpenWOP API, by its path in major 1.
+pub fn operations_of_all_majors() -> Vec<Operation> {
     [
         host::routes(Table::new(None)).operations(),
         documents(Table::new(None)).operations(),

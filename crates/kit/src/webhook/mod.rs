@@ -4,6 +4,7 @@
 pub mod circuit;
 pub mod delivery;
 pub mod registration;
+pub mod schedule;
 pub mod secret;
 
 pub use circuit::{Admission, Circuit};

@@ -1,9 +1,12 @@
 //! A host that serves both majors of the protocol.
 
+mod discovery;
 mod errors;
+mod list;
 mod logs;
 mod negotiation;
 mod operations;
+mod retired;
 
 use axum::http::Method;
 use serde_json::json;
