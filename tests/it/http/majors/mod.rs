@@ -1,6 +1,7 @@
 //! A host that serves both majors of the protocol.
 
 mod errors;
+mod idempotency;
 mod logs;
 mod negotiation;
 mod operations;
