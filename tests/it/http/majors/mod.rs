@@ -1,5 +1,6 @@
 //! A host that serves both majors of the protocol.
 
+mod deployments;
 mod errors;
 mod idempotency;
 mod logs;
