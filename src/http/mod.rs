@@ -19,6 +19,7 @@ use touchstone_deployments::http::{self as deployments, DeploymentsApi};
 use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::http::{self as host, HostApi, HttpHost};
 use touchstone_oasis::http::{self as oasis, OasisApi};
+use touchstone_openwop::wire::{Major, operation};
 use touchstone_packs::http::{self as packs, PacksApi};
 use touchstone_ratings::http::{self as ratings, RatingsApi};
 use touchstone_runs::http::{self as runs, RunsApi};
@@ -77,6 +78,13 @@ pub fn router(apis: Apis) -> Router {
         routes = routes.merge(touchstone_console::router(console));
     }
     host::layered(routes, host)
+}
+
+/// The operations that a major has. Routes that are not of the protocol are among those of major 1.
+pub fn operations_of(major: Major) -> Vec<Operation> {
+    let mut operations = operations();
+    operations.retain(|it| operation::has(major, it.method, it.path));
+    operations
 }
 
 /// Every operation of the OpenWOP API.

@@ -13,8 +13,7 @@ use http_body_util::BodyExt as _;
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use touchstone::http::operations;
-use touchstone::http::rating_operations;
+use touchstone::http::{operations_of, rating_operations};
 use touchstone::services::conditions;
 use touchstone_agent_cards::gate as agent_card;
 use touchstone_deployments::promotion::ApprovalState;
@@ -36,7 +35,7 @@ use crate::support::{asyncapi, openapi};
 
 #[test]
 fn the_routes_are_those_of_the_description() {
-    let mut served: Vec<(String, String)> = operations()
+    let mut served: Vec<(String, String)> = operations_of(Major::V1)
         .into_iter()
         .chain(rating_operations())
         .filter(|operation| operation.described)
@@ -81,7 +80,9 @@ fn description_texts_with_commas_are_quoted_in_the_api_descriptions() {
 
 #[test]
 fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_scope() {
-    let all = operations().into_iter().chain(rating_operations());
+    let all = operations_of(Major::V1)
+        .into_iter()
+        .chain(rating_operations());
     for operation in all.filter(|o| o.described) {
         let described =
             &openapi::document()["paths"][operation.path][operation.method.to_lowercase()];

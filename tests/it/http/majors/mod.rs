@@ -6,6 +6,7 @@ mod idempotency;
 mod logs;
 mod negotiation;
 mod operations;
+mod webhooks;
 
 use axum::http::Method;
 use serde_json::json;
