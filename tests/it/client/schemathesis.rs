@@ -316,6 +316,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     let made = post(api, "/v1/webhooks", plain.clone()).await;
     let webhook = made["webhookId"].as_str().unwrap();
     material.names("listWebhookDeliveries", &[("path.webhookId", webhook)]);
+    material.names("listDeadLetters", &[("path.webhookId", webhook)]);
     let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
     api.log(&run).await;
     let path = format!("/v1/host/touchstone/webhooks/{webhook}/deliveries");

@@ -1,12 +1,15 @@
 //! A host that serves both majors of the protocol.
 
+mod deployments;
 mod discovery;
 mod errors;
+mod idempotency;
 mod list;
 mod logs;
 mod negotiation;
 mod operations;
 mod retired;
+mod webhooks;
 
 use axum::http::Method;
 use serde_json::json;

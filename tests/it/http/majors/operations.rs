@@ -4,7 +4,7 @@
 use axum::http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use touchstone::http::{operations_of_all_majors, rating_operations};
+use touchstone::http::{operations, rating_operations};
 use touchstone_host::access::Scope;
 use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::operation::{OPERATIONS, Operation, is_operation};
@@ -13,16 +13,12 @@ use crate::http::majors::{VERSION, both, foreign_run, under_v2, with_run};
 use crate::http::support::host::{TestHost, id_of};
 
 /// Operations that another change brings.
-const TO_COME: [&str; 3] = [
-    "getRunEffects",
-    "listWebhookDeadLetters",
-    "getEffectSeamManifest",
-];
+const TO_COME: [&str; 2] = ["getRunEffects", "getEffectSeamManifest"];
 
 /// Operations of major 2 that have a route and need a key.
 pub fn keyed() -> impl Iterator<Item = &'static Operation> {
     let in_v2 = |it: &&Operation| it.majors.contains(&Major::V2);
-    let routed = operations_of_all_majors();
+    let routed = operations();
     OPERATIONS.iter().filter(in_v2).filter(move |it| {
         let route = routed
             .iter()
@@ -76,7 +72,7 @@ async fn answered(host: &TestHost, operation: &Operation, id: &str) -> (u16, Str
 
 #[test]
 fn every_operation_has_a_route() {
-    let routed = operations_of_all_majors();
+    let routed = operations();
     let missing: Vec<&str> = OPERATIONS
         .iter()
         .filter(|it| {
@@ -91,10 +87,7 @@ fn every_operation_has_a_route() {
 
 #[test]
 fn no_route_of_the_host_is_on_a_path_of_the_protocol() {
-    for route in operations_of_all_majors()
-        .into_iter()
-        .chain(rating_operations())
-    {
+    for route in operations().into_iter().chain(rating_operations()) {
         let is_versioned = route.path.starts_with("/v1/");
         assert!(
             is_versioned || !is_operation(Major::V2, route.path),
@@ -241,7 +234,7 @@ async fn a_key_without_the_scope_is_told_which_one() {
     let host = both().await;
     let existing = foreign_run(&host).await;
     for operation in keyed() {
-        let mut routed = operations_of_all_majors().into_iter();
+        let mut routed = operations().into_iter();
         let route = routed.find(|it| (it.method, it.path) == (operation.method, operation.path));
         // Where the use case decides about the scope, it comes after the ids.
         let Some(scope) = route.unwrap().scope else {

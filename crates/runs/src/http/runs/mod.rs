@@ -50,10 +50,10 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::RunsRead,
             annotations::list,
         )
-        .keyed(
+        .keyed_by_major(
             post,
             "/v1/runs/{runId}/annotations",
-            Scope::RunsCreate,
+            (Scope::RunsCreate, Scope::RunsAnnotate),
             annotations::create,
         )
         .keyed(get, "/v1/host/touchstone/runs", Scope::RunsRead, list::list)
