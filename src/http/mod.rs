@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod discovery;
 pub mod errors;
 pub mod openapi;
+pub mod seams;
 pub mod worker;
 
 use std::sync::Arc;
@@ -16,9 +17,12 @@ use crate::http::cluster::ClusterApi;
 use touchstone_agent_cards::http::{self as agent_cards, CardsApi};
 use touchstone_console::api::ConsoleApi;
 use touchstone_deployments::http::{self as deployments, DeploymentsApi};
+use touchstone_host::access::Scope;
 use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::http::{self as host, HostApi, HttpHost};
 use touchstone_oasis::http::{self as oasis, OasisApi};
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::operation::has;
 use touchstone_packs::http::{self as packs, PacksApi};
 use touchstone_ratings::http::{self as ratings, RatingsApi};
 use touchstone_runs::http::{self as runs, RunsApi};
@@ -41,6 +45,12 @@ fn documents(table: Table<DocumentsApi>) -> Table<DocumentsApi> {
         .open(get, "/.well-known/openwop", discovery::get)
         .open(get, "/v1/openapi.json", openapi::get)
         .open(get, "/v1/host/touchstone/errors/{code}", errors::get)
+        .keyed(
+            get,
+            "/v1/host/effect-seams",
+            Scope::ManifestRead,
+            seams::get,
+        )
 }
 
 /// The state of the routes of each feature.
@@ -79,8 +89,15 @@ pub fn router(apis: Apis) -> Router {
     host::layered(routes, host)
 }
 
-/// Every operation of the OpenWOP API.
+/// Every operation of the OpenWOP API in major 1, and of this host.
 pub fn operations() -> Vec<Operation> {
+    let mut operations = operations_of_all_majors();
+    operations.retain(|it| has(Major::V1, it.method, it.path));
+    operations
+}
+
+/// Every route of the OpenWOP API, by its path in major 1.
+pub fn operations_of_all_majors() -> Vec<Operation> {
     [
         host::routes(Table::new(None)).operations(),
         documents(Table::new(None)).operations(),

@@ -1,9 +1,14 @@
 //! A host that serves both majors of the protocol.
 
+mod calling;
+mod effects;
 mod errors;
+mod fixtures;
+mod interrupts;
 mod logs;
 mod negotiation;
 mod operations;
+mod seams;
 
 use axum::http::Method;
 use serde_json::json;

@@ -5,6 +5,7 @@ pub mod budget_extension;
 pub mod bundle;
 pub mod deciders;
 pub mod diff;
+pub mod effects;
 pub mod fold;
 pub mod fork;
 pub mod listing;
