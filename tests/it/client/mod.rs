@@ -19,9 +19,14 @@ const PYTHON: &str = "TOUCHSTONE_TEST_PYTHON";
 
 /// The Python interpreter, or `None` after printing that `what` is not run. CI must have one.
 pub fn python(what: &str) -> Option<PathBuf> {
-    let found = std::env::var_os(PYTHON).map(PathBuf::from);
+    interpreter(what, PYTHON)
+}
+
+/// The interpreter that `variable` names, or `None` after printing that `what` is not run.
+pub fn interpreter(what: &str, variable: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(variable).map(PathBuf::from);
     if found.is_none() {
-        not_run(what, PYTHON);
+        not_run(what, variable);
     }
     found
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::python;
+use super::{interpreter, python};
 use crate::support::postgres::TestDatabase;
 use crate::support::reference::shared;
 
@@ -14,11 +14,25 @@ fn check(options: &[&str]) {
     let Some(checker) = shared("conformance/openwop_check.py") else {
         return;
     };
-    let Some(python) = python("the reference checker") else {
+    if let Some(python) = python("the reference checker") {
+        check_with(&checker, &python, options);
+    }
+}
+
+/// The same for the checker of major 2.
+fn check_v2(options: &[&str]) {
+    let Some(checker) = shared("conformance/openwop_v2_check.py") else {
         return;
     };
+    let what = "the reference checker of OpenWOP 2";
+    if let Some(python) = interpreter(what, "TOUCHSTONE_TEST_OPENWOP_V2_PYTHON") {
+        check_with(&checker, &python, &[&["--major", "2"], options].concat());
+    }
+}
+
+fn check_with(checker: &Path, python: &Path, options: &[&str]) {
     let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/run");
-    let mut command = Command::new(&python);
+    let mut command = Command::new(python);
     command.arg("-B").arg(kit).arg(checker);
     let output = command
         .args(options)
@@ -58,4 +72,17 @@ async fn the_reference_checker_passes_without_skipped_checks_on_postgres() {
         return;
     };
     check(&["--database-url", &database.url()]);
+}
+
+#[test]
+fn the_reference_checker_of_major_2_passes_without_skipped_checks() {
+    check_v2(&[]);
+}
+
+#[tokio::test]
+async fn the_reference_checker_of_major_2_passes_without_skipped_checks_on_postgres() {
+    let Some(database) = TestDatabase::create().await else {
+        return;
+    };
+    check_v2(&["--database-url", &database.url()]);
 }

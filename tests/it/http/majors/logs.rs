@@ -80,8 +80,8 @@ async fn host() -> TestHost {
 }
 
 async fn poll_v1(host: &TestHost, run: &RunId, query: &str) -> Value {
-    let reply = host.get(&format!("/v1/runs/{run}/events/poll?timeout=1{query}"));
-    reply.await.json()
+    let path = format!("/v1/runs/{run}/events/poll?timeout=1{query}");
+    host.get(&path).await.json()
 }
 
 async fn poll_v2(host: &TestHost, run: &RunId, query: &str) -> Value {

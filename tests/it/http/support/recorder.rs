@@ -52,8 +52,8 @@ impl Recorder {
     /// Takes the lease of an existing run of `acme`.
     pub async fn of_run(host: &TestHost, run: RunId) -> Self {
         let lease = Duration::from_secs(600);
-        let claim =
-            run_store::queue::claim_run(&host.store, &"acme".into(), &run, "recorder", lease);
+        let tenant = "acme".into();
+        let claim = run_store::queue::claim_run(&host.store, &tenant, &run, "recorder", lease);
         Self {
             store: host.store.clone(),
             fence: claim.await.unwrap().unwrap().fence,

@@ -266,6 +266,7 @@ mod tests {
             },
             fork: None,
             trace: None,
+            log: touchstone_openwop::wire::log::LogMark::default(),
         }
     }
 
