@@ -141,7 +141,9 @@ static PROGRAM: OnceCell<String> = OnceCell::const_new();
 pub async fn get() -> Answer {
     let program = PROGRAM.get_or_try_init(|| async {
         let digest = tokio::task::spawn_blocking(digest_of_program).await;
-        digest.map_err(|cause| internal(&cause))?.map_err(|cause| internal(&cause))
+        digest
+            .map_err(|cause| internal(&cause))?
+            .map_err(|cause| internal(&cause))
     });
     json(StatusCode::OK, &manifest(program.await?))
 }

@@ -15,9 +15,7 @@ use touchstone_openwop::schema::compile_untrusted;
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::Needs;
 use crate::rules::lane::Lane;
-use crate::rules::wire::{
-    Agent, Assignment, File, ModelRole, Served, Talk, TaskFixtures, Turns,
-};
+use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, TaskFixtures, Turns};
 use crate::service::attempt::Attempt;
 use crate::service::limits::SharedPermits;
 

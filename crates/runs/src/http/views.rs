@@ -40,12 +40,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::RunsRead,
             summary::show,
         )
-        .keyed(
-            get,
-            "/v1/runs/{runId}/effects",
-            Scope::RunsRead,
-            effects,
-        )
+        .keyed(get, "/v1/runs/{runId}/effects", Scope::RunsRead, effects)
         .not_offered(
             get,
             "/v1/runs/{runId}/artifacts/{artifactId}",

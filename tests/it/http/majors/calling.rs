@@ -194,7 +194,10 @@ impl Calling {
     }
 
     pub async fn create_v2(&self, body: &Value) -> Reply {
-        under_v2(&self.host, "POST", "/runs").json(body).send().await
+        under_v2(&self.host, "POST", "/runs")
+            .json(body)
+            .send()
+            .await
     }
 
     /// The same run under major 1: members about the evaluation are in `configurable`, and ids have no

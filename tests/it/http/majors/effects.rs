@@ -88,7 +88,10 @@ async fn each_call_with_side_effects_is_an_effect(
         })
     }));
     let text = json!(found).to_string();
-    assert!(!text.contains("canary") && !text.contains("bench"), "{text}");
+    assert!(
+        !text.contains("canary") && !text.contains("bench"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -103,9 +103,7 @@ async fn a_call_that_was_not_recorded_fails_the_task(
     calling.agent.plan("a", calls);
     // The other task has no recorded calls, and the suite no fixtures: its agent is told so.
     calling.agent.plan("b", &[(LOOK, json!({"n": 1}))]);
-    let run = calling
-        .start(&calling.with_fixtures(source.as_str()))
-        .await;
+    let run = calling.start(&calling.with_fixtures(source.as_str())).await;
     let log = calling.log(&run).await;
     let of = |kind: &str, task: &str| -> Vec<Value> {
         let events = log.iter().filter(|it| it["nodeId"] == task);
@@ -113,7 +111,10 @@ async fn a_call_that_was_not_recorded_fails_the_task(
         events.map(|it| it["payload"].clone()).collect()
     };
     let scored = &of("eval.scored", "task-0")[0];
-    assert_eq!((&scored["passed"], &scored["score"]), (&json!(false), &json!(0.0)));
+    assert_eq!(
+        (&scored["passed"], &scored["score"]),
+        (&json!(false), &json!(0.0))
+    );
     let failed = &of("touchstone.task.failed", "task-0")[0];
     assert_eq!(failed["reason"], "call_not_recorded");
     assert_eq!(of("touchstone.fixture.missing", "task-0").len(), 1);
@@ -139,8 +140,8 @@ async fn every_unusable_source_gets_the_same_answer(
     let deleted = calling.recorded().await;
     calling.delete_content(deleted.as_str()).await;
     let foreign = foreign_run(host).await;
-    let workflow = host.post("/v1/runs", &json!({"workflowId": "conformance-noop"}));
-    let workflow = opaque(&workflow.await);
+    let noop = json!({"workflowId": "conformance-noop"});
+    let workflow = opaque(&host.post("/v1/runs", &noop).await);
     let mut other = calling.body(&["live-shadow"], json!({}));
     other["evalSuiteRef"] = json!(format!("{SUITE}@1.1.0"));
     let other = calling.start(&other).await;
@@ -198,7 +199,9 @@ async fn a_run_that_has_not_ended_is_no_source() {
     calling.agent.plan("a", &[(LOOK, json!({}))]);
     let calling = calling.restarted().await;
     // Nobody executes it.
-    let pending = calling.start(&calling.body(&["live-shadow"], json!({}))).await;
+    let pending = calling
+        .start(&calling.body(&["live-shadow"], json!({})))
+        .await;
     for major in MAJORS {
         let body = calling.with_fixtures(pending.as_str());
         let refused = calling.create(major, &body).await;
@@ -212,13 +215,21 @@ async fn recorded_fixtures_need_a_run_without_live_tools() {
     calling.agent.plan("a", &[(LOOK, json!({}))]);
     let source = calling.recorded().await;
     let runs = json!({"fixtureRuns": {"task-0": format!("acme/{source}")}});
-    for (major, field) in [(Major::V1, "configurable.evalModes"), (Major::V2, "evalModes")] {
+    for (major, field) in [
+        (Major::V1, "configurable.evalModes"),
+        (Major::V2, "evalModes"),
+    ] {
         let body = calling.body(&["live-shadow"], runs.clone());
         let refused = calling.create(major, &body).await;
         assert_eq!(refused.code(), "validation_error");
         assert_eq!(refused.json()["details"]["field"], field);
     }
-    for shape in [json!({}), json!([]), json!({"task-0": 7}), json!({"task-0": ""})] {
+    for shape in [
+        json!({}),
+        json!([]),
+        json!({"task-0": 7}),
+        json!({"task-0": ""}),
+    ] {
         let body = calling.body(&["golden"], json!({"fixtureRuns": shape}));
         for major in MAJORS {
             let refused = calling.create(major, &body).await;
@@ -247,16 +258,17 @@ async fn recorded_fixtures_survive_a_restart_and_forks(
     let source = calling.recorded().await;
     let calling = calling.restarted().await;
     calling.agent.plan("a", &[(LOOK, json!({"n": 1}))]);
-    let run = calling
-        .start(&calling.with_fixtures(source.as_str()))
-        .await;
+    let run = calling.start(&calling.with_fixtures(source.as_str())).await;
     // Another host executes it.
     let calling = calling.restarted().await;
     calling.agent.plan("a", &[(LOOK, json!({"n": 1}))]);
     calling.host.work();
     let log = calling.log(&run).await;
     assert_eq!(returned(&log), [(json!("ok"), json!({"nth": 1}))]);
-    for body in [json!({"mode": "replay"}), json!({"mode": "branch", "fromSeq": 0})] {
+    for body in [
+        json!({"mode": "replay"}),
+        json!({"mode": "branch", "fromSeq": 0}),
+    ] {
         let path = format!("/v1/runs/{run}:fork");
         let forked = calling.host.post(&path, &body).await;
         assert_eq!(forked.status, StatusCode::CREATED, "{}", forked.text());
@@ -274,9 +286,7 @@ async fn a_task_whose_recorded_calls_were_deleted_is_unjudged() {
     calling.agent.plan("a", &[(LOOK, json!({}))]);
     let source = calling.recorded().await;
     let calling = calling.restarted().await;
-    let run = calling
-        .start(&calling.with_fixtures(source.as_str()))
-        .await;
+    let run = calling.start(&calling.with_fixtures(source.as_str())).await;
     calling.delete_content(source.as_str()).await;
     calling.host.work();
     let log = calling.log(&run).await;
@@ -292,8 +302,8 @@ async fn every_unusable_baseline_gets_the_same_answer_under_major_2() {
     let host = &calling.host;
     let foreign = foreign_run(host).await;
     let live = calling.recorded().await;
-    let workflow = host.post("/v1/runs", &json!({"workflowId": "conformance-noop"}));
-    let workflow = opaque(&workflow.await);
+    let noop = json!({"workflowId": "conformance-noop"});
+    let workflow = opaque(&host.post("/v1/runs", &noop).await);
     let mut other = calling.body(&["golden"], json!({}));
     other["evalSuiteRef"] = json!(format!("{SUITE}@1.1.0"));
     let other = calling.start(&other).await;

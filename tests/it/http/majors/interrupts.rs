@@ -113,13 +113,20 @@ async fn a_decision_of_either_major_is_recorded_with_who_made_it(
     assert_eq!(shown["status"], "waiting-approval");
     assert_eq!(shown["currentNodeId"], "gate");
     let asked: Vec<&String> = shown["interrupt"].as_object().unwrap().keys().collect();
-    assert!(asked.iter().all(|it| ["kind", "key", "data", "resumeSchema", "timeoutMs"].contains(&it.as_str())));
+    assert!(
+        asked
+            .iter()
+            .all(|it| ["kind", "key", "data", "resumeSchema", "timeoutMs"].contains(&it.as_str()))
+    );
 
     let decided = answer(&host, major, &run, "gate", &json!({"action": action})).await;
     assert_eq!(decided.status.as_u16(), 200, "{}", decided.text());
     if major == Major::V2 {
         let body = decided.json();
-        assert_eq!((&body["runId"], &body["nodeId"]), (&json!(format!("acme/{run}")), &json!("gate")));
+        assert_eq!(
+            (&body["runId"], &body["nodeId"]),
+            (&json!(format!("acme/{run}")), &json!("gate"))
+        );
         assert_eq!(body.as_object().unwrap().len(), 3);
     }
     host.ended_of(&run).await;
@@ -127,12 +134,23 @@ async fn a_decision_of_either_major_is_recorded_with_who_made_it(
     let suspended = payloads(&log, "node.suspended");
     let requested = payloads(&log, "interrupt.requested");
     let resolved = payloads(&log, "interrupt.resolved");
-    assert_eq!((suspended.len(), requested.len(), resolved.len()), (1, 1, 1));
+    assert_eq!(
+        (suspended.len(), requested.len(), resolved.len()),
+        (1, 1, 1)
+    );
     let resolved = resolved[0];
     assert_eq!(resolved["interruptId"], suspended[0]["interruptId"]);
-    assert!(resolved["interruptId"].as_str().unwrap().starts_with("acme/int_"));
+    assert!(
+        resolved["interruptId"]
+            .as_str()
+            .unwrap()
+            .starts_with("acme/int_")
+    );
     assert_eq!(resolved["nodeId"], "gate");
-    assert_eq!((&resolved["action"], &resolved["decision"]), (&json!(action), &json!(decision)));
+    assert_eq!(
+        (&resolved["action"], &resolved["decision"]),
+        (&json!(action), &json!(decision))
+    );
     let mut by: Vec<&String> = resolved["resolvedBy"].as_object().unwrap().keys().collect();
     by.sort_unstable();
     assert_eq!(by, ["issuer", "kind", "lane", "subjectId", "tenant"]);
@@ -196,7 +214,10 @@ async fn answers_that_do_not_fit_are_refused_and_the_run_keeps_waiting() {
         assert_eq!(code(&reply), refused(400, "validation_error"), "{value}");
     }
     let path = format!("/runs/acme~2F{run}/interrupts/gate");
-    for body in [json!({}), json!({"resumeValue": {"action": "accept"}, "bogus": 1})] {
+    for body in [
+        json!({}),
+        json!({"resumeValue": {"action": "accept"}, "bogus": 1}),
+    ] {
         let reply = under_v2(&host, "POST", &path).json(&body).send().await;
         assert_eq!(code(&reply), refused(400, "validation_error"), "{body}");
     }
@@ -213,7 +234,10 @@ async fn answers_that_do_not_fit_are_refused_and_the_run_keeps_waiting() {
     assert_eq!(snapshot(&host, &run).await["status"], "waiting-approval");
     // After a cancellation, the interrupt is gone.
     let cancel = format!("/runs/acme~2F{run}/cancel");
-    let cancelled = under_v2(&host, "POST", &cancel).json(&json!({})).send().await;
+    let cancelled = under_v2(&host, "POST", &cancel)
+        .json(&json!({}))
+        .send()
+        .await;
     assert_eq!(cancelled.status.as_u16(), 200);
     host.ended_of(&run).await;
     let late = answer(&host, Major::V2, &run, "gate", &accept).await;
@@ -262,7 +286,11 @@ async fn a_token_names_its_form_and_answers_once(
     assert_eq!(shown.status.as_u16(), 200, "{}", shown.text());
     let shown = shown.json();
     let members: Vec<&String> = shown.as_object().unwrap().keys().collect();
-    assert!(members.iter().all(|it| ["kind", "key", "data", "resumeSchema", "timeoutMs"].contains(&it.as_str())));
+    assert!(
+        members
+            .iter()
+            .all(|it| ["kind", "key", "data", "resumeSchema", "timeoutMs"].contains(&it.as_str()))
+    );
     assert_eq!(shown["kind"], "approval");
 
     let [payload, mac] = [parts[3], parts[4]];
@@ -277,11 +305,19 @@ async fn a_token_names_its_form_and_answers_once(
     ] {
         for method in ["GET", "POST"] {
             let reply = by_token(&host, method, &forged, "accept").await;
-            assert_eq!(code(&reply), refused(401, "interrupt_token_invalid"), "{forged}");
+            assert_eq!(
+                code(&reply),
+                refused(401, "interrupt_token_invalid"),
+                "{forged}"
+            );
         }
         let call = host.request(Method::GET, &format!("/v1/interrupts/{forged}"));
         let reply = call.anonymous().send().await;
-        assert_eq!(code(&reply), refused(404, "interrupt_not_found"), "{forged}");
+        assert_eq!(
+            code(&reply),
+            refused(404, "interrupt_not_found"),
+            "{forged}"
+        );
     }
     let wrong = by_token(&host, "POST", &token, "maybe").await;
     assert_eq!(code(&wrong), refused(400, "validation_error"));

@@ -85,7 +85,10 @@ fn every_operation_has_a_route() {
 
 #[test]
 fn no_route_of_the_host_is_on_a_path_of_the_protocol() {
-    for route in operations_of_all_majors().into_iter().chain(rating_operations()) {
+    for route in operations_of_all_majors()
+        .into_iter()
+        .chain(rating_operations())
+    {
         let is_versioned = route.path.starts_with("/v1/");
         assert!(
             is_versioned || !is_operation(Major::V2, route.path),

@@ -18,10 +18,7 @@ const PATH: &str = "/host/effect-seams";
 /// The files that leave the host, and the seams that they are.
 const WAYS_OUT: &[(&str, &[&str])] = &[
     ("crates/agent-cards/src/prober.rs", &["agent-card-probe"]),
-    (
-        "crates/agents/src/line_process.rs",
-        &["command"],
-    ),
+    ("crates/agents/src/line_process.rs", &["command"]),
     (
         "crates/agents/src/model/endpoint/mod.rs",
         &["model-endpoint", "agent-endpoint"],
@@ -87,7 +84,11 @@ fn ways_out() -> BTreeSet<String> {
 fn every_way_out_of_the_host_is_a_seam() {
     let listed = WAYS_OUT.iter().map(|(path, _)| (*path).to_owned());
     assert_eq!(ways_out(), listed.collect());
-    let of_code: BTreeSet<&str> = WAYS_OUT.iter().flat_map(|(_, seams)| *seams).copied().collect();
+    let of_code: BTreeSet<&str> = WAYS_OUT
+        .iter()
+        .flat_map(|(_, seams)| *seams)
+        .copied()
+        .collect();
     let of_manifest: BTreeSet<&str> = SEAMS.iter().map(|seam| seam.name).collect();
     assert_eq!(of_manifest, of_code);
     assert_eq!(SEAMS.len(), of_manifest.len(), "a seam is listed once");

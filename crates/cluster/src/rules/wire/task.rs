@@ -51,6 +51,7 @@ impl Assignment {
 #[serde(untagged)]
 pub enum TaskFixtures {
     Recorded {
+        #[serde(with = "super::text")]
         recorded: Vec<RecordedCall>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suite: Option<Fixtures>,

@@ -82,7 +82,10 @@ impl<'a> EffectLedger<'a> {
         let at = document.timestamp;
         if event.is_terminal() {
             let attempts = self.attempts.values_mut();
-            let open: Vec<usize> = attempts.flat_map(|it| it.open.drain()).map(|it| it.1).collect();
+            let open: Vec<usize> = attempts
+                .flat_map(|it| it.open.drain())
+                .map(|it| it.1)
+                .collect();
             self.enter(open, EffectState::Escaped, at);
             return;
         }
@@ -120,7 +123,9 @@ impl<'a> EffectLedger<'a> {
                     ordinal: attempt.calls,
                     provider_key: &Activity::of_tool(&intended.tool),
                 };
-                attempt.open.insert(intended.call_id.clone(), self.effects.len());
+                attempt
+                    .open
+                    .insert(intended.call_id.clone(), self.effects.len());
                 self.effects.push(Effect {
                     effect_id: activity.id(),
                     node_id: task.clone(),
@@ -142,7 +147,12 @@ impl<'a> EffectLedger<'a> {
         }
     }
 
-    fn enter(&mut self, effects: impl IntoIterator<Item = usize>, state: EffectState, at: Timestamp) {
+    fn enter(
+        &mut self,
+        effects: impl IntoIterator<Item = usize>,
+        state: EffectState,
+        at: Timestamp,
+    ) {
         for place in effects {
             if let Some(effect) = self.effects.get_mut(place) {
                 (effect.state, effect.at) = (state, at);
@@ -235,7 +245,10 @@ mod tests {
         let found = effects(0, &log);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].state, found[0].attempt), (state, 1));
-        assert_eq!(found[0].at, format!("2026-11-01T00:00:{second:02}Z").parse().unwrap());
+        assert_eq!(
+            found[0].at,
+            format!("2026-11-01T00:00:{second:02}Z").parse().unwrap()
+        );
     }
 
     #[test]
@@ -262,16 +275,28 @@ mod tests {
             };
             activity.id()
         };
-        let ids: Vec<(&str, u32)> = found.iter().map(|it| (it.effect_id.as_str(), it.attempt)).collect();
+        let ids: Vec<(&str, u32)> = found
+            .iter()
+            .map(|it| (it.effect_id.as_str(), it.attempt))
+            .collect();
         assert_eq!(ids, [(id(2).as_str(), 1), (id(1).as_str(), 2)]);
     }
 
     #[test]
     fn effects_of_another_run_are_not_listed() {
-        let log = [started("i"), called("c"), intended("c"), called("d"), intended("d")];
+        let log = [
+            started("i"),
+            called("c"),
+            intended("c"),
+            called("d"),
+            intended("d"),
+        ];
         assert_eq!(effects(3, &log).len(), 1);
         assert_eq!(effects(5, &log), []);
-        let mut reused = vec![("touchstone.task.reused", json!({"taskId": "t", "sourceRunId": "run_0"}))];
+        let mut reused = vec![(
+            "touchstone.task.reused",
+            json!({"taskId": "t", "sourceRunId": "run_0"}),
+        )];
         reused.extend(log);
         assert_eq!(effects(0, &reused), []);
     }
