@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -309,11 +310,17 @@ class Bench:
         return rows
 
     def streams(self) -> dict:
-        tasks, consumers = 1000, 1000
+        """The streams of major 1, and the same under major 2, in turn: each number is the median."""
+        tasks, consumers, rounds = 1000, 1000, 3
         self.suite(tasks)
         self.mock.behave(latency_ms=100)
         with self.serving() as (serving, api):
-            return self._streamed(api, [serving], tasks, consumers, at_once=20)
+            by_major = {"/v1/runs": [], "/runs": []}
+            for _ in range(rounds):
+                for path, outcomes in by_major.items():
+                    outcomes.append(self._streamed(api, [serving], tasks, consumers, at_once=20, path=path))
+        v1, v2 = (statistics.median(it["cpuUsPerDelivery"] for it in outcomes) for outcomes in by_major.values())
+        return {**by_major["/v1/runs"][0], "cpuUsPerDelivery": v1, "cpuUsPerDeliveryOfMajor2": v2, "majorTwoOverOne": v2 / v1}
 
     def consumers(self) -> dict:
         """One run and many consumers of its events, over two replicas on PostgreSQL that send each other signals over NATS."""
@@ -342,14 +349,14 @@ class Bench:
             bench.mock.behave(latency_ms=1000)
             return bench._streamed(Api(replicas[0].base_url, bench.key), replicas, tasks, consumers, at_once=10)
 
-    def _streamed(self, api: Api, replicas: list[Serving], tasks: int, consumers: int, at_once: int) -> dict:
-        """Starts a run, and lets equally many consumers read its events from each replica."""
+    def _streamed(self, api: Api, replicas: list[Serving], tasks: int, consumers: int, at_once: int, path: str = "/v1/runs") -> dict:
+        """Starts a run, and lets equally many consumers read its events from each replica; `path` selects the major."""
         before = [(memory(it.pid)["rss"], cpu(it.pid)) for it in replicas]
         run = api.start(tasks, evalConcurrency=at_once)
         each = consumers // len(replicas)
         swarms = [
             subprocess.Popen(
-                [self.programs["sse_swarm"], "--url", f"{it.base_url}/v1/runs/{run}/events?streamMode=updates",
+                [self.programs["sse_swarm"], "--url", f"{it.base_url}{path}/{run}/events?streamMode=updates",
                  "--key", self.key, "--consumers", str(each)],
                 stdout=subprocess.PIPE, text=True)
             for it in replicas
@@ -359,7 +366,7 @@ class Bench:
         api = Api(replicas[0].base_url, self.key)
         api.check(run, tasks)
         # `updates` omits the events of the agent and of usage.
-        quiet = ("agent.", "provider.", "budget.")
+        quiet = ("agent.", "provider.", "budget.", *(() if path.startswith("/v1") else ("touchstone.",)))
         expected = sum(not event["type"].startswith(quiet) for event in api.events(run))
         for outcome in outcomes:
             if (outcome["complete"], outcome["fewestEvents"], outcome["mostEvents"]) != (each, expected, expected):

@@ -175,8 +175,8 @@ async fn a_log_begins_with_the_number_of_the_major_that_made_its_run() {
             let frames = stream_v2(&host, run, query, None).await;
             assert_eq!(ids(&frames), expected(v2), "{made:?}");
         }
-        let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle"));
-        assert_eq!(numbers(&bundle.await.json()), expected(v1), "{made:?}");
+        let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+        assert_eq!(numbers(&bundle.json()), expected(v1), "{made:?}");
         let era = match made {
             Made::Before => 2,
             Made::UnderV1 | Made::UnderV2 => 3,
