@@ -117,10 +117,7 @@ async fn translate(
 
 /// What the rules of this host's major 2 depend on.
 fn context_of(tenant: &str) -> Context<'_> {
-    Context {
-        tenant,
-        recorded_fixtures: false,
-    }
+    Context { tenant }
 }
 
 fn tenant_of(request: &Request) -> Option<TenantId> {

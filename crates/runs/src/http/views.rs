@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::documents::document;
 use crate::http::events::poll::full;
@@ -42,6 +42,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::RunsRead,
             summary::show,
         )
+        .keyed(get, "/v1/runs/{runId}/effects", Scope::RunsRead, effects)
         .not_offered(
             get,
             "/v1/runs/{runId}/artifacts/{artifactId}",
@@ -194,6 +195,24 @@ pub async fn diff(
         .diff(&caller, (&run.run_id, &against), major)
         .await?;
     json(StatusCode::OK, &diff)
+}
+
+/// Memory for reading the effects of a run, in bytes: one page.
+const EFFECTS_BYTES: usize = 8 * 1024 * 1024;
+
+/// `GET /runs/{runId}/effects`, only under major 2.
+pub async fn effects(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    OwnRun(run): OwnRun,
+) -> Answer {
+    let memory = state.log.memory();
+    let _permit = memory.reserve(EFFECTS_BYTES).await.map_err(full)?;
+    let effects = state.runs.effects(&caller.tenant, &run.run_id).await?;
+    json(
+        StatusCode::OK,
+        &json!({"runId": run.run_id, "effects": effects}),
+    )
 }
 
 /// `GET /v1/runs/{runId}/debug-bundle`.

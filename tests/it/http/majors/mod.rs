@@ -4,11 +4,12 @@ mod deployments;
 mod discovery;
 mod errors;
 mod idempotency;
-mod list;
 mod logs;
 mod negotiation;
 mod operations;
 mod retired;
+mod runs;
+mod seams;
 mod webhooks;
 
 use axum::http::Method;

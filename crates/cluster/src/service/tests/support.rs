@@ -695,6 +695,7 @@ impl Task {
             input: &self.input,
             dialogue: None,
             fixtures: Some(&fixtures),
+            recorded: None,
             live: None,
             temperature: Some(0.0),
             max_tokens: Some(50),

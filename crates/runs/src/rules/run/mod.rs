@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod cursor;
 pub mod deciders;
 pub mod diff;
+pub mod effects;
 pub mod fold;
 pub mod fork;
 pub mod listing;
