@@ -104,7 +104,6 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm(#[case]
         &["run", "diff", run, run],
         &["run", "bundle", run],
         &["run", "annotate", run, "--rating", "4"],
-        &["audit", "verify"],
     ] {
         let done = remote(command, &key);
         assert_eq!(done.code, 0, "{command:?}: {}{}", done.stdout, done.stderr);
