@@ -148,7 +148,7 @@ fn webhooks() -> Members {
     }))
 }
 
-/// Who callers and people are authenticated by. Both stop to be valid with the next request.
+/// How callers and people are authenticated. A revoked key or session is refused with the next request.
 fn lanes(facts: &Facts<'_>) -> Members {
     let mut lanes = vec![lane("api-key", API_KEYS)];
     if facts.people_sign_in {

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone_openwop::wire::Major;
 
 use crate::http::support::host::{AGENT, Reply, TestHost, create_body, says};
 use crate::support::asyncapi;
@@ -63,7 +64,7 @@ async fn events_of_a_run_are_delivered_with_signatures() {
     let secret = made["secret"].as_str().unwrap();
     for (received, event) in got.iter().zip(&wanted) {
         let document = received.json();
-        asyncapi::check_delivery(&document);
+        asyncapi::check_delivery(Major::V1, &document);
         assert_eq!(&&document["event"], event);
         assert_eq!(document["runId"], run.as_str());
         assert_eq!(document["workspaceId"], "acme");
@@ -247,7 +248,7 @@ async fn deployment_transitions_are_delivered_although_their_runs_end_at_creatio
         .await;
     assert_eq!(moved.status, StatusCode::OK, "{moved:?}");
     let told = receiver.wait_for(1).await[0].json();
-    asyncapi::check_delivery(&told);
+    asyncapi::check_delivery(Major::V1, &told);
     assert_eq!(told["event"]["payload"]["toState"], "test");
 }
 
@@ -270,7 +271,7 @@ async fn a_callback_receives_only_the_end_of_its_run() {
     host.ended(&run).await;
     let told = &receiver.wait_for(1).await[0];
     everything.wait_for(2).await;
-    asyncapi::check_delivery(&told.json());
+    asyncapi::check_delivery(Major::V1, &told.json());
     assert_eq!(told.json()["runId"], made["runId"]);
     assert_eq!(told.json()["event"]["type"], "run.completed");
     assert!(told.is_signed_by(made["callbackSecret"].as_str().unwrap()));

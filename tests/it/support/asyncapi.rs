@@ -154,10 +154,10 @@ pub fn check_frame(major: Major, event: &str, data: &Value) {
     }
 }
 
-/// Fails unless a webhook delivery is described.
-pub fn check_delivery(data: &Value) {
-    description(Major::V1).check_message("webhookDelivery", data);
-    check_event(&data["event"]);
+/// Fails unless a delivery to a subscription of a major is described.
+pub fn check_delivery(major: Major, data: &Value) {
+    description(major).check_message("webhookDelivery", data);
+    check_event_of(major, &data["event"]);
 }
 
 /// Fails unless the verification request to a webhook's endpoint is described.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_kit::ids::WebhookId;
 use touchstone_kit::webhook::Circuit;
+use touchstone_openwop::wire::Major;
 use touchstone_runs::ports::webhooks::{GivenUp, NextStep, Retry};
 use touchstone_runs::store as run_store;
 
@@ -170,7 +171,7 @@ async fn each_subscription_is_served_in_the_form_of_its_major() {
             (0..2).zip(first.wait_for(before_first + 2).await[before_first..].iter())
         {
             let document = received.json();
-            asyncapi::check_delivery(&document);
+            asyncapi::check_delivery(Major::V1, &document);
             let logged = [log.first(), log.last()][at].unwrap();
             assert_eq!(&document["event"], logged, "{under}");
             assert_eq!(document["runId"], run);
@@ -182,6 +183,7 @@ async fn each_subscription_is_served_in_the_form_of_its_major() {
         let got = second.wait_for(before_second + 2).await;
         for (at, received) in (0..2).zip(got[before_second..].iter()) {
             let document = received.json();
+            asyncapi::check_delivery(Major::V2, &document);
             let logged = [log.first(), log.last()][at].unwrap();
             assert_eq!(&document["event"], logged, "{under}");
             assert_eq!(document["runId"], format!("acme/{run}"));
@@ -209,6 +211,7 @@ async fn renamed_events_have_the_name_of_the_subscriptions_major() {
     host.ended_of(&run).await;
     let told = &receiver.wait_for(1).await[0];
     assert_eq!(header(told, "event-type"), Some("agent.invocation-started"));
+    asyncapi::check_delivery(Major::V2, &told.json());
     assert_eq!(told.json()["event"]["type"], "agent.invocation-started");
     let log = polled(&host, "2.0", run.as_str()).await;
     assert!(log.contains(&told.json()["event"]));

@@ -91,7 +91,8 @@ impl Webhooks {
                 .ok_or_else(|| {
                     Problem::validation(
                         "cursor",
-                        "`cursor` must be the `nextCursor` of another page of this subscription;                          leave it out to begin with the first page",
+                        "`cursor` must be the `nextCursor` of another page of this subscription; \
+                         leave it out to begin with the first page",
                     )
                 })?,
         };
