@@ -142,8 +142,7 @@ async fn polled(host: &TestHost, major: &str, run: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_subscription_is_served_in_the_form_of_its_major() {
-    let (host, _) = with_run().await;
-    host.work();
+    let (host, _) = with_ended_run().await;
     host.dispatch();
     let (first, second) = (
         Receiver::start(Answer::Status(204)).await,
@@ -262,8 +261,7 @@ fn dead_letters(id: &str, query: &str) -> String {
 
 #[tokio::test]
 async fn a_delivery_that_is_never_accepted_becomes_a_dead_letter() {
-    let (host, _) = with_run().await;
-    host.work();
+    let (host, _) = with_ended_run().await;
     host.dispatch();
     let receiver = Receiver::start(Answer::Status(500)).await;
     let id = registered(&host, &receiver.url()).await;
