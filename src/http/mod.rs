@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod discovery;
 pub mod errors;
 pub mod openapi;
+pub mod seams;
 pub mod worker;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::http::cluster::ClusterApi;
 use touchstone_agent_cards::http::{self as agent_cards, CardsApi};
 use touchstone_console::api::ConsoleApi;
 use touchstone_deployments::http::{self as deployments, DeploymentsApi};
+use touchstone_host::access::Scope;
 use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::http::{self as host, HostApi, HttpHost};
 use touchstone_oasis::http::{self as oasis, OasisApi};
@@ -42,6 +44,12 @@ fn documents(table: Table<DocumentsApi>) -> Table<DocumentsApi> {
         .open(get, "/.well-known/openwop", discovery::get)
         .open(get, "/v1/openapi.json", openapi::get)
         .open(get, "/v1/host/touchstone/errors/{code}", errors::get)
+        .keyed(
+            get,
+            "/v1/host/effect-seams",
+            Scope::ManifestRead,
+            seams::get,
+        )
 }
 
 /// The state of the routes of each feature.
@@ -87,7 +95,7 @@ pub fn operations_of(major: Major) -> Vec<Operation> {
     operations
 }
 
-/// Every operation of the OpenWOP API.
+/// Every route of the OpenWOP API, by its path in major 1.
 pub fn operations() -> Vec<Operation> {
     [
         host::routes(Table::new(None)).operations(),

@@ -232,12 +232,16 @@ impl<'a> Running<'a> {
             files: invocation.dialogue.map_or(&[][..], |it| it.files),
             earlier: invocation.dialogue.map_or(&[][..], |it| it.messages),
             continues: Turns::has_any(invocation),
-            source: match invocation.live {
-                None => ToolSource::Fixtures(invocation.fixtures),
-                Some(_) => ToolSource::Live {
+            source: match (invocation.live, invocation.recorded) {
+                (Some(_), _) => ToolSource::Live {
                     names: &surface.names,
                     definitions: &surface.definitions,
                 },
+                (None, Some(calls)) => ToolSource::Recorded {
+                    calls,
+                    fixtures: invocation.fixtures,
+                },
+                (None, None) => ToolSource::Fixtures(invocation.fixtures),
             },
             temperature: invocation.temperature,
             max_tokens: invocation.max_tokens,

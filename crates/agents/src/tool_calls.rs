@@ -99,7 +99,7 @@ impl ToolCaller<'_> {
             run: self.invocation.run,
             node: self.invocation.node_id.as_str(),
             ordinal: self.made,
-            provider_key: &format!("mcp:{}", call.tool),
+            provider_key: &Activity::of_tool(&call.tool),
         };
         // This label is never read: the log that would hold it is closed.
         let may_call = self.sink.may_call().await;

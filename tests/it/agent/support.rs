@@ -233,6 +233,7 @@ impl Trial {
             input: &self.input,
             dialogue,
             fixtures: Some(&self.fixtures),
+            recorded: None,
             live: self.live.as_deref(),
             temperature: Some(0.0),
             max_tokens: self.max_tokens,

@@ -1,6 +1,6 @@
 //! A host without HTTP: a real store, the real runtime and a counting model.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -352,6 +352,7 @@ impl Bench {
                 .collect(),
             baseline: None,
             compares_answers: false,
+            fixture_runs: BTreeMap::new(),
             judges: Vec::new(),
             ignore: Vec::new(),
             concurrency: 4,

@@ -9,6 +9,7 @@ mod runs;
 mod suites;
 mod webhooks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -295,6 +296,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 judge: None,
                 safety_judge: None,
                 compares_answers: false,
+                fixture_runs: BTreeMap::new(),
                 judges: Vec::new(),
                 simulated_user: None,
                 attachments_pack: None,

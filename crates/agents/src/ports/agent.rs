@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::budget::Estimate;
 use crate::ports::live_tools::LiveTools;
 use crate::ports::model::ModelBinding;
+use crate::rules::RecordedCall;
 use crate::rules::attachment::Attachment;
 use crate::rules::dialogue::{EarlierMessage, SimulatedUser};
 use crate::rules::worker_labels::WorkerLabels;
@@ -47,6 +48,8 @@ pub struct Invocation<'a> {
     pub dialogue: Option<Dialogue<'a>>,
     /// Recorded results of tools and memory.
     pub fixtures: Option<&'a Fixtures>,
+    /// Tool calls that another run recorded, instead of the results of tools in `fixtures`.
+    pub recorded: Option<&'a [RecordedCall]>,
     /// Live tools; if set, fixtures are ignored.
     pub live: Option<&'a dyn LiveTools>,
     pub temperature: Option<f64>,

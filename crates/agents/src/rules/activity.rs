@@ -27,6 +27,11 @@ pub struct Activity<'a> {
 }
 
 impl Activity<'_> {
+    /// The provider key of calls of a live tool.
+    pub fn of_tool(tool: &str) -> String {
+        format!("mcp:{tool}")
+    }
+
     /// The activity id: 43 characters, safe in a header.
     pub fn id(&self) -> String {
         let ordinal = self.ordinal.to_string();

@@ -33,6 +33,8 @@ pub enum FailureReason {
     OutputSchemaViolation,
     TurnLimit,
     ToolCallLimit,
+    /// The run whose recorded tool calls replace the tools did not make this one.
+    CallNotRecorded,
     /// The conversation exceeded the model's context.
     ContextOverflow,
     /// The endpoint's filter stopped the request.
@@ -50,6 +52,7 @@ impl FailureReason {
             Self::OutputSchemaViolation => "output_schema_violation",
             Self::TurnLimit => "turn_limit",
             Self::ToolCallLimit => "tool_call_limit",
+            Self::CallNotRecorded => "call_not_recorded",
             Self::ContextOverflow => "context_overflow",
             Self::ContentFilter => "content_filter",
         }

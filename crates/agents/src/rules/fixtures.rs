@@ -3,13 +3,55 @@
 //! The responses of one tool are used in order, and the last one repeats. Tools do not share a
 //! position, so interleaved calls of two tools do not affect each other. A tool without a response
 //! never goes live.
+//!
+//! The tool calls that an earlier run recorded may replace these responses. Each of them answers one
+//! call with the same arguments, and no other call has an answer.
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use touchstone_openwop::events::args_hash;
 use touchstone_openwop::suite::SAFETY_TOOL as TOOL;
 use touchstone_openwop::suite::ToolResponse;
+
+/// A tool call of an earlier run that was answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedCall {
+    /// `<scope>:<tool-id>`.
+    pub tool: String,
+    /// As in `agent.toolCalled`.
+    pub args_hash: String,
+    /// Whether the tool answered with an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    pub outcome: Value,
+}
+
+/// The position of one invocation in the recorded calls of its task.
+#[derive(Clone, Debug)]
+pub struct RecordingCursor<'a> {
+    /// Those that have not answered yet, in their order.
+    left: Vec<&'a RecordedCall>,
+}
+
+impl<'a> RecordingCursor<'a> {
+    pub fn new(calls: &'a [RecordedCall]) -> Self {
+        Self {
+            left: calls.iter().collect(),
+        }
+    }
+
+    /// The first recorded call of `tool` with these arguments that has not answered yet.
+    pub fn next(&mut self, tool: &str, arguments: &Value) -> Option<&'a RecordedCall> {
+        let hash = args_hash(arguments)?;
+        let mut left = self.left.iter();
+        let place = left.position(|it| it.tool == tool && it.args_hash == hash)?;
+        Some(self.left.remove(place))
+    }
+}
 
 /// The position of one invocation in the responses of its task.
 #[derive(Clone, Debug)]
@@ -57,6 +99,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_recorded_call_answers_one_call_with_the_same_arguments() {
+        let call = |arguments: Value, outcome: &str| RecordedCall {
+            tool: "t:x".to_owned(),
+            args_hash: args_hash(&arguments).unwrap(),
+            failed: false,
+            outcome: json!(outcome),
+        };
+        let calls = [
+            call(json!({"n": 1, "m": 2}), "first"),
+            call(json!({"n": 2}), "other"),
+            call(json!({"m": 2, "n": 1}), "second"),
+        ];
+        let mut cursor = RecordingCursor::new(&calls);
+        let mut next = |tool: &str, arguments: Value| {
+            let found = cursor.next(tool, &arguments);
+            found.map(|it| it.outcome.as_str().unwrap())
+        };
+        assert_eq!(next("t:y", json!({"n": 1, "m": 2})), None);
+        assert_eq!(next("t:x", json!({"n": 1})), None);
+        // The order of members does not count.
+        assert_eq!(next("t:x", json!({"m": 2, "n": 1})), Some("first"));
+        assert_eq!(next("t:x", json!({"n": 1, "m": 2})), Some("second"));
+        assert_eq!(next("t:x", json!({"n": 1, "m": 2})), None);
+        assert_eq!(next("t:x", json!({"n": 2})), Some("other"));
+    }
 
     proptest! {
         #[test]

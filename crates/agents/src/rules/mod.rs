@@ -38,7 +38,7 @@ pub use failure::{
     BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection, TASK_TIMEOUT,
     WORKERS_REQUIRED, WORKERS_UNREACHABLE,
 };
-pub use fixtures::FixtureCursor;
+pub use fixtures::{FixtureCursor, RecordedCall, RecordingCursor};
 pub use message::{
     Message, ModelReply, ModelRequest, RemoteThread, ResponseFacts, ResponseSchema, TaskHint,
     TokenUsage, ToolCall, ToolDefinition,

@@ -23,7 +23,7 @@ mod task;
 mod text;
 
 pub use report::{Amount, Await, End, Ending, Facts, Frame, NewFacts, Received};
-pub use task::{Agent, Assignment, File, Served, Talk, Turns};
+pub use task::{Agent, Assignment, File, Served, Talk, TaskFixtures, Turns};
 
 /// The version of this program's messages.
 pub const VERSION: u64 = 1;

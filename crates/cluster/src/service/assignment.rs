@@ -15,7 +15,7 @@ use touchstone_openwop::schema::compile_untrusted;
 use crate::rules::access::pools::Pools;
 use crate::rules::access::rights::Needs;
 use crate::rules::lane::Lane;
-use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, Turns};
+use crate::rules::wire::{Agent, Assignment, File, ModelRole, Served, Talk, TaskFixtures, Turns};
 use crate::service::attempt::Attempt;
 use crate::service::limits::SharedPermits;
 
@@ -56,7 +56,7 @@ pub(super) fn assigned(invocation: &Invocation<'_>) -> Option<Assignment> {
         agent_channel: invocation.agent_channel.map(str::to_owned),
         model: served(invocation.model)?,
         input: invocation.input.clone(),
-        fixtures: invocation.fixtures.cloned(),
+        fixtures: TaskFixtures::of(invocation.fixtures, invocation.recorded),
         dialogue: talk,
         temperature: invocation.temperature,
         max_tokens: invocation.max_tokens,
@@ -194,7 +194,8 @@ impl Job {
                 messages: &talk.messages,
                 turns: self.turns(&talk.turns),
             }),
-            fixtures: task.fixtures.as_ref(),
+            fixtures: task.fixtures.as_ref().and_then(TaskFixtures::suite),
+            recorded: task.fixtures.as_ref().and_then(TaskFixtures::recorded),
             live: None,
             temperature: task.temperature,
             max_tokens: task.max_tokens,

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use touchstone_agents::budget::Limits;
 use touchstone_agents::ports::agent::{InvocationEnd, InvocationResult};
-use touchstone_agents::rules::WORKERS_UNREACHABLE;
+use touchstone_agents::rules::{RecordedCall, WORKERS_UNREACHABLE};
 use touchstone_agents::runtime::Runtime;
 use touchstone_kit::ids::RunId;
+use touchstone_openwop::events::args_hash;
 
 use crate::ports::bus::Bus as _;
 use crate::rules::access::pools::Pool;
@@ -35,6 +36,7 @@ fn task(cluster: &Cluster, id: &str) -> Task {
         input: json!({"tool": true}),
         model: cluster.model(Some(endpoint("test"))),
         labels: some_labels(&[]),
+        recorded: None,
     }
 }
 
@@ -89,6 +91,38 @@ async fn results_and_events_are_those_of_a_local_run() {
     }
     assert_eq!(spent, local.spent());
     assert_eq!(meter.reserved.load(Ordering::Relaxed), 0);
+}
+
+#[rstest]
+#[case::recorded(&json!({}), "agent.decided", 0)]
+#[case::not_recorded(&json!({"other": 1}), "touchstone.fixture.missing", 1)]
+#[tokio::test(start_paused = true)]
+async fn a_worker_answers_with_the_calls_that_another_run_recorded(
+    #[case] arguments: &Value,
+    #[case] kind: &str,
+    #[case] missing: usize,
+) {
+    let cluster = Cluster::start(0).await;
+    let _worker = cluster.worker("w1", 2);
+    let call = RecordedCall {
+        tool: "docs:find".to_owned(),
+        args_hash: args_hash(arguments).unwrap(),
+        failed: false,
+        outcome: json!("recorded"),
+    };
+    let task = Task {
+        recorded: Some(vec![call]),
+        ..task(&cluster, "t0")
+    };
+    let (meter, recorder, expected) = (account(), Recorder::default(), Recorder::default());
+    let result = task.run(&cluster.runtime(), &meter, &recorder).await;
+    let locally = task.run(&Runtime::default(), &account(), &expected).await;
+    assert_eq!(result, locally);
+    assert_eq!(recorder.described(), expected.described());
+    assert_eq!(recorder.count(kind), 1);
+    assert_eq!(recorder.count("touchstone.fixture.missing"), missing);
+    let text = json!(recorder.described()).to_string();
+    assert_eq!(text.contains("\"outcome\":\"recorded\""), missing == 0);
 }
 
 #[rstest]

@@ -162,6 +162,7 @@ async fn execute(world: &Arc<World>, runtime: &ClusterRuntime, writer: &Writer) 
                 input: json!({"calls": calls}),
                 model: binding(),
                 labels: WorkerLabels::default(),
+                recorded: None,
             },
         );
         async move {

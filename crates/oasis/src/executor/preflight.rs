@@ -2,6 +2,8 @@
 //! the agent's report, the plan. They run once; a restart recomputes the same plan from the
 //! records.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::executor::PinnedInputs;
@@ -60,6 +62,7 @@ pub(super) async fn run(
                 task_count: plan.task_count(),
                 modes: context.spec.modes.clone(),
                 baseline_run_id: None,
+                fixture_runs: BTreeMap::new(),
             })));
             context.writer.emit_all(&events);
             Some(plan)

@@ -169,6 +169,7 @@ impl EnvironmentSession<'_> {
             input: &input,
             dialogue: None,
             fixtures: None,
+            recorded: None,
             live: Some(&tools),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,

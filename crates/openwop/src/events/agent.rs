@@ -126,13 +126,19 @@ impl AgentToolCalled {
     /// The same call with these arguments and their hash.
     #[must_use]
     pub fn with_inputs(self, inputs: Value) -> Self {
-        let canonical = serde_json_canonicalizer::to_vec(&inputs).ok();
         Self {
-            args_hash: canonical.map(|it| hex(&Sha256::digest(it))),
+            args_hash: args_hash(&inputs),
             inputs: Some(inputs),
             ..self
         }
     }
+}
+
+/// The hash of the arguments of a tool call, as in [`AgentToolCalled::args_hash`]. `None` if they
+/// have no RFC 8785 form.
+pub fn args_hash(arguments: &Value) -> Option<String> {
+    let canonical = serde_json_canonicalizer::to_vec(arguments).ok()?;
+    Some(hex(&Sha256::digest(canonical)))
 }
 
 /// The transport of a live tool (RFC 0064).

@@ -23,6 +23,9 @@ pub struct EvalStarted {
     /// Baseline of a regression run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline_run_id: Option<RunId>,
+    /// By task, the run whose recorded tool calls answer its calls.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fixture_runs: BTreeMap<TaskId, RunId>,
 }
 
 /// `eval.scored`: the recorded fact. Contains no task content.

@@ -29,7 +29,7 @@ pub use agent::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
     AgentToolCalled, AgentToolReturned, AnswerCached, EffectIntended, ModelRetried,
     OrchestratorDecision, ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport,
-    UsageEstimated,
+    UsageEstimated, args_hash,
 };
 pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,

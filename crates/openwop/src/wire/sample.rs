@@ -161,7 +161,8 @@ pub fn payloads() -> Vec<(&'static str, Value)> {
         (
             "eval.started",
             json!({"suiteId": "acme.triage", "suiteVersion": "1.2.0", "taskCount": 1,
-                "modes": ["golden", "regression"], "baselineRunId": OTHER_RUN}),
+                "modes": ["golden", "regression"], "baselineRunId": OTHER_RUN,
+                "fixtureRuns": {"t-1": OTHER_RUN}}),
         ),
         (
             "eval.scored",

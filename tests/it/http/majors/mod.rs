@@ -1,11 +1,15 @@
 //! A host that serves both majors of the protocol.
 
 mod deployments;
+mod discovery;
 mod errors;
 mod idempotency;
 mod logs;
 mod negotiation;
 mod operations;
+mod retired;
+mod runs;
+mod seams;
 mod webhooks;
 
 use axum::http::Method;

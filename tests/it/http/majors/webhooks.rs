@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_kit::ids::WebhookId;
 use touchstone_kit::webhook::Circuit;
+use touchstone_openwop::wire::Major;
 use touchstone_runs::ports::webhooks::{GivenUp, NextStep, Retry};
 use touchstone_runs::store as run_store;
 
@@ -184,7 +185,7 @@ async fn each_subscription_is_served_in_the_form_of_its_major() {
             let logged = [log.first(), log.last()][at].unwrap();
             assert_eq!(&document["event"], logged, "{under}");
             assert_eq!(document["runId"], format!("acme/{run}"));
-            assert_eq!(document.as_object().unwrap().len(), 2, "{document}");
+            asyncapi::check_delivery_of(Major::V2, &document);
             assert_eq!(header(received, "webhook-id"), of_v2["webhookId"].as_str());
             assert_eq!(header(received, "event-type"), logged["type"].as_str());
             assert_eq!(header(received, "signature-algorithm"), Some("v1"));
@@ -208,7 +209,7 @@ async fn renamed_events_have_the_name_of_the_subscriptions_major() {
     host.ended_of(&run).await;
     let told = &receiver.wait_for(1).await[0];
     assert_eq!(header(told, "event-type"), Some("agent.invocation-started"));
-    assert_eq!(told.json()["event"]["type"], "agent.invocation-started");
+    asyncapi::check_delivery_of(Major::V2, &told.json());
     let log = polled(&host, "2.0", run.as_str()).await;
     assert!(log.contains(&told.json()["event"]));
     // Sent again by a person, it has the same form.

@@ -89,7 +89,7 @@ async fn a_token_forged_with_what_the_database_holds_is_refused(
     host.work();
     let run = waiting(&host, "conformance-approval", "waiting-approval").await;
     let good = token(&host, &run).await;
-    let (payload, _) = good.split_once('.').unwrap();
+    let payload = good.split('.').nth(3).unwrap();
     let payload = URL_SAFE_NO_PAD.decode(payload).unwrap();
     let claims: InterruptToken = serde_json::from_slice(&payload).unwrap();
     let stored = "SELECT secret FROM host_secret WHERE name = 'interrupt-tokens'";

@@ -26,6 +26,7 @@ use touchstone_agent_cards::rules::signature::Keys as CardKeys;
 use touchstone_agent_cards::service::Cards;
 use touchstone_agent_cards::service::history::CardScores;
 use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalAgents};
+use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::{
     Model, ModelBinding, ModelError, ModelInfo, Models, UnusableTransport,
 };
@@ -275,6 +276,8 @@ impl Models for Endpoints {
 /// The agents' model and the environment providers.
 pub struct Lab {
     pub agent: Option<Arc<dyn Model>>,
+    /// The tools of runs in the mode `live-shadow`.
+    pub tools: Option<Arc<dyn LiveTools>>,
     /// Whether a second judge decides beside the first.
     pub two_judges: bool,
     pub providers: Arc<dyn Providers>,
@@ -324,6 +327,7 @@ impl Default for Lab {
     fn default() -> Self {
         Self {
             agent: None,
+            tools: None,
             two_judges: false,
             providers: Arc::new(NoProviders),
             quotas: Quotas::default(),
@@ -442,7 +446,7 @@ impl TestHost {
             default_concurrency: 8,
             max_concurrency: 64,
             advisory_budgets: false,
-            scored_modes: scored_modes(true, false),
+            scored_modes: scored_modes(true, lab.tools.is_some()),
         };
         let notifier: Arc<WebhookClient> =
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
@@ -479,7 +483,7 @@ impl TestHost {
             }]),
             vault: vault.clone(),
             models,
-            tools: None,
+            tools: lab.tools,
             cluster: lab.cluster,
             providers: lab.providers,
             evaluator: None,

@@ -15,13 +15,14 @@ use super::attachment::Attachment;
 use super::dialogue::{EarlierMessage, MessageRole};
 use super::effects::Effects;
 use super::failure::FailureReason;
-use super::fixtures::FixtureCursor;
+use super::fixtures::{FixtureCursor, RecordedCall, RecordingCursor};
 use super::message::{
     Message, ModelReply, ModelRequest, RemoteThread, ResponseSchema, TaskHint, ToolCall,
     ToolDefinition,
 };
 use super::metering::{OVERHEAD, octets_of_call, octets_of_json};
 use super::output::{Answer, read_answer};
+use super::workers::worker;
 
 /// Longest call id, in bytes, that is kept from a provider.
 const CALL_ID_OCTETS: usize = 64;
@@ -77,6 +78,12 @@ pub struct ConversationInput<'a> {
 pub enum ToolSource<'a> {
     /// The task's fixtures, if it has any; no live tool is called.
     Fixtures(Option<&'a Fixtures>),
+    /// The tool calls that another run recorded. The task's fixtures still answer for scripted workers
+    /// and have the memory. A call that was not recorded fails the task.
+    Recorded {
+        calls: &'a [RecordedCall],
+        fixtures: Option<&'a Fixtures>,
+    },
     /// Live tools; no fixture is ever mixed with them.
     Live {
         /// The tools of the allowlist that exist on this host.
@@ -102,7 +109,7 @@ pub enum ToolOutcome {
     EffectRefused,
     /// Not on the allowlist; the call was not made.
     Forbidden,
-    /// On the allowlist, but the task has no response for it.
+    /// On the allowlist, but the task has no response for it, or no recorded one.
     FixtureMissing,
     /// The arguments were not a JSON object.
     InvalidArguments,
@@ -122,7 +129,7 @@ impl ToolOutcome {
             )),
             Self::Forbidden => Some(("forbidden", "the tool is not on the agent's allowlist")),
             Self::FixtureMissing => {
-                Some(("fixture_missing", "the task has no response for this tool"))
+                Some(("fixture_missing", "the task has no response for this call"))
             }
             Self::InvalidArguments => {
                 Some(("arguments_not_json", "the arguments are not a JSON object"))
@@ -189,6 +196,7 @@ pub struct Conversation<'a> {
     /// Bytes of the model's replies so far.
     grown: usize,
     fixtures: FixtureCursor<'a>,
+    recorded: Option<RecordingCursor<'a>>,
     call_ids: HashSet<String>,
     turns: u32,
     /// Model turns before the user's last message.
@@ -202,8 +210,14 @@ impl<'a> Conversation<'a> {
     /// Opens the conversation: instructions, memory, earlier messages, task.
     pub fn new(brief: ConversationInput<'a>) -> Self {
         let (fixtures, tools, definitions) = match brief.source {
-            ToolSource::Fixtures(fixtures) => (fixtures, brief.tools, &[][..]),
+            ToolSource::Fixtures(fixtures) | ToolSource::Recorded { fixtures, .. } => {
+                (fixtures, brief.tools, &[][..])
+            }
             ToolSource::Live { names, definitions } => (None, names, definitions),
+        };
+        let recorded = match brief.source {
+            ToolSource::Recorded { calls, .. } => Some(RecordingCursor::new(calls)),
+            ToolSource::Fixtures(_) | ToolSource::Live { .. } => None,
         };
         let (responses, memory) =
             fixtures.map_or((&[][..], &[][..]), |f| (&f.tool_responses, &f.memory_seed));
@@ -230,6 +244,7 @@ impl<'a> Conversation<'a> {
             octets: names + described + schema.map_or(0, octets_of_json),
             grown: 0,
             fixtures: FixtureCursor::new(responses),
+            recorded,
             call_ids: HashSet::new(),
             turns: 0,
             turns_before: 0,
@@ -364,7 +379,11 @@ impl<'a> Conversation<'a> {
                 call_id: call.id.clone(),
                 content: outcome.content(),
             });
+            let is_missing = outcome == ToolOutcome::FixtureMissing;
             done.push((call.clone(), outcome));
+            if is_missing && self.recorded.is_some() {
+                return self.failed(FailureReason::CallNotRecorded, None);
+            }
         }
         if self.turns - self.turns_before >= self.brief.limits.turns {
             return self.failed(FailureReason::TurnLimit, None);
@@ -388,15 +407,24 @@ impl<'a> Conversation<'a> {
         if !self.brief.tools.contains(&call.tool) {
             return ToolOutcome::Forbidden;
         }
-        if !matches!(call.arguments, Ok(Value::Object(_))) {
+        let Ok(arguments @ Value::Object(_)) = &call.arguments else {
             return ToolOutcome::InvalidArguments;
-        }
+        };
         if let ToolSource::Live { .. } = self.brief.source {
             let effects = self.request.definition(&call.tool).map(|it| it.effects);
             return match effects {
                 None => ToolOutcome::NotOffered,
                 Some(Effects::Refused) => ToolOutcome::EffectRefused,
                 Some(Effects::None | Effects::Allowed) => ToolOutcome::Live,
+            };
+        }
+        if let Some(recorded) = &mut self.recorded
+            && worker(&call.tool).is_none()
+        {
+            return match recorded.next(&call.tool, arguments) {
+                Some(found) if found.failed => ToolOutcome::Failed(found.outcome.clone()),
+                Some(found) => ToolOutcome::Answered(found.outcome.clone()),
+                None => ToolOutcome::FixtureMissing,
             };
         }
         match self.fixtures.next(&call.tool) {

@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use touchstone_openwop::events::args_hash;
 use touchstone_openwop::schema::compile_untrusted;
 
 /// The values a conversation borrows.
@@ -42,7 +43,11 @@ impl Setup {
     }
 
     fn open(&self) -> Conversation<'_> {
-        Conversation::new(ConversationInput {
+        Conversation::new(self.brief())
+    }
+
+    fn brief(&self) -> ConversationInput<'_> {
+        ConversationInput {
             prompt: &self.prompt,
             tools: &self.tools,
             return_schema: self.schema.as_ref(),
@@ -55,7 +60,7 @@ impl Setup {
             temperature: None,
             max_tokens: None,
             limits: self.limits,
-        })
+        }
     }
 }
 
@@ -363,5 +368,46 @@ fn a_conversation_that_grows_too_large_fails() {
             }
         ),
         "{next:?}"
+    );
+}
+
+#[test]
+fn recorded_calls_answer_instead_of_fixtures_and_another_call_fails_the_task() {
+    let mut setup = Setup::new();
+    setup.tools.push("aaaf-worker:stock".to_owned());
+    setup.fixtures = serde_json::from_value(json!({"toolResponses": [
+        {"tool": "t:search", "response": "of the suite"},
+        {"tool": "aaaf-worker:stock", "response": "of the worker"},
+    ]}))
+    .unwrap();
+    let recorded =
+        [(false, json!({"hit": 1})), (true, json!("no"))].map(|(failed, outcome)| RecordedCall {
+            tool: "t:search".to_owned(),
+            args_hash: args_hash(&json!({})).unwrap(),
+            failed,
+            outcome,
+        });
+    let mut conversation = Conversation::new(ConversationInput {
+        source: ToolSource::Recorded {
+            calls: &recorded,
+            fixtures: Some(&setup.fixtures),
+        },
+        ..setup.brief()
+    });
+    let step = conversation.step(calls(&["t:search", "aaaf-worker:stock", "t:search"]));
+    assert_eq!(step.next, Next::Call);
+    let outcomes: Vec<ToolOutcome> = step.tools.into_iter().map(|(_, it)| it).collect();
+    let expected = [
+        ToolOutcome::Answered(json!({"hit": 1})),
+        ToolOutcome::Answered(json!("of the worker")),
+        ToolOutcome::Failed(json!("no")),
+    ];
+    assert_eq!(outcomes, expected);
+    let step = conversation.step(calls(&["t:hidden", "t:search", "t:search"]));
+    assert_eq!(step.next, failed(FailureReason::CallNotRecorded));
+    let outcomes: Vec<ToolOutcome> = step.tools.into_iter().map(|(_, it)| it).collect();
+    assert_eq!(
+        outcomes,
+        [ToolOutcome::Forbidden, ToolOutcome::FixtureMissing]
     );
 }

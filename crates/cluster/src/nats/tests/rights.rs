@@ -480,6 +480,7 @@ async fn facts_count_only_from_the_worker_that_holds_the_task() {
         input: json!({}),
         model,
         labels: labels(&[]),
+        recorded: None,
     };
     let lane = Lane::of(&acme(), &task.model.identity(), None).unwrap();
     let (meter, recorder) = (Account::new(Limits::default()), Recorder::default());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use touchstone_agents::rules::attachment::Attachment;
 use touchstone_agents::rules::dialogue::{EarlierMessage, SimulatedUser};
 use touchstone_agents::rules::prices::ModelPrice;
-use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin};
+use touchstone_agents::rules::{EndpointPin, ModelIdentity, ModelPin, RecordedCall};
 use touchstone_kit::headers::media_type::MediaType;
 use touchstone_kit::ids::{AgentId, RunId, TaskId, TenantId};
 use touchstone_openwop::suite::{Fixtures, ModelClass};
@@ -23,7 +23,7 @@ pub struct Assignment {
     pub model: Served,
     pub input: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fixtures: Option<Fixtures>,
+    pub fixtures: Option<TaskFixtures>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialogue: Option<Talk>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,6 +41,50 @@ impl Assignment {
     pub fn has_simulated_user(&self) -> bool {
         let turns = self.dialogue.as_ref().map(|talk| &talk.turns);
         matches!(turns, Some(Turns::Simulated { .. }))
+    }
+}
+
+/// What answers the tool calls of a task. The recorded calls are in the same member as the fixtures of
+/// suites, which admits no others: workers of versions without them ignore the task instead of
+/// executing it with the fixtures of its suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum TaskFixtures {
+    Recorded {
+        #[serde(with = "super::text")]
+        recorded: Vec<RecordedCall>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suite: Option<Fixtures>,
+    },
+    Suite(Fixtures),
+}
+
+impl TaskFixtures {
+    pub fn of(suite: Option<&Fixtures>, recorded: Option<&[RecordedCall]>) -> Option<Self> {
+        let suite = suite.cloned();
+        match recorded {
+            Some(recorded) => Some(Self::Recorded {
+                recorded: recorded.to_vec(),
+                suite,
+            }),
+            None => suite.map(Self::Suite),
+        }
+    }
+
+    /// The fixtures of the suite.
+    pub const fn suite(&self) -> Option<&Fixtures> {
+        match self {
+            Self::Recorded { suite, .. } => suite.as_ref(),
+            Self::Suite(suite) => Some(suite),
+        }
+    }
+
+    /// The tool calls that another run recorded.
+    pub fn recorded(&self) -> Option<&[RecordedCall]> {
+        match self {
+            Self::Recorded { recorded, .. } => Some(recorded),
+            Self::Suite(_) => None,
+        }
     }
 }
 

@@ -2,6 +2,8 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 use touchstone_agents::ports::model::EndpointHealth;
+use touchstone_agents::rules::RecordedCall;
+use touchstone_openwop::suite::Fixtures;
 
 use super::*;
 
@@ -101,6 +103,35 @@ fn unknown_members_are_ignored_and_later_versions_may_stay_readable() {
 fn a_wrong_message_is_refused_by_field(#[case] document: Value, #[case] expected: Unreadable) {
     let found = read::<Offered>(document.to_string().as_bytes());
     assert_eq!(found, Err(expected));
+}
+
+#[test]
+fn workers_without_recorded_calls_cannot_read_a_task_that_has_some() {
+    let suite: Fixtures = serde_json::from_value(json!({
+        "toolResponses": [{"tool": "t:x", "response": 1}],
+        "memorySeed": [{"k": 1}],
+    }))
+    .unwrap();
+    let recorded = [RecordedCall {
+        tool: "t:x".to_owned(),
+        args_hash: "h".to_owned(),
+        failed: true,
+        outcome: json!({"n": [1]}),
+    }];
+    for (of_suite, of_run) in [
+        (None, Some(&recorded[..])),
+        (Some(&suite), Some(&recorded[..])),
+        (Some(&suite), None),
+    ] {
+        let fixtures = TaskFixtures::of(of_suite, of_run).unwrap();
+        let text = serde_json::to_string(&fixtures).unwrap();
+        let read: TaskFixtures = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.suite(), read.recorded()), (of_suite, of_run));
+        // What those workers read is this member alone.
+        let by_earlier = serde_json::from_str::<Fixtures>(&text);
+        assert_eq!(by_earlier.is_err(), of_run.is_some(), "{text}");
+    }
+    assert_eq!(TaskFixtures::of(None, None), None);
 }
 
 #[test]

@@ -23,7 +23,8 @@ use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo
 use touchstone_agents::rules::prices::ModelPrice;
 use touchstone_agents::rules::worker_labels::{WorkerLabel, WorkerLabels};
 use touchstone_agents::rules::{
-    EndpointPin, ModelReply, ModelRequest, RetryPolicy, TaskHint, TokenUsage, ToolCall,
+    EndpointPin, ModelReply, ModelRequest, RecordedCall, RetryPolicy, TaskHint, TokenUsage,
+    ToolCall,
 };
 use touchstone_agents::runtime::Runtime;
 use touchstone_host::ports::clock::Clock;
@@ -662,6 +663,8 @@ pub struct Task {
     pub model: ModelBinding,
     /// The labels that its worker needs.
     pub labels: WorkerLabels,
+    /// What answers its tool calls instead of its fixtures.
+    pub recorded: Option<Vec<RecordedCall>>,
 }
 
 impl Task {
@@ -695,6 +698,7 @@ impl Task {
             input: &self.input,
             dialogue: None,
             fixtures: Some(&fixtures),
+            recorded: self.recorded.as_deref(),
             live: None,
             temperature: Some(0.0),
             max_tokens: Some(50),

@@ -53,11 +53,11 @@ pub async fn note_route(request: Request, next: Next) -> Response {
 }
 
 fn is_of_another_major(request: &Request, path: Option<&MatchedPath>) -> bool {
-    let Some(Spoken(major)) = request.extensions().get::<Spoken>() else {
-        return false;
-    };
+    // Routes of this host are those of major 1. An operation of major 2 may lie among them.
+    let spoken = request.extensions().get::<Spoken>();
+    let major = spoken.map_or(Major::V1, |Spoken(major)| *major);
     path.is_some_and(|it| {
-        !operation::has(*major, request.method().as_str(), &documented(it.as_str()))
+        !operation::has(major, request.method().as_str(), &documented(it.as_str()))
     })
 }
 
@@ -90,7 +90,7 @@ pub async fn observe(
         );
         let mut response = envelope(response, &id, dialect, major.unwrap_or(Major::V1));
         if let Some(major) = major {
-            name_version(&mut response, host.settings.protocol, major);
+            name_version(&mut response, major);
         }
         common_headers(response.headers_mut(), &id);
         let trace = own_header(&trace.traceparent());

@@ -20,9 +20,6 @@ use touchstone_kit::error::Problem;
 pub struct Context<'a> {
     /// The tenant that ids in bodies name. Empty for operations that anyone may call.
     pub tenant: &'a str,
-    /// Whether tool calls of earlier runs can be the fixtures of a run
-    /// (`agents.evalSuite.recordedFixtures`).
-    pub recorded_fixtures: bool,
 }
 
 /// The parts of a request that are translated here.

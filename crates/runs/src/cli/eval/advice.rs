@@ -11,8 +11,9 @@ use touchstone_kit::error::ErrorCode;
 use touchstone_kit::near::did_you_mean;
 
 /// Members of the request, and the options that set them. A longer name precedes its own start.
-const OPTIONS: [(&str, &str); 22] = [
+const OPTIONS: [(&str, &str); 23] = [
     ("configurable.baselineRunId", "--baseline"),
+    ("configurable.fixtureRuns", "--fixture-run"),
     ("configurable.evalTargetOverride", "--any-target"),
     ("configurable.evalConcurrency", "--concurrency"),
     ("configurable.evalDistribution", "--distribution"),

@@ -73,6 +73,8 @@ Examples:
   touchstone eval capitals --agent-command ./agent.py --baseline logs/capitals.eval
   touchstone eval my-agent --agent-command ./agent.py --baseline main.intoto.jsonl \\
     --baseline-key ci.pub
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --fixture-run refund-basic=latest
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
     --agent vendor.acme.triage.default --trials 5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
@@ -116,6 +118,12 @@ pub struct Arguments {
     /// such run yet
     #[arg(long, requires = "baseline")]
     baseline_optional: bool,
+
+    /// Answer the tool calls of a task as an earlier run of the same suite and version recorded them;
+    /// repeat for several tasks. The run is named as for --baseline. A call that it did not record fails
+    /// the task
+    #[arg(long = "fixture-run", value_name = "TASK=RUN", value_parser = fixture_run)]
+    fixture_runs: Vec<(String, String)>,
 
     #[command(flatten)]
     selection: SelectionOptions,
@@ -210,6 +218,16 @@ fn mode(text: &str) -> Result<EvalMode, String> {
         let known: Vec<&str> = EvalMode::ALL.iter().map(|mode| mode.as_str()).collect();
         format!("must be one of {}", known.join(", "))
     })
+}
+
+/// A task and a run. Ids of tasks may have a `=`.
+fn fixture_run(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((task, run)) if !task.is_empty() && !run.is_empty() => {
+            Ok((task.to_owned(), run.to_owned()))
+        }
+        _ => Err("must be the id of a task, `=` and a run, such as refund-basic=latest".to_owned()),
+    }
 }
 
 pub fn amount(text: &str) -> Result<f64, String> {
@@ -398,6 +416,7 @@ async fn post(
 }
 
 const BASELINE: &str = "/configurable/baselineRunId";
+const FIXTURE_RUNS: &str = "/configurable/fixtureRuns";
 
 /// As [`request`], with the ids of the runs that the options name. `latest` is one of the same
 /// agent and suite.
@@ -413,6 +432,12 @@ async fn resolved_request(
     if let Some((suite, version)) = target.suite.split_once('@') {
         among.push(("suiteId", suite.to_owned()));
         among.push(("suiteVersion", version.to_owned()));
+    }
+    if let Some(Value::Object(runs)) = body.pointer_mut(FIXTURE_RUNS) {
+        for run in runs.values_mut() {
+            let name = run.as_str().unwrap_or_default();
+            *run = json!(resolve(context, client, name, &among).await?);
+        }
     }
     for named in [BASELINE, "/configurable/evalTasks/failedOf"] {
         if let Some(Value::String(name)) = body.pointer_mut(named) {
@@ -453,6 +478,11 @@ fn request(arguments: &Arguments, target: &Target) -> Value {
     let is_file = |it: &str| compare::is_log(it) || compare::is_attestation(it);
     if let Some(baseline) = run.filter(|it| !is_file(it)) {
         set("baselineRunId", json!(baseline));
+    }
+    if !arguments.fixture_runs.is_empty() {
+        let runs = arguments.fixture_runs.iter();
+        let runs: Map<String, Value> = runs.map(|(task, run)| (task.clone(), json!(run))).collect();
+        set("fixtureRuns", Value::Object(runs));
     }
     if let Some(concurrency) = arguments.concurrency {
         set("evalConcurrency", json!(concurrency));
@@ -525,6 +555,8 @@ mod tests {
             "vendor.acme.triage.default@1.1.0",
             "--baseline",
             "run_1",
+            "--fixture-run",
+            "a=b=run_2",
             "--concurrency",
             "8",
             "--ignore",
@@ -538,10 +570,22 @@ mod tests {
         assert_eq!(request.agent_version.as_deref(), Some("1.1.0"));
         assert_eq!(request.modes, None);
         assert_eq!(request.baseline_run_id, Some("run_1".into()));
+        assert_eq!(
+            request.fixture_runs,
+            [("a=b".into(), "run_2".into())].into()
+        );
         assert_eq!(request.concurrency, Some(8));
         assert_eq!(request.ignore, ["/rationale"]);
         assert!(request.target_override);
         assert_eq!(request.budget.max_cost.map(|cost| cost.usd()), Some(0.5));
+    }
+
+    #[test]
+    fn recorded_fixtures_name_a_task_and_a_run() {
+        for wrong in ["task", "=run_1", "task=", "="] {
+            let line = ["eval", "s@1.0.0", "--agent", "a", "--fixture-run", wrong];
+            assert!(Line::try_parse_from(line).is_err(), "{wrong}");
+        }
     }
 
     #[test]

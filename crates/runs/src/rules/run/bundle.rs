@@ -34,6 +34,7 @@ const SETTINGS: &[&str] = &[
     "evalTasks",
     "evalWorkerCommand",
     "evalWorkerLabels",
+    "fixtureRuns",
     "maxLoopIterations",
     "maxTokens",
     "model",

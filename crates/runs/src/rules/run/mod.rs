@@ -3,8 +3,10 @@
 pub mod annotation;
 pub mod budget_extension;
 pub mod bundle;
+pub mod cursor;
 pub mod deciders;
 pub mod diff;
+pub mod effects;
 pub mod fold;
 pub mod fork;
 pub mod listing;

@@ -1,5 +1,6 @@
 //! The immutable part of a run, fixed when it is created.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -20,7 +21,7 @@ use touchstone_agents::rules::simulated_user;
 use touchstone_agents::rules::worker_labels::WorkerLabels;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::headers::trace_context::TraceContext;
-use touchstone_kit::ids::{AgentId, NodeId, RunId, TenantId};
+use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
@@ -292,6 +293,10 @@ pub struct EvalSpec {
     /// of other runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compares_answers: bool,
+    /// By task, the run whose recorded tool calls answer its calls. Hosts of versions without it answer
+    /// them with the fixtures of the suite.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fixture_runs: BTreeMap<TaskId, RunId>,
     /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,

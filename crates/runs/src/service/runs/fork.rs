@@ -237,13 +237,14 @@ impl Runs {
         let judged_alike = branched.tasks == eval.tasks
             && branched.modes == eval.modes
             && branched.baseline == eval.baseline
+            && branched.fixture_runs == eval.fixture_runs
             && branched.ignore == eval.ignore
             && branched.budget == eval.budget;
         if history > 0 && !judged_alike {
             return Err(Problem::validation(
                 "runOptionsOverlay.configurable",
-                "the kept history depends on the tasks, modes, baseline, `evalMatch` and budget of \
-                 the source; set `fromSeq` to 0 to change them",
+                "the kept history depends on the tasks, modes, baseline, `fixtureRuns`, `evalMatch` and \
+                 budget of the source; set `fromSeq` to 0 to change them",
             ));
         }
         if keeps_judged && let Some(name) = sampled_unlike(branched, eval) {
@@ -343,6 +344,8 @@ impl Runs {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
+        let fixtures = self.check_fixture_runs(tenant, &request).await;
+        fixtures.map_err(within_overlay)?;
         let model = self.agent_model(tenant, eval);
         let scoring = self.scoring_of(eval).await?;
         let limits = self.limits_for(model.as_ref());

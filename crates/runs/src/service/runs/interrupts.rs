@@ -315,10 +315,18 @@ impl Runs {
             let decision = self.decision(record, node, responder, decided);
             decision.map(|decision| CompanionRecord::Decision(Box::new(decision)))
         };
-        let state = self
+        let appended = self
             .journal
             .append_with(&record.tenant, run, decide, audit)
-            .await?;
+            .await;
+        let state = match appended {
+            // It has ended since the answer was checked.
+            Err(problem) if problem.code == ErrorCode::RunTerminal => {
+                self.with_state(run, decide).await??;
+                return Err(already_resolved());
+            }
+            appended => appended?,
+        };
         // The node has its answer; a worker records the consequences.
         Ok(json!({"runId": run, "nodeId": node, "status": state.status}))
     }

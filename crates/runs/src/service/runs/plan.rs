@@ -1,5 +1,6 @@
 //! Planning an eval run: the facts that its request refers to, at this moment.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,6 +9,7 @@ use crate::ports::storage::ContentKept;
 use crate::rules::eval::report::{Verdict, totals};
 use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{EvalSpec, RunSpec};
+use crate::rules::run::request::fixtures::{is_usable, unusable};
 use crate::rules::run::request::selection::{not_passed, unknown_source};
 use crate::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, SuiteOutline,
@@ -141,6 +143,7 @@ impl Runs {
         let pack = self.pack_of(tenant, suite.as_ref()).await?;
         let agent = self.agent(tenant, &request, remote).await?;
         let baseline = self.baseline(tenant, &request).await?;
+        self.check_fixture_runs(tenant, &request).await?;
         if let Some(run) = &request.tasks.failed_of {
             let failed = self.failed_tasks(tenant, run).await?;
             request.tasks.failed = Some(failed);
@@ -280,6 +283,34 @@ impl Runs {
         let eval = eval.ok_or_else(|| unknown_source(run))?;
         self.with_state(run, |state| not_passed(&eval.tasks, &state.eval))
             .await
+    }
+
+    /// Whether each run that is named as the source of tool calls is one.
+    pub(super) async fn check_fixture_runs(
+        &self,
+        tenant: &TenantId,
+        request: &CreateRun,
+    ) -> Result<(), Problem> {
+        let suite = (&*request.suite.suite_id, &*request.suite.version);
+        let sources = &request.fixture_runs;
+        for run in sources.values().collect::<BTreeSet<_>>() {
+            let record = self.projections.record(tenant, run).await;
+            let record = record.map_err(|cause| internal(&cause))?;
+            let eval = record.as_ref().and_then(|record| record.spec.eval());
+            let eval = eval.ok_or_else(unusable)?;
+            let kept = store::storage::content_kept(&self.store, run).await;
+            if kept.map_err(|cause| internal(&cause))? != Some(ContentKept::All) {
+                return Err(unusable());
+            }
+            let mut tasks = sources.iter().filter(|it| it.1 == run).map(|it| it.0);
+            let usable = self.with_state(run, |state| {
+                tasks.all(|task| is_usable(suite, eval, state, task))
+            });
+            if !usable.await? {
+                return Err(unusable());
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn baseline(

@@ -12,10 +12,7 @@ use crate::wire::v2::subject;
 const TENANT: &str = "acme";
 
 fn context() -> Context<'static> {
-    Context {
-        tenant: TENANT,
-        recorded_fixtures: true,
-    }
+    Context { tenant: TENANT }
 }
 
 const BARE: &str = "run_018f3c0000000000";

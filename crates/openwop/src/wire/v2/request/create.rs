@@ -105,12 +105,6 @@ fn eval_members(
 /// The recorded fixtures: the run of each task.
 fn fixtures(context: &Context<'_>, runs: &mut Value) -> Result<(), Refusal> {
     let field = "fixtureRuns";
-    if !context.recorded_fixtures {
-        return Err(invalid(
-            field,
-            "is not supported by this host; leave it out",
-        ));
-    }
     let runs = match runs {
         Value::Object(runs) if !runs.is_empty() => runs,
         _ => {

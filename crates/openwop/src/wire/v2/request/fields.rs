@@ -20,8 +20,8 @@ const UNUSABLE: &[(&str, &str)] = &[
     ),
     (
         "fixtureRuns",
-        "`fixtureRuns` must name finished eval runs of this tenant over the same suite and version \
-         that recorded tool calls of the task",
+        "`fixtureRuns` must name at most 100 finished eval runs of this tenant over the same suite \
+         and version that recorded tool calls of the task, which must be one of this run",
     ),
 ];
 

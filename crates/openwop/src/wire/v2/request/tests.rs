@@ -9,10 +9,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 const TENANT: &str = "acme";
 
 fn context() -> Context<'static> {
-    Context {
-        tenant: TENANT,
-        recorded_fixtures: true,
-    }
+    Context { tenant: TENANT }
 }
 
 fn workflow() -> Value {
@@ -228,20 +225,6 @@ fn bodies_of_new_runs_are_refused_by_field(#[case] body: Value, #[case] expected
 )]
 fn bodies_of_new_runs_are_flattened(#[case] body: Value, #[case] expected: Value) {
     assert_eq!(sent("createRun", body).unwrap(), expected);
-}
-
-#[test]
-fn recorded_fixtures_are_refused_where_they_are_not_offered() {
-    let of = Context {
-        recorded_fixtures: false,
-        ..context()
-    };
-    let given = Inner {
-        query: Vec::new(),
-        body: Some(with(eval(), "/fixtureRuns", json!({"t": OWN}))),
-    };
-    let refusal = request("createRun", &of, given).unwrap_err();
-    assert_eq!(field(&refusal), "fixtureRuns");
 }
 
 #[rstest]

@@ -113,10 +113,7 @@ impl AnnotationFeed {
         });
         if self.form.major == Major::V2 {
             let tenant = self.run.tenant.as_str();
-            let context = v2::Context {
-                tenant,
-                recorded_fixtures: false,
-            };
+            let context = v2::Context { tenant };
             let payload = document.get_mut("payload")?.take();
             let payload = v2::answer("createAnnotation", &context, 201, payload);
             if let Err(cause) = &payload {

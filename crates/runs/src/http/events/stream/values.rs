@@ -110,7 +110,6 @@ fn frame(subscription: &Subscription, snapshot: &Snapshot) -> Option<Bytes> {
         Major::V2 => {
             let context = v2::Context {
                 tenant: subscription.run.tenant.as_str(),
-                recorded_fixtures: false,
             };
             let shown = v2::answer("getRun", &context, 200, snapshot.payload.clone());
             if let Err(cause) = &shown {

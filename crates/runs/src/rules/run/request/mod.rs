@@ -5,6 +5,7 @@
 
 mod budget;
 pub mod conversation;
+pub mod fixtures;
 mod options;
 mod parse;
 mod plan;

@@ -1,9 +1,12 @@
 //! Parses the request body (OpenWOP run-options). Unknown members are rejected, and every error
 //! names its field.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::budget::budget;
+use super::fixtures;
 use super::options::{RunOptions, members};
 use super::selection::TaskSelection;
 use super::workflow::{CreateWorkflow, parse_workflow};
@@ -18,7 +21,7 @@ use touchstone_agents::rules::worker_labels::{
 };
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
-use touchstone_kit::ids::{AgentId, RunId};
+use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::suite::EvalMode;
 
@@ -43,6 +46,8 @@ pub struct CreateRun {
     pub modes: Option<Vec<EvalMode>>,
     /// `configurable.baselineRunId`.
     pub baseline_run_id: Option<RunId>,
+    /// `configurable.fixtureRuns`.
+    pub fixture_runs: BTreeMap<TaskId, RunId>,
     /// `configurable.evalMatch.ignore`.
     pub ignore: Vec<String>,
     /// `configurable.evalTargetOverride`: run a suite against an agent it was not written for.
@@ -170,6 +175,7 @@ fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
         channel_pin: None,
         modes: modes(&fields)?,
         baseline_run_id: fields.text("baselineRunId")?.map(RunId::from),
+        fixture_runs: fixtures::read(&fields)?,
         ignore,
         tasks: TaskSelection::read(&fields)?,
         task_timeout_ms: fields.whole("evalTaskTimeoutMs", 1)?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::fixtures;
 use super::parse::CreateRun;
 use crate::rules::eval::rubric::Rubrics;
 use crate::rules::eval::scoring_document::{Check, ScoringDocument};
@@ -223,6 +224,7 @@ pub fn plan(
     if kind.is_none() {
         check_inputs(suite.outline)?;
     }
+    fixtures::check(&request.fixture_runs, &scoring.modes, &scoring.tasks)?;
     let baseline = pin_baseline(&request, suite, &scoring, baseline_facts)?;
     let compares_answers = compares_answers(suite, &scoring, baseline_facts)?;
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
@@ -271,6 +273,7 @@ pub fn plan(
         },
         baseline,
         compares_answers,
+        fixture_runs: request.fixture_runs,
         ignore: request.ignore,
         concurrency,
         temperature: request.temperature,
@@ -456,6 +459,7 @@ fn check_no_suite_options(request: &CreateRun) -> Result<(), Problem> {
     let set = [
         ("evalTasks", !request.tasks.is_empty()),
         ("evalTaskTimeoutMs", request.task_timeout_ms.is_some()),
+        (fixtures::FIXTURE_RUNS, !request.fixture_runs.is_empty()),
     ];
     match set.into_iter().find(|(_, set)| *set) {
         None => Ok(()),

@@ -18,6 +18,7 @@ use crate::service::executor::endings::fail;
 use crate::service::executor::eval::baseline::{self, BaselineAnswers};
 use crate::service::executor::eval::judging::RunJudge;
 use crate::service::executor::eval::meter::RunMeter;
+use crate::service::executor::eval::recordings::Recordings;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::task_loop::EarlyEnd;
 use crate::service::library;
@@ -49,6 +50,8 @@ pub struct RunContext {
     pub(super) judge: Option<RunJudge>,
     /// The answers of the baseline, if assertions compare with them.
     pub(super) baseline: Option<BaselineAnswers>,
+    /// Tool calls that earlier runs recorded, for the tasks that they replace tools in.
+    pub(super) recordings: Recordings,
     /// The embedding model of `similar`, if the run needs one.
     pub(super) embeddings: Option<ModelBinding>,
     /// The program of `command`, if the run needs one.
@@ -171,6 +174,7 @@ impl EvalExecutor {
             model,
             judge,
             baseline: self.baseline_answers(run, spec, &scoring).await?,
+            recordings: self.recordings(run, spec).await?,
             scoring,
             embeddings: self.models.embeddings(),
             program: self.models.assertion_program(),
@@ -199,6 +203,14 @@ impl EvalExecutor {
         let answers = baseline::answers(&self.store, &baseline.run_id, is_needed).await;
         answers.map(Some).map_err(|cause| {
             error!(run_id = %run.run_id, %cause, "could not read the answers of the baseline");
+            WorkEnd::Stopped(Stop::Lost)
+        })
+    }
+
+    async fn recordings(&self, run: &RunRecord, spec: &EvalSpec) -> Result<Recordings, WorkEnd> {
+        let found = Recordings::read(&self.store, &spec.fixture_runs).await;
+        found.map_err(|cause| {
+            error!(run_id = %run.run_id, %cause, "could not read the recorded tool calls of the run's tasks");
             WorkEnd::Stopped(Stop::Lost)
         })
     }

@@ -13,6 +13,7 @@ pub mod judging;
 pub mod kind;
 pub mod meter;
 pub mod record;
+pub mod recordings;
 pub mod reuse;
 pub mod task;
 pub mod transcript;
@@ -126,6 +127,7 @@ impl EvalExecutor {
                     .baseline
                     .as_ref()
                     .map(|baseline| baseline.run_id.clone()),
+                fixture_runs: spec.fixture_runs.clone(),
             })));
         }
         close_interrupted(context);

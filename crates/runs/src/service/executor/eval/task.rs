@@ -12,6 +12,7 @@ use crate::service::executor::control::Stop;
 use crate::service::executor::eval::context::{RunContext, unloadable_suite};
 use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
 use crate::service::executor::eval::record::{Measurements, close_open_invocation, record_score};
+use crate::service::executor::eval::recordings::FIXTURE_CONTENT_DELETED;
 use crate::service::executor::eval::transcript::TranscriptSink;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::spans;
@@ -76,6 +77,10 @@ impl SuiteTask {
             self.record_unjudged(WORKERS_REQUIRED);
             return Ok(());
         }
+        if context.recordings.are_deleted(id) {
+            self.record_unjudged(FIXTURE_CONTENT_DELETED);
+            return Ok(());
+        }
         let runtime = workers.unwrap_or(&self.executor.runtime);
         let invoking = runtime.invoke(self.invocation(task), &context.meter, &sink);
         let result = invoking.await;
@@ -131,6 +136,7 @@ impl SuiteTask {
             input: &task.input,
             dialogue: context.dialogue(&self.id),
             fixtures: task.fixtures.as_ref(),
+            recorded: context.recordings.of(&self.id),
             live: context.live.as_deref(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,

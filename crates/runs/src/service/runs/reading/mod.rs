@@ -1,6 +1,7 @@
 //! Reading runs: lists, reports, comparisons.
 
 pub mod comparisons;
+mod effects;
 pub mod experiments;
 pub mod flaky;
 pub mod list;
