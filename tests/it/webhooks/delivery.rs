@@ -19,6 +19,7 @@ use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::ports::webhooks::{DeadLetter, DeliveryState, GivenUp, WebhookRecord};
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
 use touchstone_runs::store as run_store;
+use touchstone_runs::store::webhooks::retries;
 use touchstone_runs::webhook_client::WebhookClient;
 
 use super::receiver::{Answer, Received, Receiver};
@@ -218,6 +219,14 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let store = database.open().await;
     let replica = Replica::start(&store, &clock, "second");
     receiver.wait_for(3).await;
+    // The last failure is recorded shortly after its response.
+    let all_wait = async {
+        let id = WebhookId::from("wh_1");
+        while retries::pending(&store, &id).await.unwrap().0 < 3 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(TOO_LONG, all_wait).await.unwrap();
     receiver.answer(Answer::Status(200));
     clock.advance(2);
     let got = receiver.wait_for(6).await;
@@ -308,6 +317,7 @@ async fn a_failed_event_delays_no_later_one_and_is_repeated_when_its_endpoint_as
     receiver.wait_for(1).await;
     receiver.answer(Answer::Status(200));
     log.append(2, true).await;
+    // Served by one replica, one after the other: the failure has been recorded.
     receiver.wait_for(3).await;
     clock.advance(59);
     let mut other = Log::of(&store, "run_2", "acme").await;

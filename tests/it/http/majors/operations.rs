@@ -237,7 +237,16 @@ async fn a_key_without_the_scope_is_told_which_one() {
         let Some(scope) = route.unwrap().scope else {
             continue;
         };
-        let others = Scope::ALL.iter().copied().filter(|it| *it != scope);
+        let scope = match operation.id {
+            "createAnnotation" => Scope::RunsAnnotate,
+            _ => scope,
+        };
+        let holders = match scope {
+            Scope::RunsAnnotate => vec![scope, Scope::RunsCreate],
+            _ => vec![scope],
+        };
+        let others = Scope::ALL.iter().copied();
+        let others = others.filter(|it| !holders.contains(it));
         let key = host.key_with(&others.collect::<Vec<_>>()).await;
         for id in [
             &format!("globex~2F{existing}"),

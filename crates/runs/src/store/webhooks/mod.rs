@@ -89,8 +89,7 @@ const DONE: &str = "DELETE FROM webhook_run
 const GONE: &str = "DELETE FROM webhook WHERE number = $1 AND run_number IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)
     AND NOT EXISTS (SELECT 1 FROM webhook_retry WHERE webhook_number = $1)";
-const PAUSE: &str = "UPDATE webhook SET paused_until = $3 WHERE id = $1 AND fence = $2
-    RETURNING number";
+const PAUSE: &str = "UPDATE webhook SET paused_until = $3 WHERE id = $1 AND fence = $2";
 const UNFOLLOW: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
 const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
@@ -303,12 +302,13 @@ pub async fn stop(
     tenant: &TenantId,
     id: &WebhookId,
 ) -> Result<Option<bool>, StoreError> {
-    query(STOP)
+    let stopped: Vec<bool> = query(STOP)
         .bind(tenant.as_str())
         .bind(id.as_str())
         .bind(database.lease_clock())
-        .fetch_optional(database.writer()?)
-        .await
+        .fetch_all(database.writer()?)
+        .await?;
+    Ok(stopped.first().copied())
 }
 
 /// Whether a replica is serving a subscription.
@@ -557,13 +557,16 @@ pub async fn pause(
     claim: &WebhookClaim,
     until: Timestamp,
 ) -> Result<(), StoreError> {
-    let paused: Option<i64> = query(PAUSE)
+    let paused = query(PAUSE)
         .bind(claim.webhook.id.as_str())
         .bind(claim.fence.0)
         .bind(until.as_microsecond())
-        .fetch_optional(database.writer()?)
+        .execute(database.writer()?)
         .await?;
-    paused.map(drop).ok_or(StoreError::Fenced)
+    match paused {
+        0 => Err(StoreError::Fenced),
+        _ => Ok(()),
+    }
 }
 
 /// Ends a subscription that has failed. What waits to be sent again becomes dead letters.
