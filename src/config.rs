@@ -27,6 +27,7 @@ use touchstone_host::objects::settings::ArchiveSettings;
 use touchstone_host::rules::telemetry::settings::{self, TelemetrySettings};
 use touchstone_kit::money::NanoUsd;
 use touchstone_oasis::config::OasisSettings;
+use touchstone_openwop::wire::version::{Majors, Offered, client_version};
 use touchstone_packs::config::PackSettings;
 use touchstone_ratings::config::RatingSettings;
 use touchstone_runs::config::WebhookSettings;
@@ -112,11 +113,57 @@ pub struct Conformance {
 }
 
 /// The protocol.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpenwopSettings {
-    /// Serves major 2 beside major 1. Not documented, because major 2 is not complete.
-    pub v2_preview: bool,
+    pub preferred_version: PreferredVersion,
+    /// The oldest client of major 2 that is answered (`MAJOR.MINOR`).
+    pub min_client_version: Option<String>,
+}
+
+/// Which version discovery prefers, and so which majors are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum PreferredVersion {
+    /// Major 1 beside major 2.
+    #[default]
+    #[serde(rename = "1.0")]
+    V1,
+    /// Major 2 alone.
+    #[serde(rename = "2.0")]
+    V2,
+}
+
+impl PreferredVersion {
+    const fn majors(self) -> Majors {
+        match self {
+            Self::V1 => Majors::Both,
+            Self::V2 => Majors::V2,
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        self.majors().preferred().version()
+    }
+}
+
+impl OpenwopSettings {
+    /// The majors of the protocol that the host serves, and their clients.
+    ///
+    /// # Errors
+    /// [`Error`] naming the field.
+    pub fn offered(&self) -> Result<Offered, Error> {
+        let min_client = self.min_client_version.as_deref().map(|text| {
+            client_version(text).ok_or_else(|| {
+                Error::Unusable(format!(
+                    "`openwop.min_client_version` must be MAJOR.MINOR, such as \"2.40\", got {text:?}"
+                ))
+            })
+        });
+        Ok(Offered {
+            majors: self.preferred_version.majors(),
+            min_client: min_client.transpose()?,
+        })
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -417,6 +464,7 @@ impl Config {
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");
         }
+        self.openwop.offered()?;
         settings::exports(&self.telemetry, &|_| None).map_err(Error::Unusable)?;
         if self.attest.host_id.as_deref() == Some("") {
             return bad("attest.host_id", "must not be empty; leave it out");

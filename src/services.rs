@@ -453,13 +453,14 @@ impl Services {
     fn documents(&self, host: &Arc<HttpHost>) -> DocumentsApi {
         DocumentsApi {
             host: host.clone(),
-            discovery: http::discovery::Document::new(
-                &self.parts.limits,
-                &host.settings,
-                &self.parts.channels,
-                self.parts.keys.roles(),
-                &self.parts.audit_key,
-            ),
+            discovery: http::discovery::Document::new(&http::discovery::Facts {
+                limits: &self.parts.limits,
+                settings: &host.settings,
+                channels: &self.parts.channels,
+                roles: self.parts.keys.roles(),
+                audit_key: &self.parts.audit_key,
+                people_sign_in: self.parts.oidc.is_some(),
+            }),
         }
     }
 

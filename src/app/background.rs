@@ -32,6 +32,7 @@ use touchstone_runs::service::archive::retention::Retention;
 use touchstone_runs::service::metrics::queue::QueueGauges;
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::storage::Storage;
+use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
 use touchstone_runs::service::worker::Worker;
 
@@ -59,6 +60,7 @@ pub struct Background {
     storage: Arc<Storage>,
     retention: Retention,
     sessions: Arc<Sessions>,
+    webhooks: Arc<Webhooks>,
     worker: Arc<Worker>,
     cluster: Option<Cluster>,
     dispatcher: Arc<Dispatcher>,
@@ -94,6 +96,7 @@ impl Background {
             storage: services.storage.clone(),
             retention: services.retention(),
             sessions: services.parts().sessions.clone(),
+            webhooks: services.webhooks.clone(),
             worker: Worker::new(
                 store.clone(),
                 clock.clone(),
@@ -227,6 +230,7 @@ impl Background {
             at_once_then(minute, "content")
                 .run(store, shutdown, || self.storage.delete_content(shutdown)),
             at_once("idempotency").run(store, shutdown, || self.expire()),
+            at_once("dead_letters").run(store, shutdown, || self.webhooks.expire_dead_letters()),
             at_once("sessions").run(store, shutdown, || self.sessions.forget()),
         );
     }

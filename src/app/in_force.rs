@@ -208,6 +208,15 @@ fn features(rows: &mut Rows, config: &Config) {
     let trusted = config.attest.trusted_keys.len();
     rows.add("attest.trusted_keys", format!("{trusted} keys"));
     rows.add_option("secrets.key_file", file(config.secrets.key_file.as_deref()));
+    let openwop = &config.openwop;
+    rows.add(
+        "openwop.preferred_version",
+        openwop.preferred_version.as_str(),
+    );
+    rows.add_option(
+        "openwop.min_client_version",
+        openwop.min_client_version.as_deref(),
+    );
     rows.add("metrics.allow_loopback", config.metrics.allow_loopback);
     rows.add_list("webhooks.private_targets", &config.webhooks.private_targets);
     let ratings = &config.ratings;

@@ -90,7 +90,7 @@ impl App {
         } = parts::open(&config, &own, command).await?;
         let services = Services::new(parts);
         let streams = CancellationToken::new();
-        let settings = parts::http_settings(&config);
+        let settings = parts::http_settings(&config)?;
         Ok(Self {
             router: services.router(settings, config.ratings.rates(), streams.clone()),
             background: Background::new(&config, &services, audit_key),

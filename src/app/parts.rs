@@ -37,7 +37,6 @@ use touchstone_host::system::{SystemClock, SystemIds, private_files};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::keys::SecretKey;
 use touchstone_oasis::net::HttpProviders;
-use touchstone_openwop::wire::version::{Majors, Offered};
 use touchstone_packs::http::PackRules;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
@@ -250,9 +249,11 @@ fn live_tools(
 /// The largest suite that is expected in one body. Larger ones are sent as lines.
 const MOST_IN_ONE_BODY: usize = 100_000;
 
-pub fn http_settings(config: &Config) -> HttpSettings {
+/// # Errors
+/// An invalid setting.
+pub fn http_settings(config: &Config) -> Result<HttpSettings, config::Error> {
     let limits = &config.limits;
-    HttpSettings {
+    Ok(HttpSettings {
         max_body_bytes: limits.max_request_body_bytes,
         // The largest document is a suite; a small task in it takes about four kilobytes.
         max_body_memory: HttpSettings::default()
@@ -267,12 +268,9 @@ pub fn http_settings(config: &Config) -> HttpSettings {
         },
         conformance: config.conformance.enabled,
         metrics_to_loopback: config.metrics.allow_loopback,
-        protocol: Offered::to_all(match config.openwop.v2_preview {
-            true => Majors::Both,
-            false => Majors::V1,
-        }),
+        protocol: config.openwop.offered()?,
         ..HttpSettings::default()
-    }
+    })
 }
 
 pub fn worker_settings(config: &Config) -> WorkerSettings {

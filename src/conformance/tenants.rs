@@ -79,7 +79,7 @@ impl Seams {
         let args = members.get("args").unwrap_or(&nothing);
         match required(members, "op")? {
             "register" => {
-                let made = self.webhooks.register(&member, args).await?;
+                let made = self.webhooks.register(&member, args, Major::V1).await?;
                 Ok(json!({"webhookId": made.webhook.id}))
             }
             "list" => {

@@ -21,8 +21,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::http::{self as host, HostApi, HttpHost};
 use touchstone_oasis::http::{self as oasis, OasisApi};
-use touchstone_openwop::wire::Major;
-use touchstone_openwop::wire::operation::has;
+use touchstone_openwop::wire::{Major, operation};
 use touchstone_packs::http::{self as packs, PacksApi};
 use touchstone_ratings::http::{self as ratings, RatingsApi};
 use touchstone_runs::http::{self as runs, RunsApi};
@@ -89,15 +88,15 @@ pub fn router(apis: Apis) -> Router {
     host::layered(routes, host)
 }
 
-/// Every operation of the OpenWOP API in major 1, and of this host.
-pub fn operations() -> Vec<Operation> {
-    let mut operations = operations_of_all_majors();
-    operations.retain(|it| has(Major::V1, it.method, it.path));
+/// The operations that a major has. Routes that are not of the protocol are among those of major 1.
+pub fn operations_of(major: Major) -> Vec<Operation> {
+    let mut operations = operations();
+    operations.retain(|it| operation::has(major, it.method, it.path));
     operations
 }
 
 /// Every route of the OpenWOP API, by its path in major 1.
-pub fn operations_of_all_majors() -> Vec<Operation> {
+pub fn operations() -> Vec<Operation> {
     [
         host::routes(Table::new(None)).operations(),
         documents(Table::new(None)).operations(),

@@ -125,3 +125,32 @@ fn settings_for_reaching_remote_agents_are_validated(
         (found, _) => panic!("{found:?}"),
     }
 }
+
+#[rstest]
+#[case::usual("", Some(("1.0", None)))]
+#[case::both("preferred_version = \"1.0\"", Some(("1.0", None)))]
+#[case::major_2("preferred_version = \"2.0\"", Some(("2.0", None)))]
+#[case::clients("min_client_version = \"2.40\"", Some(("1.0", Some((2, 40)))))]
+#[case::unknown("preferred_version = \"3.0\"", None)]
+#[case::number("preferred_version = 2.0", None)]
+#[case::one_number("min_client_version = \"2\"", None)]
+#[case::patch("min_client_version = \"2.40.1\"", None)]
+#[case::preview("v2_preview = true", None)]
+fn the_versions_of_the_protocol_are_chosen_by_the_preferred_one(
+    #[case] settings: &str,
+    #[case] expected: Option<(&str, Option<(u32, u32)>)>,
+) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("touchstone.toml");
+    std::fs::write(&file, format!("[openwop]\n{settings}\n")).unwrap();
+    let found = Config::load(Some(&file));
+    let Some((preferred, min_client)) = expected else {
+        let refused = found.unwrap_err().to_string();
+        let name = settings.split(' ').next().unwrap();
+        assert!(refused.contains(name), "{refused}");
+        return;
+    };
+    let offered = found.unwrap().openwop.offered().unwrap();
+    assert_eq!(offered.majors.preferred().version(), preferred);
+    assert_eq!(offered.min_client, min_client);
+}

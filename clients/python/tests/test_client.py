@@ -22,10 +22,12 @@ def result(evaluate: Evaluate) -> touchstone.Result:
     return evaluate(CASES, lambda text: text, tags=["nightly"])
 
 
-@pytest.fixture
-def client(result: touchstone.Result, tmp_path: Path) -> Iterator[Client]:
-    """A host over the data folder of the evaluation."""
-    options = [PROGRAM, "--data", str(tmp_path / "data")]
+@pytest.fixture(params=["1.0", "2.0"])
+def client(result: touchstone.Result, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A host over the data folder of the evaluation: with OpenWOP v1, and without it."""
+    config = tmp_path / "host.toml"
+    config.write_text(f'[openwop]\npreferred_version = "{request.param}"\n')
+    options = [PROGRAM, "--config", str(config), "--data", str(tmp_path / "data")]
     key = subprocess.run(
         [*options, "key", "create", "--tenant", "default", "--scope", "all"], capture_output=True, text=True, check=True
     ).stdout.strip()

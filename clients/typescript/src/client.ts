@@ -41,6 +41,8 @@ export class Client {
   readonly url: string;
   readonly #key: string | undefined;
   readonly #timeoutMs: number;
+  /** Whether the host serves OpenWOP v1. If not, its operations are below `/host/touchstone`. */
+  #hasV1 = true;
 
   constructor({ url = process.env["TOUCHSTONE_SERVER"], key = process.env["TOUCHSTONE_KEY"], timeoutMs = 60_000 }: ClientOptions = {}) {
     if (url === undefined || !/^https?:\/\//.test(url)) {
@@ -164,8 +166,10 @@ export class Client {
     return (await response.json()) as Document;
   }
 
-  async #send(path: string, { method = "GET", query = {}, body, headers = {} }: Request, signal: AbortSignal): Promise<Response> {
-    const url = new URL(this.url + path);
+  async #send(path: string, request: Request, signal: AbortSignal): Promise<Response> {
+    const { method = "GET", query = {}, body, headers = {} } = request;
+    const isOfV1 = path.startsWith("/v1/runs");
+    const url = new URL(this.url + (isOfV1 && !this.#hasV1 ? `/host/touchstone${path}` : path));
     for (const [name, value] of Object.entries(query)) {
       url.searchParams.set(name, String(value));
     }
@@ -188,6 +192,11 @@ export class Client {
       });
     }
     if (!response.ok) {
+      if (isOfV1 && this.#hasV1 && response.headers.get("OpenWOP-Version")?.startsWith("2.")) {
+        this.#hasV1 = false;
+        await response.body?.cancel();
+        return this.#send(path, request, signal);
+      }
       throw await hostError(response);
     }
     return response;

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import test, { type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -13,12 +15,14 @@ import { folder } from "./support.js";
 
 const PROGRAM = process.env["TOUCHSTONE_BIN"] ?? "touchstone";
 
-/** A host over the data folder of an evaluation. */
-async function host(t: TestContext): Promise<{ client: Client; key: string; run: string }> {
+/** A host over the data folder of an evaluation, with this preferred version of OpenWOP. */
+async function host(t: TestContext, version = "1.0"): Promise<{ client: Client; key: string; run: string }> {
   const data = folder(t);
   const cases = [{ id: "a", input: "a", expected: "a" }, { id: "b", input: "b", expected: "c" }];
   const { runId: run } = await evaluate({ cases, agent: (input) => input, tags: ["nightly"], data });
-  const options = ["--data", data];
+  const config = join(folder(t), "host.toml");
+  writeFileSync(config, `[openwop]\npreferred_version = "${version}"\n`);
+  const options = ["--config", config, "--data", data];
   const create = [...options, "key", "create", "--tenant", "default", "--scope", "all"];
   const key = execFileSync(PROGRAM, create, { encoding: "utf8" }).trim();
   const child = spawn(PROGRAM, [...options, "serve", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "ignore"] });
@@ -43,8 +47,12 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test("a host is read", async (t) => {
-  const { client, run } = await host(t);
+for (const version of ["1.0", "2.0"]) {
+  test(`a host of version ${version} is read`, (t) => read(t, version));
+}
+
+async function read(t: TestContext, version: string): Promise<void> {
+  const { client, run } = await host(t, version);
   assert.deepEqual((await all(client.runs({ tag: "nightly" }))).map((row) => row["runId"]), [run]);
   assert.deepEqual(await all(client.runs({ tag: "other" })), []);
   assert.equal((await client.run(run))["status"], "completed");
@@ -62,7 +70,7 @@ test("a host is read", async (t) => {
   const suite = "vendor.acme.evals.none@1.0.0";
   const refused = client.createRun({ suite, agent: "vendor.acme.none.default", configurable: { evalConcurrency: 2 } });
   await assert.rejects(refused, (error) => error instanceof HostError && error.status === 400 && error.code !== undefined);
-});
+}
 
 test("the example of the page works", async (t) => {
   const { client, key } = await host(t);

@@ -1,6 +1,6 @@
 //! Authorization as data: scopes, and roles as named sets of scopes (OpenWOP auth, RFC 0049).
 //!
-//! Scopes do not imply one another. A role that this host does not know grants nothing and
+//! Scopes do not imply one another, except that `runs:create` includes `runs:annotate`. A role that this host does not know grants nothing and
 //! satisfies no requirement. Authorization fails closed: when a question cannot be answered, access
 //! is denied.
 
@@ -38,6 +38,8 @@ scopes! {
     RunsContent = "runs:content";
     /// Cancel runs.
     RunsCancel = "runs:cancel";
+    /// Annotate runs under OpenWOP v2.
+    RunsAnnotate = "runs:annotate";
     /// Read artifacts.
     ArtifactsRead = "artifacts:read";
     /// Manage webhook subscriptions.
@@ -252,6 +254,17 @@ pub struct Grants {
     pub roles: BTreeSet<String>,
 }
 
+/// Scopes that another one includes. Keys from before a scope was added keep their rights.
+const INCLUDED: &[(Scope, Scope)] = &[(Scope::RunsCreate, Scope::RunsAnnotate)];
+
+impl Grants {
+    pub fn has(&self, scope: Scope) -> bool {
+        let holders = INCLUDED.iter().filter(|(_, included)| *included == scope);
+        let mut holders = holders.map(|(holder, _)| holder);
+        self.scopes.contains(&scope) || holders.any(|holder| self.scopes.contains(holder))
+    }
+}
+
 /// Requirements of an action: the scope and the role that are set. An empty demand is never met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
@@ -272,7 +285,7 @@ impl Demand {
     /// they do.
     pub fn unmet(&self, grants: &Grants) -> Option<String> {
         if let Some(scope) = self.scope
-            && !grants.scopes.contains(&scope)
+            && !grants.has(scope)
         {
             return Some(format!("scope `{scope}` is missing"));
         }
@@ -315,6 +328,17 @@ mod tests {
         let names: BTreeSet<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
         assert_eq!(names.len(), Scope::ALL.len());
         assert_eq!(Scope::parse("runs:*"), None);
+    }
+
+    #[test]
+    fn whoever_may_create_runs_may_annotate_them() {
+        let grants = |scope: &str| catalogue().resolve(&texts(&[scope]), &[]);
+        assert!(grants("runs:create").has(Scope::RunsAnnotate));
+        assert!(grants("runs:annotate").has(Scope::RunsAnnotate));
+        assert!(!grants("runs:annotate").has(Scope::RunsCreate));
+        assert!(!grants("runs:read").has(Scope::RunsAnnotate));
+        let demand = Demand::scope(Scope::RunsAnnotate);
+        assert_eq!(demand.unmet(&grants("runs:create")), None);
     }
 
     #[test]

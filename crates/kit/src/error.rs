@@ -28,6 +28,16 @@ macro_rules! codes {
                 match self { $(Self::$variant => $wire,)* }
             }
 
+            /// The name inside this host, which no other code has.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($variant),)* }
+            }
+
+            /// The code with this [`name`](Self::name).
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.name() == name)
+            }
+
             /// The HTTP status of responses with this code under major 1.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }

@@ -12,7 +12,7 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use url::{Host, Url};
 
-use crate::ports::webhooks::{DeliveryError, EndpointResponse};
+use crate::ports::webhooks::{DeliveryError, EndpointResponse, Undelivered};
 use touchstone_host::net::Client;
 use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::error::Error;
@@ -21,7 +21,8 @@ use touchstone_host::net::target::PrivateTarget;
 
 /// The `User-Agent` header of deliveries.
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
-const DELIVER_WITHIN: Duration = Duration::from_secs(5);
+/// Longest time of one attempt to deliver an event.
+pub const DELIVER_WITHIN: Duration = Duration::from_secs(5);
 const NOTIFY_WITHIN: Duration = Duration::from_secs(15);
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Timeout of the resolver during registration.
@@ -121,22 +122,24 @@ impl WebhookClient {
         if inward { Err(INWARD) } else { Ok(()) }
     }
 
-    /// Delivers once, within five seconds, and returns the status of the response; any status but
-    /// 2xx is a failure, redirects included.
+    /// Delivers once, within [`DELIVER_WITHIN`], and returns the status of the response; any status
+    /// but 2xx is a failure, redirects included.
     pub async fn deliver(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<u16, DeliveryError> {
+    ) -> Result<u16, Undelivered> {
         let client = &self.of(url)?.deliver;
-        // Only the status of the endpoint's response matters.
         let answer = client
             .open(Method::POST, url, &header_map(headers)?, Some(body))
             .await
             .map_err(|cause| failed(&cause))?;
         let status = answer.status();
-        taken(status).map(|()| status)
+        taken(status).map(|()| status).map_err(|cause| Undelivered {
+            cause,
+            retry_after: asked_wait(answer.headers()),
+        })
     }
 
     /// Delivers once, within fifteen seconds, to an endpoint that may send `Retry-After`. Redirects
@@ -152,11 +155,9 @@ impl WebhookClient {
             .open(Method::POST, url, &header_map(headers)?, Some(body))
             .await
             .map_err(|cause| failed(&cause))?;
-        let asked = answer.headers().get(RETRY_AFTER);
-        let asked = asked.and_then(|value| value.to_str().ok());
         Ok(EndpointResponse {
             status: answer.status(),
-            retry_after: asked.map(str::to_owned),
+            retry_after: asked_wait(answer.headers()),
         })
     }
 
@@ -176,6 +177,12 @@ impl WebhookClient {
         taken(answer.status)?;
         Ok(answer.body)
     }
+}
+
+/// The text of `Retry-After`.
+fn asked_wait(headers: &HeaderMap) -> Option<String> {
+    let asked = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    Some(asked.to_owned())
 }
 
 fn taken(status: u16) -> Result<(), DeliveryError> {

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::home::{Done, Home, right_answers, touchstone};
@@ -67,10 +68,15 @@ impl Drop for Server {
     }
 }
 
-#[test]
-fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
+#[rstest]
+#[case::both_majors("1.0")]
+#[case::major_2("2.0")]
+fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm(#[case] version: &str) {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));
+    let models = std::fs::read_to_string(home.config()).unwrap();
+    let settings = format!("[openwop]\npreferred_version = \"{version}\"\n{models}");
+    std::fs::write(home.config(), settings).unwrap();
     let key = home.run(&["key", "create", "--tenant", "default"]).stdout;
     let server = Server::start(&home);
     assert!(
@@ -91,6 +97,17 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
     assert_eq!(report["verdict"], "pass");
     let events = remote(&["run", "events", report["runId"].as_str().unwrap()], &key);
     assert_eq!(events.code, 0, "{}", events.stdout);
+    let run = report["runId"].as_str().unwrap();
+    for command in [
+        &["run", "show", run] as &[&str],
+        &["run", "fork", run, "--mode", "replay"],
+        &["run", "diff", run, run],
+        &["run", "bundle", run],
+        &["run", "annotate", run, "--rating", "4"],
+    ] {
+        let done = remote(command, &key);
+        assert_eq!(done.code, 0, "{command:?}: {}{}", done.stdout, done.stderr);
+    }
 
     let stranger = remote(
         &["run", "show", report["runId"].as_str().unwrap()],

@@ -296,7 +296,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 judge: None,
                 safety_judge: None,
                 compares_answers: false,
-            fixture_runs: BTreeMap::new(),
+                fixture_runs: BTreeMap::new(),
                 judges: Vec::new(),
                 simulated_user: None,
                 attachments_pack: None,

@@ -9,10 +9,13 @@ use super::{Engine, Engine::*, TTL, at, events, open, record, tenant};
 use touchstone_host::ports::run_log::{Fence, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
-use touchstone_kit::ids::RunId;
+use touchstone_kit::ids::{RunId, TenantId, WebhookId};
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
+use touchstone_openwop::wire::Major;
 use touchstone_runs::ports::queue::Claimable;
-use touchstone_runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
+use touchstone_runs::ports::webhooks::{
+    DeadLetter, Followed, GivenUp, NextStep, Retry, WebhookClaim, WebhookRecord, Window,
+};
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
 use touchstone_runs::store as run_store;
 
@@ -24,6 +27,7 @@ pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
         events: vec!["eval.scored".to_owned(), "run.completed".to_owned()],
         tags: vec!["nightly".to_owned()],
         standard: true,
+        contract: Major::V1,
         secrets: Secrets::of(Secret::minted([7; 32])),
         created_by: "key_1".to_owned(),
         created_at: at(1),
@@ -53,7 +57,12 @@ async fn run_of(store: &Database, id: &str, owner: &str, count: u64, ends: bool)
 }
 
 async fn claim(store: &Database) -> Option<WebhookClaim> {
-    run_store::webhooks::claim(store, "replica", TTL)
+    claim_at(store, 0).await
+}
+
+/// A claim this many seconds after the tests' epoch.
+async fn claim_at(store: &Database, seconds: i64) -> Option<WebhookClaim> {
+    run_store::webhooks::claim(store, "replica", TTL, at(seconds))
         .await
         .unwrap()
 }
@@ -268,15 +277,19 @@ async fn a_subscription_is_served_by_one_replica_and_the_longest_waiting_first(
     assert!(other.fence > taken.fence);
     let late = run_store::webhooks::record_progress(&store, &taken, &run, 2, &circuit, TTL).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    assert!(matches!(
-        run_store::webhooks::skip_pending(&store, &taken).await,
-        Err(StoreError::Fenced)
-    ));
-    let late = run_store::webhooks::unfollow(&store, &taken, None).await;
+    let late = run_store::webhooks::pause(&store, &taken, at(9)).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    run_store::webhooks::release(&store, &taken, &mut [])
-        .await
-        .unwrap();
+    let late = run_store::webhooks::unfollow(&store, &taken, &run).await;
+    assert!(matches!(late, Err(StoreError::Fenced)));
+    let late = run_store::webhooks::end(&store, &taken, dead).await;
+    assert!(matches!(late, Err(StoreError::Fenced)));
+    let this = (&run, 2);
+    let next = NextStep::Done;
+    let late =
+        run_store::webhooks::record_attempt(&store, &taken, this, false, &next, &circuit, TTL);
+    assert!(matches!(late.await, Err(StoreError::Fenced)));
+    let released = run_store::webhooks::release(&store, &taken, &mut []).await;
+    assert!(!released.unwrap());
     assert_eq!(claim(&store).await, None, "and it cannot release the lease");
     assert_eq!(
         run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
@@ -310,7 +323,7 @@ async fn the_lag_is_that_of_the_oldest_undelivered_event(
 ) {
     open!(engine => _database, store);
     let oldest = async || {
-        run_store::webhooks::oldest_undelivered(&store)
+        run_store::webhooks::oldest_undelivered(&store, at(60))
             .await
             .unwrap()
     };
@@ -341,42 +354,31 @@ async fn the_lag_is_that_of_the_oldest_undelivered_event(
     assert_eq!(oldest().await, Some(at(30)));
     served(&first, 1).await;
     assert_eq!(oldest().await, Some(at(50)));
+    run_store::webhooks::pause(&store, &held, at(61))
+        .await
+        .unwrap();
+    assert_eq!(oldest().await, None, "the endpoint fails");
+    run_store::webhooks::pause(&store, &held, at(60))
+        .await
+        .unwrap();
+    assert_eq!(oldest().await, Some(at(50)));
     served(&first, 2).await;
     assert_eq!(oldest().await, None);
 }
 
 #[rstest]
 #[tokio::test]
-async fn skipped_and_unfollowed_events_are_not_delivered_later(
+async fn events_of_unfollowed_runs_and_ended_subscriptions_are_not_delivered_later(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
     run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
-    let (running, fence) = run_of(&store, "run_1", "acme", 2, false).await;
-    run_of(&store, "run_2", "acme", 2, true).await;
+    let (running, _) = run_of(&store, "run_1", "acme", 2, false).await;
     let id = "wh_1".into();
     let held = claim(&store).await.unwrap();
-    run_store::webhooks::skip_pending(&store, &held)
-        .await
-        .unwrap();
-    assert_eq!(
-        run_store::webhooks::grown_runs(&store, &id, 9)
-            .await
-            .unwrap(),
-        []
-    );
-    run_store::runs::append(&store, &running, fence, &events(&running, 3, 1), false)
-        .await
-        .unwrap();
-    assert_eq!(
-        run_store::webhooks::grown_runs(&store, &id, 9)
-            .await
-            .unwrap(),
-        [followed("run_1", 2, 3)]
-    );
-    run_store::webhooks::unfollow(&store, &held, Some(&running))
+    run_store::webhooks::unfollow(&store, &held, &running)
         .await
         .unwrap();
     assert_eq!(
@@ -392,9 +394,7 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
             .unwrap(),
         [followed("run_3", 0, 1)]
     );
-    run_store::webhooks::unfollow(&store, &held, None)
-        .await
-        .unwrap();
+    run_store::webhooks::end(&store, &held, dead).await.unwrap();
     run_of(&store, "run_4", "acme", 1, false).await;
     assert_eq!(
         run_store::webhooks::grown_runs(&store, &id, 9)
@@ -411,6 +411,233 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
             .len(),
         1
     );
+}
+
+/// The dead letter of a retry, 40 seconds after the tests' epoch.
+fn dead(retry: Retry) -> DeadLetter {
+    retry.given_up(&"wh_1".into(), GivenUp::RetriesExhausted, at(40))
+}
+
+fn retry(run: &RunId, sequence: u64, attempts: u32, due: i64) -> Retry {
+    Retry {
+        run: run.clone(),
+        sequence,
+        kind: "eval.scored".to_owned(),
+        event_id: format!("evt_{sequence}"),
+        attempts,
+        due_at: at(due),
+        last_status: Some(503),
+    }
+}
+
+/// Records what becomes of an event under a claim.
+async fn attempted(store: &Database, claim: &WebhookClaim, retry: &Retry, next: &NextStep) {
+    let event = (&retry.run, retry.sequence);
+    let circuit = Circuit::default();
+    let is_retry = retry.attempts > 1;
+    run_store::webhooks::record_attempt(store, claim, event, is_retry, next, &circuit, TTL)
+        .await
+        .unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_event_is_due_again_until_it_is_delivered_or_given_up(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let (acme, id) = (tenant("acme"), WebhookId::from("wh_1"));
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    let (run, _) = run_of(&store, "run_1", "acme", 3, true).await;
+    let held = claim(&store).await.unwrap();
+    for (sequence, due) in [(1, 30), (2, 20), (3, 10)] {
+        let first = retry(&run, sequence, 1, due);
+        attempted(&store, &held, &first, &NextStep::Retry(first.clone())).await;
+    }
+    let released = run_store::webhooks::release(&store, &held, &mut []).await;
+    assert!(released.unwrap());
+    let due = async |seconds| {
+        let due = run_store::webhooks::retries::due(&store, &id, at(seconds), 9).await;
+        let due = due.unwrap().into_iter().map(|it| it.sequence);
+        due.collect::<Vec<_>>()
+    };
+    assert_eq!(claim_at(&store, 9).await, None, "the run is served");
+    assert_eq!(due(9).await, Vec::<u64>::new());
+    assert_eq!((due(10).await, due(30).await), (vec![3], vec![3, 2, 1]));
+    let pending = run_store::webhooks::retries::pending(&store, &id).await;
+    assert_eq!(pending.unwrap(), (3, Some(at(10))));
+
+    let held = claim_at(&store, 10).await.unwrap();
+    let (second, again) = (retry(&run, 3, 2, 10), retry(&run, 3, 2, 25));
+    attempted(&store, &held, &second, &NextStep::Retry(again)).await;
+    assert_eq!((due(24).await, due(30).await), (vec![2], vec![2, 3, 1]));
+    let done = retry(&run, 2, 2, 20);
+    attempted(&store, &held, &done, &NextStep::Done).await;
+    let given_up = dead(retry(&run, 3, 5, 25));
+    let last = retry(&run, 3, 5, 25);
+    for _ in 0..2 {
+        // A killed process may have recorded it.
+        attempted(&store, &held, &last, &NextStep::GiveUp(given_up.clone())).await;
+    }
+    assert_eq!(due(99).await, [1]);
+    run_store::webhooks::release(&store, &held, &mut [])
+        .await
+        .unwrap();
+    assert_eq!(claim_at(&store, 29).await, None);
+    let letters = async |now, before| {
+        let letters = run_store::webhooks::dead_letters::list(&store, &acme, &id, now, before, 9);
+        letters.await.unwrap()
+    };
+    assert_eq!(letters(at(40), i64::MAX).await, [given_up.clone()]);
+    let number = async |tenant: &str, delivery: &str| {
+        let tenant = TenantId::from(tenant);
+        let number = run_store::webhooks::dead_letters::number(&store, &tenant, &id, delivery);
+        number.await.unwrap()
+    };
+    assert_eq!(number("acme", &given_up.delivery_id).await, Some(1));
+    assert_eq!(number("globex", &given_up.delivery_id).await, None);
+    assert_eq!(number("acme", "dlv_0").await, None);
+
+    // What waits when a subscription fails is given up with it.
+    let held = claim_at(&store, 30).await.unwrap();
+    run_store::webhooks::end(&store, &held, dead).await.unwrap();
+    assert_eq!(due(99).await, Vec::<u64>::new());
+    let ended = letters(at(40), i64::MAX).await;
+    let ended: Vec<u32> = ended.iter().map(|it| it.attempts).collect();
+    assert_eq!(ended, [1, 5], "newest first");
+    assert_eq!(letters(at(40), 2).await.len(), 1);
+
+    let month = 30 * 24 * 3600;
+    assert_eq!(letters(at(40 + month), i64::MAX).await, []);
+    let expire = async |seconds| {
+        let expired = run_store::webhooks::dead_letters::expire(&store, at(seconds)).await;
+        expired.unwrap()
+    };
+    assert_eq!((expire(39 + month).await, expire(40 + month).await), (0, 2));
+    database.pass(60).await;
+    assert_eq!(claim_at(&store, 99).await, None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_paused_subscription_is_claimed_later(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    run_of(&store, "run_1", "acme", 3, true).await;
+    let held = claim(&store).await.unwrap();
+    run_store::webhooks::pause(&store, &held, at(60))
+        .await
+        .unwrap();
+    run_store::webhooks::release(&store, &held, &mut [])
+        .await
+        .unwrap();
+    database.pass(60).await;
+    assert_eq!(claim_at(&store, 59).await, None);
+    assert!(claim_at(&store, 60).await.is_some());
+}
+
+#[rstest]
+#[tokio::test]
+async fn retries_are_deleted_with_their_run_and_keep_its_log_as_it_is(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    let (run, _) = run_of(&store, "run_1", "acme", 1, true).await;
+    let held = claim(&store).await.unwrap();
+    let first = retry(&run, 1, 1, 10);
+    attempted(&store, &held, &first, &NextStep::Retry(first.clone())).await;
+    let compressible = async || {
+        let found = run_store::segments::compressible(&store, at(1_000), 0, 9).await;
+        found.unwrap().len()
+    };
+    assert_eq!(compressible().await, 0);
+    database
+        .execute("DELETE FROM webhook_retry".to_owned())
+        .await;
+    assert_eq!(compressible().await, 1);
+    attempted(&store, &held, &first, &NextStep::Retry(first.clone())).await;
+    for table in ["run_record", "run_summary", "event", "webhook_run"] {
+        database.execute(format!("DELETE FROM {table}")).await;
+    }
+    database.execute("DELETE FROM run".to_owned()).await;
+    let due = run_store::webhooks::retries::due(&store, &"wh_1".into(), at(99), 9).await;
+    assert_eq!(due.unwrap(), []);
+    // One of a deleted run is not recorded.
+    attempted(&store, &held, &first, &NextStep::Retry(first.clone())).await;
+    run_store::webhooks::release(&store, &held, &mut [])
+        .await
+        .unwrap();
+    database.pass(60).await;
+    assert_eq!(claim_at(&store, 99).await, None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn whoever_removes_a_subscription_learns_when_it_is_not_served_any_more(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (acme, id) = (tenant("acme"), WebhookId::from("wh_1"));
+    let stop = async |tenant: &str| {
+        let tenant = TenantId::from(tenant);
+        run_store::webhooks::stop(&store, &tenant, &id)
+            .await
+            .unwrap()
+    };
+    assert_eq!(stop("acme").await, None);
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    assert_eq!(stop("globex").await, None);
+    let (run, _) = run_of(&store, "run_1", "acme", 3, false).await;
+    let held = claim(&store).await.unwrap();
+    assert_eq!(stop("acme").await, Some(true));
+    let circuit = Circuit::default();
+    let late = run_store::webhooks::record_progress(&store, &held, &run, 1, &circuit, TTL).await;
+    assert!(matches!(late, Err(StoreError::Fenced)));
+    let is_served = async || {
+        let served = run_store::webhooks::is_served(&store, &acme, &id).await;
+        served.unwrap()
+    };
+    run_store::webhooks::leave(&store, &id, "another")
+        .await
+        .unwrap();
+    assert!(is_served().await);
+    run_store::webhooks::leave(&store, &id, "replica")
+        .await
+        .unwrap();
+    assert!(!is_served().await);
+    assert_eq!(claim(&store).await, None, "it gets no more deliveries");
+    assert_eq!(stop("acme").await, Some(false));
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_subscription_keeps_its_contract(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let mut second = webhook("wh_2", "acme");
+    second.contract = Major::V2;
+    for made in [&webhook("wh_1", "acme"), &second] {
+        run_store::webhooks::create(&store, made, 9).await.unwrap();
+    }
+    let listed = run_store::webhooks::list(&store, &tenant("acme")).await;
+    assert_eq!(listed.unwrap(), [webhook("wh_1", "acme"), second]);
+    // Those of before have no contract in their settings.
+    database
+        .execute(
+            "UPDATE webhook SET settings = REPLACE(settings, ',\"contract\":2', '')".to_owned(),
+        )
+        .await;
+    let listed = run_store::webhooks::list(&store, &tenant("acme")).await;
+    let contracts = listed.unwrap().into_iter().map(|it| it.contract);
+    assert_eq!(contracts.collect::<Vec<_>>(), [Major::V1, Major::V1]);
 }
 
 #[rstest]

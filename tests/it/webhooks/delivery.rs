@@ -14,8 +14,9 @@ use touchstone_host::service::jobs;
 use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{RunId, WebhookId};
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
+use touchstone_openwop::wire::Major;
 use touchstone_runs::ports::queue::Claimable;
-use touchstone_runs::ports::webhooks::{DeliveryState, WebhookRecord};
+use touchstone_runs::ports::webhooks::{DeadLetter, DeliveryState, GivenUp, WebhookRecord};
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
 use touchstone_runs::store as run_store;
 use touchstone_runs::webhook_client::WebhookClient;
@@ -61,6 +62,7 @@ fn subscription(id: &str, receiver: &Receiver) -> WebhookRecord {
         events: vec!["eval.scored".to_owned()],
         tags: Vec::new(),
         standard: false,
+        contract: Major::V1,
         secrets: Secrets::of(Secret::minted(SECRET)),
         created_by: "key_1".to_owned(),
         created_at: at(0),
@@ -193,7 +195,7 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let mut other = Log::of(&store, "run_2", "acme").await;
     log.append(2, false).await;
     other.append(2, true).await;
-    let due = run_store::webhooks::claim(&store, "nobody", TTL).await;
+    let due = run_store::webhooks::claim(&store, "nobody", TTL, clock.now()).await;
     assert_eq!(
         due.unwrap(),
         None,
@@ -215,18 +217,145 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     drop((log, other, store));
     let store = database.open().await;
     let replica = Replica::start(&store, &clock, "second");
-    let got = receiver.wait_for(3).await;
+    receiver.wait_for(3).await;
+    receiver.answer(Answer::Status(200));
+    clock.advance(2);
+    let got = receiver.wait_for(6).await;
     replica.stop().await;
-    assert_eq!(
-        by_run(&got)["run_1"],
-        [1, 2, 3],
-        "each attempted once, accepted or not"
-    );
-    let left = run_store::webhooks::claim(&store, "nobody", TTL).await;
+    assert_eq!(by_run(&got)["run_1"], [1, 2, 3, 1, 2, 3]);
+    clock.advance(24 * 3600);
+    let left = run_store::webhooks::claim(&store, "nobody", TTL, clock.now()).await;
     assert_eq!(left.unwrap(), None);
     // Its id can be used again: nothing of it is left.
     let again = run_store::webhooks::create(&store, &callback, 9).await;
     assert!(again.unwrap());
+}
+
+/// The dead letters of `wh_1`, once there are this many.
+async fn dead_letters(store: &Database, clock: &Told, many: usize) -> Vec<DeadLetter> {
+    let (acme, id) = (tenant("acme"), WebhookId::from("wh_1"));
+    let begun = Instant::now();
+    while begun.elapsed() < TOO_LONG {
+        let letters =
+            run_store::webhooks::dead_letters::list(store, &acme, &id, clock.now(), i64::MAX, 99);
+        let letters = letters.await.unwrap();
+        if letters.len() >= many {
+            return letters;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the host never gave up {many} deliveries");
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_event_is_attempted_five_times_with_growing_waits_and_then_given_up(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let receiver = Receiver::start(Answer::Status(503)).await;
+    let clock = Told::at_rest();
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(1, true).await;
+    drop(log);
+    let mut store = store;
+    let replica = Replica::start(&store, &clock, "1");
+    receiver.wait_for(1).await;
+    replica.stop().await;
+    for (attempt, wait) in [(2, 2), (3, 20), (4, 200), (5, 3600)] {
+        // Every attempt is made by another process.
+        drop(store);
+        store = database.open().await;
+        clock.advance(wait - 1);
+        let early = run_store::webhooks::claim(&store, "early", TTL, clock.now()).await;
+        assert_eq!(early.unwrap(), None, "attempt {attempt} is not due yet");
+        clock.advance(1);
+        let replica = Replica::start(&store, &clock, &attempt.to_string());
+        receiver.wait_for(attempt).await;
+        replica.stop().await;
+    }
+    let letters = dead_letters(&store, &clock, 1).await;
+    let letter = &letters[0];
+    assert_eq!(
+        (letter.attempts, letter.reason, letter.last_status),
+        (5, GivenUp::RetriesExhausted, Some(503))
+    );
+    assert_eq!(letter.event_id, "evt_run_1_1");
+    let kept = letter.expires_at.duration_since(letter.dead_lettered_at);
+    assert_eq!(kept.as_hours(), 720);
+    clock.advance(24 * 3600);
+    let left = run_store::webhooks::claim(&store, "nobody", TTL, clock.now()).await;
+    assert_eq!(left.unwrap(), None);
+    let got = receiver.got();
+    assert_eq!(got.len(), 5);
+    assert!(got.iter().all(|it| it.body == got[0].body));
+}
+
+#[tokio::test]
+async fn a_failed_event_delays_no_later_one_and_is_repeated_when_its_endpoint_asks() {
+    open!(Sqlite => _database, store);
+    let clock = Told::at_rest();
+    let receiver = Receiver::start(Answer::Later(503, "60")).await;
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let replica = Replica::start(&store, &clock, "only");
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(1, false).await;
+    receiver.wait_for(1).await;
+    receiver.answer(Answer::Status(200));
+    log.append(2, true).await;
+    receiver.wait_for(3).await;
+    clock.advance(59);
+    let mut other = Log::of(&store, "run_2", "acme").await;
+    other.append(1, true).await;
+    receiver.wait_for(4).await;
+    clock.advance(1);
+    let got = receiver.wait_for(5).await;
+    replica.stop().await;
+    let runs = by_run(&got);
+    assert_eq!(runs["run_1"], [1, 2, 3, 1]);
+    assert_eq!(runs["run_2"], [1]);
+    assert_eq!(got[4].header("openwop-webhook-id"), Some("wh_1"));
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_event_without_a_form_under_the_subscriptions_major_is_given_up(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let clock = Told::at_rest();
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let mut second = subscription("wh_1", &receiver);
+    second.contract = Major::V2;
+    run_store::webhooks::create(&store, &second, 9)
+        .await
+        .unwrap();
+    let replica = Replica::start(&store, &clock, "only");
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(2, true).await;
+    let letters = dead_letters(&store, &clock, 2).await;
+    replica.stop().await;
+    let found = letters
+        .iter()
+        .map(|it| (it.event_id.as_str(), it.reason, it.attempts));
+    let expected = [2, 1].map(|sequence| {
+        let id = format!("evt_run_1_{sequence}");
+        (id, GivenUp::PayloadUnprojectable, 0)
+    });
+    assert!(
+        found.eq(expected
+            .iter()
+            .map(|(id, reason, n)| (id.as_str(), *reason, *n)))
+    );
+    assert!(receiver.got().is_empty());
+    let webhook = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into()).await;
+    let circuit = webhook.unwrap().unwrap().circuit;
+    assert_eq!(circuit, Circuit::default(), "the endpoint is not to blame");
 }
 
 #[rstest]
@@ -247,7 +376,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     receiver.answer(Answer::Hang);
     log.append(3, true).await;
     receiver.wait_for(4).await;
-    let lease = run_store::webhooks::claim(&store, "second", TTL).await;
+    let lease = run_store::webhooks::claim(&store, "second", TTL, clock.now()).await;
     assert_eq!(lease.unwrap(), None, "it is being served");
     // The store disappears, as in a killed process: nothing more is recorded or released.
     first.task.abort();
@@ -366,10 +495,7 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
                 .await
                 .unwrap()
                 .unwrap();
-            let grown = run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
-                .await
-                .unwrap();
-            if webhook.circuit.state(clock.now()) == wanted && grown.is_empty() {
+            if webhook.circuit.state(clock.now()) == wanted {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -378,38 +504,42 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     };
     state("open").await;
     log.append(5, false).await;
-    state("open").await;
-    assert_eq!(
-        receiver.got().len(),
-        4,
-        "events in the meantime are skipped"
-    );
+    // The first four events are due again.
+    clock.advance(3599);
+    let early = run_store::webhooks::claim(&store, "early", TTL, clock.now()).await;
+    assert_eq!(early.unwrap(), None);
+    assert_eq!(receiver.got().len(), 4, "deliveries wait in the meantime");
 
-    clock.advance(3600);
-    log.append(3, false).await;
+    clock.advance(1);
     receiver.wait_for(5).await;
     state("open").await;
+    let early = run_store::webhooks::claim(&store, "early", TTL, clock.now()).await;
+    assert_eq!(early.unwrap(), None);
     assert_eq!(receiver.got().len(), 5, "one probe, and open again");
 
     clock.advance(3600);
     receiver.answer(Answer::Status(200));
-    log.append(3, false).await;
-    let got = receiver.wait_for(8).await;
+    log.append(3, true).await;
+    let got = receiver.wait_for(33).await;
     state("active").await;
     let sequences: Vec<u64> = got.iter().map(Received::sequence).collect();
-    assert_eq!(sequences, [1, 2, 3, 4, 26, 29, 30, 31]);
+    let (probes, rest) = sequences.split_at(6);
+    assert_eq!(probes, [1, 2, 3, 4, 5, 6]);
+    let mut rest = rest.to_vec();
+    rest.sort_unstable();
+    let expected: Vec<u64> = (1..=5).chain(7..=28).collect();
+    assert_eq!(rest, expected, "nothing is lost");
     replica.stop().await;
 }
 
 #[tokio::test]
-async fn a_hundred_failures_within_a_week_end_a_subscription() {
+async fn a_hundred_failures_in_a_row_within_a_week_end_a_subscription() {
     open!(Sqlite => _database, store);
     let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(503)).await;
     let mut doomed = subscription("wh_1", &receiver);
     for n in 0..99 {
         doomed.circuit = doomed.circuit.failed_at(at(-3600 * (99 - n)));
-        doomed.circuit = doomed.circuit.succeeded();
     }
     run_store::webhooks::create(&store, &doomed, 9)
         .await
@@ -425,6 +555,8 @@ async fn a_hundred_failures_within_a_week_end_a_subscription() {
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    let letters = dead_letters(&store, &clock, 1).await;
+    assert_eq!((letters.len(), letters[0].attempts), (1, 1));
     clock.advance(8 * 24 * 3600);
     Log::of(&store, "run_2", "acme").await.append(2, true).await;
     replica.stop().await;

@@ -33,6 +33,9 @@ _LAST = tuple(f"run.{status}" for status in _ENDED)
 class HostError(TouchstoneError):
     """The host answered with an error. ``status`` is that of HTTP, ``details`` what the host added."""
 
+    #: The version of OpenWOP that the answer has.
+    version: str | None = None
+
     def __init__(self, status: int, code: str | None, message: str, details: Mapping[str, Any]) -> None:
         remedy = "pass key=…, or set TOUCHSTONE_KEY" if status == 401 else None
         super().__init__(f"{message} (HTTP {status})", remedy=remedy, code=code)
@@ -58,6 +61,7 @@ class Client:
         self._key = key or os.environ.get("TOUCHSTONE_KEY")
         self._timeout = timeout
         self._opener = urllib.request.build_opener(_SameHost())
+        self._has_v1 = True
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
@@ -152,6 +156,19 @@ class Client:
             return found
 
     def _open(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
+        """Sends a request. A host that no longer serves OpenWOP v1 has its operations below ``/host/touchstone``."""
+        if not path.startswith("/v1/runs"):
+            return self._open_at(method, path, body, headers)
+        if self._has_v1:
+            try:
+                return self._open_at(method, path, body, headers)
+            except HostError as error:
+                if error.version is None or not error.version.startswith("2."):
+                    raise
+                self._has_v1 = False
+        return self._open_at(method, f"/host/touchstone{path}", body, headers)
+
+    def _open_at(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method)
         request.add_header("User-Agent", f"touchstone-evals/{__version__}")
@@ -180,9 +197,11 @@ def _host_error(answered: urllib.error.HTTPError) -> HostError:
     with answered:
         try:
             found = json.load(answered)
-            return HostError(answered.code, found["error"], found["message"], found.get("details", {}))
+            error = HostError(answered.code, found["error"], found["message"], found.get("details", {}))
         except (ValueError, KeyError, TypeError):
-            return HostError(answered.code, None, f"the host answered {answered.reason}", {})
+            error = HostError(answered.code, None, f"the host answered {answered.reason}", {})
+        error.version = answered.headers.get("OpenWOP-Version")
+        return error
 
 
 def _events(stream: Any) -> Iterator[tuple[str | None, Document]]:

@@ -1,4 +1,4 @@
-//! One webhook: its last deliveries, and sending one again.
+//! One webhook: its last deliveries, sending one again, and the events that were given up.
 
 use std::sync::Arc;
 
@@ -18,10 +18,12 @@ use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_host::render::words::plain;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::WebhookId;
-use touchstone_runs::ports::webhooks::{DeliveryRecord, DeliveryState};
+use touchstone_runs::ports::webhooks::{DeadLetter, DeliveryRecord, DeliveryState, GivenUp};
 
 /// Deliveries of a page.
 const DELIVERIES: usize = 50;
+/// Given-up events of a page. The command and the API list all.
+const DEAD_LETTERS: usize = 20;
 /// Larger than every number of a delivery.
 const MAX_NUMBER: u64 = 1 << 53;
 
@@ -33,6 +35,34 @@ struct Page {
     deliveries: Vec<Attempt>,
     is_first: bool,
     next: Option<String>,
+    given_up: Vec<Letter>,
+    has_more_given_up: bool,
+}
+
+/// An event that was given up.
+struct Letter {
+    at: Time,
+    event: String,
+    run: String,
+    why: String,
+}
+
+impl Letter {
+    fn of(letter: &DeadLetter) -> Self {
+        let status = letter.last_status;
+        let last = status.map_or(String::new(), |it| format!(", the last with HTTP {it}"));
+        Self {
+            at: letter.dead_lettered_at.into(),
+            event: plain(&letter.event_type),
+            run: letter.run_id.to_string(),
+            why: match letter.reason {
+                GivenUp::RetriesExhausted => format!("attempts: {}{last}", letter.attempts),
+                GivenUp::PayloadUnprojectable => {
+                    "the event has no form in the subscription's version of OpenWOP".to_owned()
+                }
+            },
+        }
+    }
 }
 
 struct Attempt {
@@ -108,6 +138,8 @@ pub async fn page(
     let webhook = webhooks.webhook(&visit.caller, &id).await?;
     let found = webhooks.deliveries(&visit.caller, &id, before, DELIVERIES);
     let found = found.await?;
+    let letters = webhooks.dead_letters(&visit.caller, &id, None, DEAD_LETTERS);
+    let letters = letters.await?;
     let href = address(&id);
     let shown = found.deliveries.iter();
     html(&Page {
@@ -116,6 +148,8 @@ pub async fn page(
         deliveries: shown.map(|it| Attempt::of(it, &href)).collect(),
         is_first: before.is_none(),
         next: found.next.map(|next| format!("{href}?before={next}")),
+        given_up: letters.letters.iter().map(Letter::of).collect(),
+        has_more_given_up: letters.next.is_some(),
     })
 }
 

@@ -20,6 +20,7 @@ use touchstone_host::http::extract::PathParameters;
 use touchstone_host::render::words::plain;
 use touchstone_kit::ids::WebhookId;
 use touchstone_kit::webhook::{ENDINGS, SCHEME_STANDARD, SCHEME_V1};
+use touchstone_openwop::wire::Major;
 use touchstone_runs::ports::webhooks::WebhookRecord;
 
 #[derive(Template)]
@@ -113,7 +114,8 @@ pub async fn register(State(api): State<Arc<ConsoleApi>>, visit: Visit, form: Fo
         members.insert("secret".to_owned(), Value::from(secret.trim()));
         members.insert("signatureAlgorithms".to_owned(), schemes);
     }
-    let new = api.runs.webhooks.register(&visit.caller, &body).await?;
+    let webhooks = &api.runs.webhooks;
+    let new = webhooks.register(&visit.caller, &body, Major::V1).await?;
     match &new.secret {
         Some(secret) => html(&New {
             chrome: visit.chrome(Section::Webhooks),

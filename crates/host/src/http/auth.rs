@@ -14,11 +14,13 @@ use crate::access::Scope;
 use crate::http::HttpHost;
 use crate::http::answer::Failure;
 use crate::http::lines;
+use crate::http::negotiation::Spoken;
 use crate::http::peer::Peer;
 use crate::service::access::{Caller, authorise};
 use crate::service::keys::unknown;
 use crate::telemetry::names;
 use touchstone_kit::error::Problem;
+use touchstone_openwop::wire::Major;
 
 /// The requirements of a guarded route.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub struct AuthRequirements {
     pub host: Arc<HttpHost>,
     /// The scope the caller must hold; `None` where the use case decides.
     pub scope: Option<Scope>,
+    /// The scope under major 2, if it is another one.
+    pub scope_of_v2: Option<Scope>,
     /// Whether the request may wait for events. Such requests have their own concurrency limit.
     pub waits: bool,
 }
@@ -54,7 +58,11 @@ pub async fn guard(
         true => limits.hold_lines(&caller.tenant)?,
         false => limits.hold(&caller.tenant, request.body(), required.waits)?,
     };
-    if let Some(scope) = required.scope {
+    let scope = match request.extensions().get() {
+        Some(Spoken(Major::V2)) => required.scope_of_v2.or(required.scope),
+        _ => required.scope,
+    };
+    if let Some(scope) = scope {
         authorise(&caller, scope).inspect_err(refused)?;
     }
     request.extensions_mut().insert(caller);

@@ -16,12 +16,14 @@ use serde_json::{Map, Value};
 
 use crate::http::HttpHost;
 use crate::http::answer::Failure;
+use crate::http::negotiation::Spoken;
 use crate::http::unread_body::HeldPermits;
 pub use crate::service::fault::undescribed;
 use crate::service::fault::{internal, unread_member};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::json;
+use touchstone_openwop::wire::Major;
 
 /// Maximum time a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -237,7 +239,14 @@ impl<S: Sync> FromRequestParts<S> for Query {
 }
 
 /// The `Idempotency-Key` header, if sent.
-pub struct IdempotencyKey(pub Option<String>);
+pub struct IdempotencyKey(pub Option<RequestKey>);
+
+/// The key of a request, and the major of the request: majors repeat different answers.
+#[derive(Clone, Debug)]
+pub struct RequestKey {
+    pub text: String,
+    pub major: Major,
+}
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Failure;
@@ -246,6 +255,8 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
         parts: &mut Parts,
         _: &S,
     ) -> impl Future<Output = Result<Self, Failure>> + Send {
+        let spoken = parts.extensions.get::<Spoken>();
+        let major = spoken.map_or(Major::V1, |it| it.0);
         let mut values = parts.headers.get_all("idempotency-key").iter();
         let key = match (values.next(), values.next()) {
             (None, _) => Ok(Self(None)),
@@ -253,7 +264,11 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
                 .to_str()
                 .ok()
                 .filter(|key| (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()))
-                .map(|key| Self(Some(key.to_owned())))
+                .map(|key| RequestKey {
+                    text: key.to_owned(),
+                    major,
+                })
+                .map(|key| Self(Some(key)))
                 .ok_or_else(malformed_key),
             (Some(_), Some(_)) => Err(malformed_key()),
         };

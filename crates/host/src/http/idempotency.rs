@@ -1,17 +1,21 @@
 //! `Idempotency-Key`, layer 1 (OpenWOP idempotency, RFC 0093).
 //!
 //! Every mutating endpoint goes through [`once`]. A key belongs to a tenant and an endpoint,
-//! including the run in the path, and is stored as a hash. Only successful responses are stored: a
-//! failed request may be retried with the same key.
+//! including the run in the path, and is stored as a hash. It counts under both majors, and a
+//! repeated request gets the stored answer in the form of its own major.
+//!
+//! Under major 1, only successful responses are stored: a failed request may be retried with the same
+//! key. Major 2 also repeats refusals that are final.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
@@ -19,6 +23,7 @@ use tracing::Instrument as _;
 use crate::background::spawn;
 use crate::http::HttpHost;
 use crate::http::answer::{Answer, Failure, json_text};
+use crate::http::extract::RequestKey;
 use crate::otlp::span::{current, within};
 use crate::ports::idempotency::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 use crate::service::access::Caller;
@@ -27,8 +32,10 @@ use crate::telemetry::names;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::json::canonical_text;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::idempotency::is_final;
 
-const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
+pub(super) const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 /// How long a key stays locked without a heartbeat before another request may take over; heartbeats
 /// come at a third of it.
 const LEASE: Duration = Duration::from_secs(15);
@@ -90,7 +97,7 @@ pub async fn once<F>(
     state: &Arc<HttpHost>,
     caller: &Caller,
     endpoint: String,
-    key: Option<String>,
+    key: Option<RequestKey>,
     body: &Value,
     operation: impl FnOnce(Option<IdempotencyClaim>) -> F,
 ) -> Answer
@@ -112,7 +119,7 @@ pub async fn once_per_principal<F>(
     state: &Arc<HttpHost>,
     caller: &Caller,
     endpoint: String,
-    key: Option<String>,
+    key: Option<RequestKey>,
     body: &Value,
     operation: impl FnOnce(Option<IdempotencyClaim>) -> F,
 ) -> Answer
@@ -134,7 +141,7 @@ pub async fn once_for<F>(
     state: &Arc<HttpHost>,
     tenant: &TenantId,
     endpoint: String,
-    key: Option<String>,
+    key: Option<RequestKey>,
     body: &Value,
     operation: impl FnOnce(Option<IdempotencyClaim>) -> F,
 ) -> Answer
@@ -148,14 +155,15 @@ where
     let claim = IdempotencyClaim {
         tenant: tenant.clone(),
         endpoint,
-        key_hash: Sha256::digest(key.as_bytes()).into(),
+        key_hash: Sha256::digest(key.text.as_bytes()).into(),
         digest: Sha256::digest(canonical_text(body).as_bytes()).into(),
         owner: state.ids.mint("req"),
     };
     if let Some(replayed) = begin(state, &claim).await? {
         return Ok(replayed);
     }
-    let executed = execute(state.clone(), claim.clone(), operation(Some(claim)));
+    let operation = operation(Some(claim.clone()));
+    let executed = execute(state.clone(), claim, key.major, operation);
     // The operation must end even if the client disconnects, which drops this future.
     let executed = within(current(), executed.in_current_span());
     let executed = spawn("request", executed);
@@ -179,7 +187,10 @@ async fn begin(state: &HttpHost, claim: &IdempotencyClaim) -> Result<Option<Resp
             IdempotencyBegin::Replay { status, body } => {
                 metrics::counter!(names::IDEMPOTENT_REPLAYS).increment(1);
                 let status = StatusCode::from_u16(status).map_err(|cause| internal(&cause))?;
-                let mut response = json_text(status, body);
+                let mut response = match status.is_success() {
+                    true => json_text(status, body),
+                    false => Failure(Refused::read(&body)?).into_response(),
+                };
                 response
                     .headers_mut()
                     .insert(REPLAYED, HeaderValue::from_static("true"));
@@ -211,9 +222,48 @@ async fn begin(state: &HttpHost, claim: &IdempotencyClaim) -> Result<Option<Resp
     }
 }
 
+/// A stored refusal. The names of a code under the majors do not tell all codes apart.
+#[derive(Deserialize)]
+struct Refused {
+    code: String,
+    message: String,
+    details: Map<String, Value>,
+}
+
+impl Refused {
+    fn text(problem: &Problem) -> Bytes {
+        let refused = json!({
+            "code": problem.code.name(),
+            "message": problem.message,
+            "details": problem.details,
+        });
+        text(&refused)
+    }
+
+    fn read(body: &[u8]) -> Result<Problem, Problem> {
+        let read: Self = serde_json::from_slice(body).map_err(|cause| internal(&cause))?;
+        Ok(Problem {
+            // A later version may know more codes.
+            code: ErrorCode::named(&read.code).unwrap_or(ErrorCode::Conflict),
+            message: read.message,
+            details: read.details,
+        })
+    }
+}
+
+/// What is digested of a request to which the majors answer differently: the answer of one is not
+/// repeated under the other.
+pub fn of_major(major: Major, body: Value) -> Value {
+    match major {
+        Major::V1 => body,
+        Major::V2 => json!({"protocolVersion": major.version(), "body": body}),
+    }
+}
+
 async fn execute(
     state: Arc<HttpHost>,
     claim: IdempotencyClaim,
+    major: Major,
     operation: impl Future<Output = Result<Done, Problem>>,
 ) -> Answer {
     match with_lease(&state, &claim, operation).await {
@@ -230,6 +280,18 @@ async fn execute(
                     .map_err(|cause| internal(&cause))?;
             }
             Ok(done.into_answer())
+        }
+        Err(problem) if major == Major::V2 && is_final(&problem) => {
+            let completion = IdempotencyCompletion {
+                claim,
+                status: problem.code.status(),
+                body: Refused::text(&problem),
+            };
+            if let Err(cause) = state.store.complete(&completion).await {
+                // The lease frees the key a little later.
+                internal(&cause);
+            }
+            Err(problem.into())
         }
         Err(problem) => {
             if let Err(cause) = state.store.abandon(&claim).await {

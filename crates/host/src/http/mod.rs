@@ -83,7 +83,7 @@ impl Default for HttpSettings {
             keepalive: Duration::from_secs(15),
             rates: Rates::default(),
             conformance: false,
-            protocol: Offered::to_all(Majors::V1),
+            protocol: Offered::to_all(Majors::Both),
             metrics_to_loopback: false,
         }
     }

@@ -14,8 +14,8 @@ use axum::response::Response;
 use serde_json::json;
 
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::version::{Offered, Refusal, Selected, select};
+use touchstone_openwop::wire::{Major, operation};
 
 pub const VERSION: HeaderName = HeaderName::from_static("openwop-version");
 const CLIENT_VERSION: HeaderName = HeaderName::from_static("openwop-client-version");
@@ -47,7 +47,14 @@ pub fn negotiate(
     let client = request.headers().get(CLIENT_VERSION);
     let client = client.map(HeaderValue::as_bytes);
     match select(offered, request.uri().path(), versions, client) {
-        Selected::Outside => Ok(None),
+        Selected::Outside => {
+            if let Some(path) = operation::routed(request.uri().path()) {
+                route_by(request, &path);
+                // A twin of an operation has the form of major 1.
+                request.extensions_mut().insert(Spoken(Major::V1));
+            }
+            Ok(None)
+        }
         Selected::Served(major, path) => {
             if path != request.uri().path() {
                 route_by(request, &path);
@@ -118,10 +125,8 @@ fn refused(offered: Offered, refusal: Refusal) -> Problem {
 }
 
 /// Names the major of a response, and says that the request's header selected it.
-pub fn name_version(response: &mut Response, offered: Offered, major: Major) {
+pub fn name_version(response: &mut Response, major: Major) {
     let headers = response.headers_mut();
     headers.insert(VERSION, HeaderValue::from_static(major.version()));
-    if offered.majors.are_selected() {
-        headers.append(VARY, HeaderValue::from_name(VERSION));
-    }
+    headers.append(VARY, HeaderValue::from_name(VERSION));
 }

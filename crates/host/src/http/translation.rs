@@ -31,7 +31,7 @@ use crate::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::json;
-use touchstone_openwop::wire::id::{IdError, Seat, opaque};
+use touchstone_openwop::wire::id::{IdError, Seat, names_tenant, opaque};
 use touchstone_openwop::wire::operation::{self, Operation};
 use touchstone_openwop::wire::v2::{self, Context, Inner, Refusal, Unprojectable};
 use touchstone_openwop::wire::{Major, error, idempotency};
@@ -72,8 +72,8 @@ struct TranslatedRoute {
     operation: &'static Operation,
 }
 
-/// The route, with the translation around its handler if the host serves major 2 and it has the
-/// operation. Guards go around the result.
+/// The route, with the translation around its handler if major 2 has the operation. Guards go around
+/// the result.
 pub fn around<S: Clone + Send + Sync + 'static>(
     route: MethodRouter<S>,
     host: &Arc<HttpHost>,
@@ -83,12 +83,12 @@ pub fn around<S: Clone + Send + Sync + 'static>(
     let is_translated =
         |it: &&Operation| it.majors.contains(&Major::V2) && !DOCUMENTS.contains(&it.id);
     match operation.filter(is_translated) {
-        Some(operation) if host.settings.protocol.majors.are_selected() => {
+        Some(operation) => {
             let host = host.clone();
             let translated = TranslatedRoute { host, operation };
             route.route_layer(middleware::from_fn_with_state(translated, translate))
         }
-        _ => route,
+        None => route,
     }
 }
 
@@ -144,7 +144,8 @@ async fn inner_request(
 ) -> Result<Request, Failure> {
     let (mut parts, body) = request.into_parts();
     // First of all, so that nothing else tells a tenant of another's ids.
-    let ids = opaque_ids(&mut parts, context.tenant).await?;
+    let admits_bare = route.host.settings.protocol.majors.admit_bare_ids();
+    let ids = opaque_ids(&mut parts, context.tenant, admits_bare).await?;
     parts.extensions.insert(ids);
     let writes = route.operation.writes();
     if writes {
@@ -163,6 +164,9 @@ async fn inner_request(
     let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
         .into_owned()
         .collect();
+    if !admits_bare && let Some((_, against)) = query.iter().find(|(name, _)| name == "against") {
+        check_tenant("against", against)?;
+    }
     let given = Inner {
         query: query.clone(),
         body,
@@ -205,8 +209,12 @@ fn check_key(headers: &HeaderMap) -> Result<(), Problem> {
 ///
 /// # Errors
 /// `id_tenant_mismatch` for another tenant, whether or not it has such an id; `validation_error` for
-/// a malformed escape.
-async fn opaque_ids(parts: &mut Parts, tenant: &str) -> Result<TranslatedIds, Problem> {
+/// a malformed escape, and for an id without its tenant unless those are admitted.
+async fn opaque_ids(
+    parts: &mut Parts,
+    tenant: &str,
+    admits_bare: bool,
+) -> Result<TranslatedIds, Problem> {
     let Ok(parameters) = RawPathParams::from_request_parts(parts, &()).await else {
         // Not UTF-8: the handler answers that there is no such thing.
         return Ok(TranslatedIds::default());
@@ -214,9 +222,19 @@ async fn opaque_ids(parts: &mut Parts, tenant: &str) -> Result<TranslatedIds, Pr
     let mut ids = HashMap::new();
     for (name, given) in parameters.iter().filter(|it| TENANT_BOUND.contains(&it.0)) {
         let id = opaque(tenant, Seat::Url, given).map_err(|fault| refused_id(name, fault))?;
+        if !admits_bare {
+            check_tenant(name, given)?;
+        }
         ids.insert(name.to_owned(), id);
     }
     Ok(TranslatedIds(ids))
+}
+
+fn check_tenant(name: &str, given: &str) -> Result<(), Problem> {
+    match names_tenant(given) {
+        true => Ok(()),
+        false => Err(refused_id(name, IdError::Malformed)),
+    }
 }
 
 fn refused_id(name: &str, fault: IdError) -> Problem {

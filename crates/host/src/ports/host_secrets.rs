@@ -4,6 +4,9 @@
 /// with another key than the database's notices at once.
 pub const INTERRUPT_TOKENS: &str = "interrupt-tokens";
 
+/// The secret that authenticates cursors of the list of runs.
+pub const RUN_LIST_CURSORS: &str = "run-list-cursors";
+
 /// The secret that keys the digests of idempotent requests. A rotation of the host's key keeps it:
 /// the digests cannot be recomputed, and a repeated request must still be recognized.
 pub const IDEMPOTENCY_DIGESTS: &str = "idempotency-digests";

@@ -25,7 +25,7 @@ pub struct Caller {
 
 impl Caller {
     pub fn has(&self, scope: Scope) -> bool {
-        self.grants.scopes.contains(&scope)
+        self.grants.has(scope)
     }
 
     /// Whether the caller sees what reaches beyond its tenant. On a host without keys, the person

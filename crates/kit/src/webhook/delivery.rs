@@ -30,9 +30,19 @@ pub struct Addressed<'a> {
     pub run: &'a RunId,
     /// The event's sequence number in the run's log.
     pub sequence: u64,
+    /// The event's type, as the receiver knows it.
     pub kind: &'a str,
-    /// The event's document, byte for byte as in the log.
+    /// The event's document, byte for byte as readers of the log see it.
     pub event: &'a [u8],
+    /// `None` for subscriptions of OpenWOP v1.
+    pub bound: Option<BoundIds<'a>>,
+}
+
+/// Ids with their tenant: subscriptions of OpenWOP v2 know no others.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundIds<'a> {
+    pub webhook: &'a str,
+    pub run: &'a str,
 }
 
 impl Delivery {
@@ -49,11 +59,9 @@ impl Delivery {
         );
         let signature = format!("sha256={}", hex(&mac));
         let mut headers = vec![("content-type", "application/json".to_owned())];
+        let webhook = event.bound.map_or(event.webhook.as_str(), |it| it.webhook);
         for (name, value) in [
-            (
-                ["x-openwop-webhook-id", "openwop-webhook-id"],
-                event.webhook.as_str(),
-            ),
+            (["x-openwop-webhook-id", "openwop-webhook-id"], webhook),
             (["x-openwop-event-type", "openwop-event-type"], event.kind),
             (
                 ["x-openwop-timestamp", "openwop-timestamp"],
@@ -95,13 +103,22 @@ impl Delivery {
 
 /// The id of one event for one subscription: the same at every attempt, and unique (RFC 0201 §C).
 pub fn message_id(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
+    format!("msg_{}", delivery_digest(webhook, run, sequence))
+}
+
+/// The id of the delivery of one event to one subscription: the same at every attempt, and unique.
+pub fn delivery_id(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
+    format!("dlv_{}", delivery_digest(webhook, run, sequence))
+}
+
+fn delivery_digest(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
     let mut digest = Sha256::new();
     digest.update(webhook.as_str().as_bytes());
     digest.update([0]);
     digest.update(run.as_str().as_bytes());
     digest.update([0]);
     digest.update(sequence.to_be_bytes());
-    format!("msg_{}", hex_prefix(&digest.finalize(), 40))
+    hex_prefix(&digest.finalize(), 40)
 }
 
 /// The Standard Webhooks headers for a message with this id and body, signed by every secret that
@@ -134,14 +151,20 @@ pub fn standard_headers(
 }
 
 /// `{"runId", "workspaceId", "type", "event"}` with the event byte for byte as in the log. `type`
-/// repeats the event's type at the top level, where receivers of Standard Webhooks look for it.
+/// repeats the event's type at the top level, where receivers of Standard Webhooks look for it. Under
+/// OpenWOP v2, the body has `runId` and `event` only: an owner without a workspace has no
+/// `workspaceId`.
 fn body(event: &Addressed<'_>) -> Vec<u8> {
-    let run = Value::from(event.run.as_str()).to_string();
-    let workspace = Value::from(event.tenant.as_str()).to_string();
-    let kind = Value::from(event.kind).to_string();
-    let mut body =
-        format!("{{\"runId\":{run},\"workspaceId\":{workspace},\"type\":{kind},\"event\":")
-            .into_bytes();
+    let text = |text: &str| Value::from(text).to_string();
+    let head = match event.bound {
+        None => {
+            let (run, tenant) = (text(event.run.as_str()), text(event.tenant.as_str()));
+            let kind = text(event.kind);
+            format!("{{\"runId\":{run},\"workspaceId\":{tenant},\"type\":{kind},\"event\":")
+        }
+        Some(ids) => format!("{{\"runId\":{},\"event\":", text(ids.run)),
+    };
+    let mut body = head.into_bytes();
     body.extend_from_slice(event.event);
     body.push(b'}');
     body
@@ -175,6 +198,15 @@ mod tests {
     }
 
     fn deliver(secrets: &Secrets, standard: bool, now: Timestamp) -> Delivery {
+        deliver_as(None, secrets, standard, now)
+    }
+
+    fn deliver_as(
+        bound: Option<BoundIds<'_>>,
+        secrets: &Secrets,
+        standard: bool,
+        now: Timestamp,
+    ) -> Delivery {
         Delivery::of(
             &Addressed {
                 webhook: &"wh_1".into(),
@@ -183,6 +215,7 @@ mod tests {
                 sequence: 7,
                 kind: "run.completed",
                 event: br#"{"b":1,"a":"\u00fc"}"#,
+                bound,
             },
             secrets,
             standard,
@@ -221,6 +254,28 @@ mod tests {
         assert_eq!(
             delivery.body,
             br#"{"runId":"run_1","workspaceId":"acme","type":"run.completed","event":{"b":1,"a":"\u00fc"}}"#
+        );
+    }
+
+    #[test]
+    fn a_subscription_of_v2_knows_ids_with_their_tenant() {
+        let secrets = Secrets::of(Secret::minted([7; 32]));
+        let bound = BoundIds {
+            webhook: "acme/wh_1",
+            run: "acme/run_1",
+        };
+        let delivery = deliver_as(Some(bound), &secrets, true, now());
+        assert_eq!(
+            delivery.body,
+            br#"{"runId":"acme/run_1","event":{"b":1,"a":"\u00fc"}}"#
+        );
+        for name in ["x-openwop-webhook-id", "openwop-webhook-id"] {
+            assert_eq!(header(&delivery, name), Some("acme/wh_1"));
+        }
+        let of_v1 = deliver(&secrets, true, now());
+        assert_eq!(
+            header(&delivery, "webhook-id"),
+            header(&of_v1, "webhook-id")
         );
     }
 
@@ -294,6 +349,8 @@ mod tests {
         let id = message_id(&"wh_1".into(), &"run_1".into(), 7);
         assert_eq!(id, message_id(&"wh_1".into(), &"run_1".into(), 7));
         assert_eq!(id.len(), 44);
+        let delivery = delivery_id(&"wh_1".into(), &"run_1".into(), 7);
+        assert_eq!(delivery.replace("dlv_", "msg_"), id);
         for other in [
             message_id(&"wh_2".into(), &"run_1".into(), 7),
             message_id(&"wh_1".into(), &"run_2".into(), 7),

@@ -4,10 +4,11 @@
 pub mod circuit;
 pub mod delivery;
 pub mod registration;
+pub mod schedule;
 pub mod secret;
 
 pub use circuit::{Admission, Circuit};
-pub use delivery::{Delivery, message_id, standard_headers};
+pub use delivery::{Delivery, delivery_id, message_id, standard_headers};
 pub use registration::Registration;
 pub use secret::{Secret, Secrets};
 

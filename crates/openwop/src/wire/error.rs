@@ -8,7 +8,7 @@ use crate::wire::Major;
 use crate::wire::id;
 
 /// Members of `details` that say when to try again. Under major 2, only `Retry-After` does.
-const BACK_OFF: &[&str] = &["retryAfter", "retryAfterMs", "retryAfterSeconds"];
+pub(super) const BACK_OFF: &[&str] = &["retryAfter", "retryAfterMs", "retryAfterSeconds"];
 
 /// Members of `details` that are ids of runs.
 const RUN_IDS: &[&str] = &["runId", "activeRunId", "sourceRunId", "baselineRunId"];

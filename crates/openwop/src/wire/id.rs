@@ -63,6 +63,11 @@ pub fn opaque(tenant: &str, seat: Seat, given: &str) -> Result<String, IdError> 
     }
 }
 
+/// Whether an id in a URL names a tenant.
+pub fn names_tenant(given: &str) -> bool {
+    unescaped(given).is_some_and(|it| it.contains('/'))
+}
+
 fn unescaped(text: &str) -> Option<String> {
     let mut octets = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -116,6 +121,15 @@ mod tests {
     ) {
         let expected = expected.map(str::to_owned);
         assert_eq!(opaque("acme", seat, given), expected);
+    }
+
+    #[rstest]
+    #[case("acme~2Frun_018f3c0000000000", true)]
+    #[case("acme/run_018f3c0000000000", true)]
+    #[case(RUN, false)]
+    #[case("acme~2", false)]
+    fn only_a_bound_id_names_its_tenant(#[case] given: &str, #[case] expected: bool) {
+        assert_eq!(names_tenant(given), expected);
     }
 
     proptest! {

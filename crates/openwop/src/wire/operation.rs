@@ -5,6 +5,13 @@ use crate::wire::Major;
 /// The one resource with the same path under both majors.
 pub const DISCOVERY: &str = "/.well-known/openwop";
 
+/// The routes of this host. They have no major, and are served with and without `/v1`.
+const OWN: &str = "/host/touchstone";
+
+/// The operations of major 1 among the routes of this host: for its own programs, whether or not it
+/// serves major 1 of the protocol.
+pub const TWINS: &str = "/host/touchstone/v1";
+
 /// First segments of operations, below `/v1` under major 1. Operations that this host does not
 /// offer are among them: they are answered as operations of the protocol.
 const ROOTS: &[&str] = &[
@@ -163,6 +170,23 @@ pub fn is_operation(major: Major, path: &str) -> bool {
     ROOTS.contains(&first) || is_other
 }
 
+/// The path of the twin of an operation of major 1, which may have a query.
+pub fn twin(path: &str) -> Option<String> {
+    let rest = path.strip_prefix("/v1")?;
+    let bare = rest.split('?').next().unwrap_or(rest);
+    is_operation(Major::V1, bare).then(|| format!("{TWINS}{rest}"))
+}
+
+/// The path that the router knows of a route of this host, if it is another one.
+pub fn routed(path: &str) -> Option<String> {
+    let operation = path.strip_prefix(TWINS);
+    if let Some(rest) = operation.filter(|it| is_operation(Major::V1, it)) {
+        return Some(format!("/v1{rest}"));
+    }
+    let rest = path.strip_prefix(OWN)?;
+    rest.starts_with('/').then(|| format!("/v1{path}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +238,33 @@ mod tests {
     ) {
         assert_eq!(has(Major::V1, method, path), in_v1);
         assert_eq!(has(Major::V2, method, path), in_v2);
+    }
+
+    #[rstest]
+    #[case("/v1/runs", Some("/host/touchstone/v1/runs"))]
+    #[case("/v1/runs?limit=1", Some("/host/touchstone/v1/runs?limit=1"))]
+    #[case("/v1/runs/run_1:fork", Some("/host/touchstone/v1/runs/run_1:fork"))]
+    #[case("/v1/audit/verify", Some("/host/touchstone/v1/audit/verify"))]
+    #[case("/v1/host/touchstone/runs", None)]
+    #[case("/v1/packs/-/search", None)]
+    #[case("/runs", None)]
+    fn an_operation_of_major_1_has_a_twin(#[case] path: &str, #[case] expected: Option<&str>) {
+        assert_eq!(twin(path).as_deref(), expected);
+        if let Some(expected) = expected.filter(|it| !it.contains('?')) {
+            assert_eq!(routed(expected).as_deref(), Some(path));
+        }
+    }
+
+    #[rstest]
+    #[case("/host/touchstone/runs", Some("/v1/host/touchstone/runs"))]
+    #[case("/host/touchstone/v1/packs", Some("/v1/host/touchstone/v1/packs"))]
+    #[case("/host/touchstone", None)]
+    #[case("/host/touchstones/runs", None)]
+    #[case("/host/effect-seams", None)]
+    #[case("/v1/host/touchstone/runs", None)]
+    #[case("/v1/runs", None)]
+    fn routes_of_the_host_need_no_version(#[case] path: &str, #[case] expected: Option<&str>) {
+        assert_eq!(routed(path).as_deref(), expected);
     }
 
     #[test]

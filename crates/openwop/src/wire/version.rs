@@ -15,8 +15,6 @@ pub struct Offered {
 /// The majors that a host serves, and where requests without a header go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Majors {
-    /// Only major 1: `OpenWOP-Version` is not read.
-    V1,
     /// Both, during the overlap. Major 1 is the preferred one.
     Both,
     /// Only major 2: the paths below `/v1` do not exist.
@@ -40,7 +38,6 @@ impl Offered {
 impl Majors {
     pub const fn list(self) -> &'static [Major] {
         match self {
-            Self::V1 => &[Major::V1],
             Self::Both => &[Major::V1, Major::V2],
             Self::V2 => &[Major::V2],
         }
@@ -49,14 +46,14 @@ impl Majors {
     /// The major that discovery answers with if the request names none.
     pub const fn preferred(self) -> Major {
         match self {
-            Self::V1 | Self::Both => Major::V1,
+            Self::Both => Major::V1,
             Self::V2 => Major::V2,
         }
     }
 
-    /// Whether `OpenWOP-Version` decides how a request is answered.
-    pub const fn are_selected(self) -> bool {
-        !matches!(self, Self::V1)
+    /// Whether an id in a URL may leave out its tenant.
+    pub const fn admit_bare_ids(self) -> bool {
+        matches!(self, Self::Both)
     }
 
     fn has(self, major: Major) -> bool {
@@ -116,12 +113,6 @@ fn selected<'a>(
     let Some((space, path)) = place(path) else {
         return Selected::Outside;
     };
-    if !offered.are_selected() {
-        return match space {
-            Space::Unversioned => Selected::Outside,
-            Space::V1 | Space::Discovery => Selected::Served(Major::V1, path),
-        };
-    }
     let asked = match asked(versions) {
         Ok(asked) => asked,
         Err(refusal) => return Selected::Refused(space.default(offered), refusal),
@@ -222,6 +213,12 @@ fn number(text: &str) -> Option<u32> {
     (is_plain && is_canonical).then(|| text.parse().ok())?
 }
 
+/// `MAJOR.MINOR` of clients.
+pub fn client_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((number(major)?, number(minor)?))
+}
+
 /// Whether a client that says this of itself is older than `least`. A version that cannot be read
 /// is like none, and the patch number does not count.
 fn is_too_old(client: Option<&[u8]>, least: (u32, u32)) -> bool {
@@ -308,20 +305,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case("/v1/runs", "-", served(V1, "/v1/runs"))]
-    #[case("/v1/runs", "2", served(V1, "/v1/runs"))]
-    #[case("/v1/runs", "x", served(V1, "/v1/runs"))]
-    #[case("/.well-known/openwop", "2", served(V1, "/.well-known/openwop"))]
-    #[case("/runs", "2", Selected::Outside)]
-    fn a_host_of_major_1_does_not_read_the_header(
-        #[case] path: &str,
-        #[case] version: &str,
-        #[case] expected: Selected,
-    ) {
-        assert_eq!(of(Majors::V1, path, version), expected);
-    }
-
-    #[rstest]
     #[case("/v1/runs", "-", Selected::Refused(V2, Refusal::Retired))]
     #[case("/v1/runs", "1", Selected::Refused(V2, Refusal::Retired))]
     #[case("/runs", "1", Selected::Refused(V2, Refusal::Unsupported))]
@@ -368,6 +351,19 @@ mod tests {
     fn only_a_readable_version_is_too_old(#[case] version: &str, #[case] expected: bool) {
         assert_eq!(is_too_old(Some(version.as_bytes()), (2, 10)), expected);
         assert!(!is_too_old(None, (2, 10)));
+    }
+
+    #[rstest]
+    #[case("2.40", Some((2, 40)))]
+    #[case("2", None)]
+    #[case("2.40.1", None)]
+    #[case("2.04", None)]
+    #[case("", None)]
+    fn the_version_of_clients_has_two_numbers(
+        #[case] text: &str,
+        #[case] expected: Option<(u32, u32)>,
+    ) {
+        assert_eq!(client_version(text), expected);
     }
 
     #[rstest]

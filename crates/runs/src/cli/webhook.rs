@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::cli::output::print_result;
-use crate::ports::webhooks::{DeliveryRecord, DeliveryState};
+use crate::ports::webhooks::{DeadLetter, DeliveryRecord, DeliveryState};
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -20,6 +20,7 @@ use touchstone_host::cli::options::address;
 use touchstone_host::ports::ids::Ids as _;
 use touchstone_host::render::words::plain;
 use touchstone_host::system::SystemIds;
+use touchstone_kit::webhook::schedule::MAX_DEAD_LETTERS;
 use touchstone_kit::webhook::{SCHEME_STANDARD, SCHEME_V1};
 
 /// Default event types: the ends of runs.
@@ -48,6 +49,11 @@ pub enum Command {
         after_help = "Exit codes: 0 listed, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook deliveries wh_0199c0de\n  touchstone webhook deliveries wh_0199c0de --limit 200 --json"
     )]
     Deliveries(Deliveries),
+    /// List the events that the host gave up to deliver to a subscription, newest first
+    #[command(
+        after_help = "Exit codes: 0 listed, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook dead-letters wh_0199c0de\n  touchstone webhook dead-letters wh_0199c0de --limit 100 --json"
+    )]
+    DeadLetters(DeadLetters),
     /// Send the event of a delivery again, with the same message id
     #[command(
         after_help = "Exit codes: 0 delivered, 1 the endpoint did not accept it, 2 no such delivery or its\nrun was deleted, 3 no host.\n\nExamples:\n  touchstone webhook replay wh_0199c0de 41"
@@ -112,6 +118,16 @@ pub struct Deliveries {
 }
 
 #[derive(Debug, Args)]
+pub struct DeadLetters {
+    /// Subscription id, as shown by `webhook list`
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Maximum number of events
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=MAX_DEAD_LETTERS))]
+    limit: u64,
+}
+
+#[derive(Debug, Args)]
 pub struct Replay {
     /// Subscription id, as shown by `webhook list`
     #[arg(value_name = "ID")]
@@ -124,6 +140,11 @@ pub struct Replay {
 #[derive(Deserialize)]
 struct Delivered {
     deliveries: Vec<DeliveryRecord>,
+}
+
+#[derive(Deserialize)]
+struct GivenUp {
+    deliveries: Vec<DeadLetter>,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +168,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Add(arguments) => add(context, arguments).await,
         Command::List => list(context).await,
         Command::Deliveries(arguments) => deliveries(context, &arguments).await,
+        Command::DeadLetters(arguments) => dead_letters(context, &arguments).await,
         Command::Replay(arguments) => replay(context, &arguments).await,
         Command::Remove(arguments) => remove(context, &arguments.id).await,
         Command::Rotate(arguments) => rotate(context, arguments).await,
@@ -253,6 +275,42 @@ async fn deliveries(context: &Context<'_>, arguments: &Deliveries) -> Result<Exi
     Ok(Exit::Good)
 }
 
+async fn dead_letters(context: &Context<'_>, arguments: &DeadLetters) -> Result<Exit, Failure> {
+    let session = context.read().await?;
+    let path = format!(
+        "{}/dead-letters?limit={}",
+        host_path(&arguments.id),
+        arguments.limit
+    );
+    let listed: GivenUp = session.client().get(&path).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"deliveries": listed.deliveries}));
+        return Ok(Exit::Good);
+    }
+    if listed.deliveries.is_empty() {
+        terminal.note("no dead letters");
+    }
+    for letter in &listed.deliveries {
+        terminal.print(&dead_line(letter));
+    }
+    Ok(Exit::Good)
+}
+
+fn dead_line(letter: &DeadLetter) -> String {
+    let status = letter.last_status.map(|it| format!(" {it}"));
+    format!(
+        "{}  {}{}  attempts {}  {} {} {}",
+        letter.dead_lettered_at,
+        letter.reason.as_str(),
+        status.unwrap_or_default(),
+        letter.attempts,
+        letter.run_id,
+        letter.event_id,
+        plain(&letter.event_type),
+    )
+}
+
 async fn replay(context: &Context<'_>, arguments: &Replay) -> Result<Exit, Failure> {
     let session = context.read().await?;
     let path = deliveries_path(&arguments.id);
@@ -334,10 +392,14 @@ fn path(id: &str) -> String {
     format!("/v1/webhooks/{}", id.replace('+', "%20"))
 }
 
+/// The path of what only this host says about a subscription.
+fn host_path(id: &str) -> String {
+    path(id).replacen("/v1/", "/v1/host/touchstone/", 1)
+}
+
 /// The path of a subscription's deliveries.
 fn deliveries_path(id: &str) -> String {
-    let path = path(id).replacen("/v1/", "/v1/host/touchstone/", 1);
-    format!("{path}/deliveries")
+    format!("{}/deliveries", host_path(id))
 }
 
 /// Creates a secret in the form of Standard Webhooks.

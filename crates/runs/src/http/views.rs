@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::documents::document;
 use crate::http::events::poll::full;
@@ -19,6 +19,7 @@ use crate::render::document::list::JsonForm;
 use crate::rules::eval::flaky::MAX_RUNS as MAX_FLAKY_RUNS;
 use crate::rules::eval::report::RunTotals;
 use crate::service::bundles::MAX_BUNDLE;
+use crate::service::runs::Runs;
 use crate::service::runs::reading::flaky::FlakyQuery;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::etag::conditional;
@@ -28,6 +29,7 @@ use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::RunId;
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let get = &Method::GET;
@@ -114,14 +116,23 @@ pub async fn snapshot(
     RunPath(run): RunPath,
     headers: HeaderMap,
 ) -> Answer {
-    let mut snapshot = state.runs.snapshot(&caller.tenant, &run).await?;
+    let snapshot = shown(&state.runs, &caller, &run).await?;
+    Ok(conditional(&headers, snapshot.to_string().into()))
+}
+
+/// The snapshot of a run, with the question that it waits for.
+///
+/// # Errors
+/// `not_found`.
+pub async fn shown(runs: &Runs, caller: &Caller, run: &RunId) -> Result<Value, Problem> {
+    let mut snapshot = runs.snapshot(&caller.tenant, run).await?;
     if let Some(members) = snapshot.as_object_mut()
         && members.contains_key("currentNodeId")
-        && let Some(interrupt) = state.runs.suspended(&caller, &run).await?
+        && let Some(interrupt) = runs.suspended(caller, run).await?
     {
         members.insert("interrupt".to_owned(), interrupt);
     }
-    Ok(conditional(&headers, snapshot.to_string().into()))
+    Ok(snapshot)
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/report`.

@@ -20,10 +20,12 @@ use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
 };
-use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::idempotency::{Done, of_major, once};
+use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::ids::WebhookId;
+use touchstone_kit::webhook::schedule::MAX_DEAD_LETTERS;
 use touchstone_kit::webhook::{SCHEME_STANDARD, SCHEME_V1};
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
@@ -44,9 +46,21 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
         )
         .keyed(
             get,
+            "/v1/webhooks/{webhookId}/dead-letters",
+            Scope::WebhooksManage,
+            dead_letters,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/webhooks",
             Scope::WebhooksManage,
             list,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/webhooks/{webhookId}/dead-letters",
+            Scope::WebhooksManage,
+            dead_letters,
         )
         .keyed(
             get,
@@ -82,6 +96,7 @@ fn shown(webhook: &WebhookRecord) -> Value {
         "signatureAlgorithms": schemes,
         "secretFingerprint": webhook.secrets.current.fingerprint(),
         "createdAt": webhook.created_at,
+        "protocolVersion": webhook.contract.version(),
     })
 }
 
@@ -132,15 +147,25 @@ fn with_circuit(webhook: &WebhookRecord, now: Timestamp) -> Value {
 pub async fn register(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    Spoken(major): Spoken,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (webhooks, who, request) = (state.webhooks.clone(), caller.clone(), body.clone());
     let endpoint = "POST /v1/webhooks".to_owned();
-    once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let registered = webhooks.register(&who, &request).await?;
-        Ok(Done::new(StatusCode::CREATED, document(&registered)))
-    })
+    // The major decides about the form of the deliveries.
+    let asked = of_major(major, body);
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &asked,
+        |_| async move {
+            let registered = webhooks.register(&who, &request, major).await?;
+            Ok(Done::new(StatusCode::CREATED, document(&registered)))
+        },
+    )
     .await
 }
 
@@ -237,6 +262,27 @@ pub async fn deliveries(
     let mut body = json!({"deliveries": page.deliveries});
     if let (Some(members), Some(next)) = (body.as_object_mut(), page.next) {
         members.insert("nextCursor".to_owned(), json!(next.to_string()));
+    }
+    json(StatusCode::OK, &body)
+}
+
+/// `GET /v1/webhooks/{webhookId}/dead-letters`, which major 2 has, and `GET
+/// /v1/host/touchstone/webhooks/{webhookId}/dead-letters`.
+pub async fn dead_letters(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    query: Query,
+) -> Answer {
+    let limit = query.whole("limit", 1, MAX_DEAD_LETTERS)?;
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (id, cursor) = (webhook_id(&path), query.get("cursor"));
+    let page = state.webhooks.dead_letters(&caller, &id, cursor, limit);
+    let page = page.await?;
+    let mut body = json!({"deliveries": page.letters});
+    if let (Some(members), Some(next)) = (body.as_object_mut(), page.next) {
+        members.insert("nextCursor".to_owned(), json!(next));
     }
     json(StatusCode::OK, &body)
 }

@@ -6,7 +6,9 @@ use url::Url;
 
 use touchstone_host::ports::run_log::Fence;
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};
-use touchstone_kit::webhook::{Circuit, Secrets};
+use touchstone_kit::webhook::schedule::dead_letter_expiry;
+use touchstone_kit::webhook::{Circuit, Secrets, delivery_id};
+use touchstone_openwop::wire::Major;
 
 /// A stored subscription.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub struct WebhookRecord {
     pub tags: Vec<String>,
     /// Whether the headers of Standard Webhooks were requested.
     pub standard: bool,
+    /// The major that it was registered under: deliveries have its form.
+    pub contract: Major,
     /// The secrets that sign deliveries.
     pub secrets: Secrets,
     /// The key id of the registering caller.
@@ -66,6 +70,104 @@ pub enum DeliveryError {
     /// The delivery failed; a label from a closed list (`timeout`, `connect`, `status_500`, …).
     #[error("not taken: {0}")]
     Failed(String),
+}
+
+/// A delivery that failed, and `Retry-After` of the response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub struct Undelivered {
+    pub cause: DeliveryError,
+    pub retry_after: Option<String>,
+}
+
+impl From<DeliveryError> for Undelivered {
+    fn from(cause: DeliveryError) -> Self {
+        Self {
+            cause,
+            retry_after: None,
+        }
+    }
+}
+
+/// An event whose delivery failed and that is sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub run: RunId,
+    /// The event's place in the run's log.
+    pub sequence: u64,
+    /// The stored type.
+    pub kind: String,
+    pub event_id: String,
+    /// Attempts that were made.
+    pub attempts: u32,
+    pub due_at: Timestamp,
+    /// The HTTP status of the last attempt, if the endpoint responded.
+    pub last_status: Option<u16>,
+}
+
+impl Retry {
+    /// The dead letter of this event.
+    pub fn given_up(self, webhook: &WebhookId, reason: GivenUp, at: Timestamp) -> DeadLetter {
+        DeadLetter {
+            delivery_id: delivery_id(webhook, &self.run, self.sequence),
+            webhook_id: webhook.clone(),
+            run_id: self.run,
+            event_id: self.event_id,
+            event_type: self.kind,
+            attempts: self.attempts,
+            dead_lettered_at: at,
+            expires_at: dead_letter_expiry(at),
+            reason,
+            last_status: self.last_status,
+        }
+    }
+}
+
+/// Why a delivery was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GivenUp {
+    /// The endpoint accepted none of the attempts.
+    RetriesExhausted,
+    /// The event has no form under the major of the subscription.
+    PayloadUnprojectable,
+}
+
+impl GivenUp {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RetriesExhausted => "retries_exhausted",
+            Self::PayloadUnprojectable => "payload_unprojectable",
+        }
+    }
+}
+
+/// A delivery that was given up, without the event's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetter {
+    pub delivery_id: String,
+    pub webhook_id: WebhookId,
+    pub run_id: RunId,
+    pub event_id: String,
+    /// The stored type.
+    pub event_type: String,
+    pub attempts: u32,
+    pub dead_lettered_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub reason: GivenUp,
+    /// The HTTP status of the last attempt, if the endpoint responded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_status: Option<u16>,
+}
+
+/// What becomes of an event after an attempt to deliver it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextStep {
+    /// It was delivered, or it was deleted.
+    Done,
+    Retry(Retry),
+    GiveUp(DeadLetter),
 }
 
 /// An endpoint's response, without its body.
@@ -123,10 +225,11 @@ pub struct DeliveryRecord {
 }
 
 impl DeliveryRecord {
-    /// The record of an event's first attempt.
-    pub fn first(
+    /// The record of an attempt.
+    pub fn of(
         run: &RunId,
         (sequence, kind): (u64, &str),
+        attempts: u32,
         outcome: &Result<u16, DeliveryError>,
         (at, took_ms): (Timestamp, u64),
     ) -> Self {
@@ -151,7 +254,7 @@ impl DeliveryRecord {
             state,
             status,
             error,
-            attempts: 1,
+            attempts,
             at,
             took_ms,
             replay: false,
@@ -183,10 +286,10 @@ mod tests {
     ) {
         let run = RunId::from("run_1");
         let at = Timestamp::UNIX_EPOCH;
-        let record = DeliveryRecord::first(&run, (3, "run.completed"), &outcome, (at, 7));
+        let record = DeliveryRecord::of(&run, (3, "run.completed"), 2, &outcome, (at, 7));
         let found = (record.state, record.status, record.error.as_deref());
         assert_eq!(found, (state, status, error));
-        assert_eq!((record.attempts, record.replay), (1, false));
+        assert_eq!((record.attempts, record.replay), (2, false));
     }
 
     fn failed(label: &str) -> Result<u16, DeliveryError> {

@@ -27,6 +27,7 @@ pub const SCHEMA: Schema = Schema {
         include_str!("projection/schema.sql"),
         include_str!("segments/schema.sql"),
         include_str!("projection/results.sql"),
+        include_str!("webhooks/schema.sql"),
     ],
     leases: &[
         Leases {

@@ -84,7 +84,7 @@ const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
 
 /// Rows that depend on a run. A callback subscription belongs to its run.
-const DEPENDENTS: [&str; 10] = [
+const DEPENDENTS: [&str; 11] = [
     FORGET,
     "DELETE FROM run_summary WHERE run_number = $1",
     "DELETE FROM run_tag WHERE run_number = $1",
@@ -94,6 +94,7 @@ const DEPENDENTS: [&str; 10] = [
     "DELETE FROM review_item WHERE queue IN (SELECT number FROM review_queue WHERE run_number = $1)",
     "DELETE FROM review_queue WHERE run_number = $1",
     "DELETE FROM webhook_run WHERE run_number = $1",
+    "DELETE FROM webhook_retry WHERE run_number = $1",
     "DELETE FROM webhook WHERE run_number = $1",
 ];
 const WHOLE_RUN: [&str; 4] = [

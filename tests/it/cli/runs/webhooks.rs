@@ -22,6 +22,19 @@ fn a_subscription_is_made_listed_and_removed_and_its_secret_is_alone_on_stdout()
     let shown = home.run(&["webhook", "list"]);
     assert!(shown.stdout.starts_with(id) && shown.stdout.contains("active"));
 
+    let none = home.run(&["webhook", "dead-letters", id]);
+    assert_eq!(
+        (none.code, none.stdout.as_str()),
+        (0, ""),
+        "{}",
+        none.stderr
+    );
+    let none = home
+        .run(&["--json", "webhook", "dead-letters", id])
+        .document();
+    assert_eq!(none, serde_json::json!({"deliveries": []}));
+    assert_eq!(home.run(&["webhook", "dead-letters", "wh_none"]).code, 2);
+
     let plain = home.run(&["webhook", "rotate", id]);
     assert_eq!(plain.code, 2, "it has room for one signature only");
     assert_eq!(home.run(&["webhook", "remove", id]).code, 0);

@@ -91,7 +91,7 @@ async fn webhook(host: &TestHost, run: &RunId) -> String {
     let failed = DeliveryError::Failed("timeout".to_owned());
     for outcome in [Ok(204), Err(failed)] {
         let (what, times) = ((1, "run.completed"), (Timestamp::now(), 1234));
-        let mut made = DeliveryRecord::first(run, what, &outcome, times);
+        let mut made = DeliveryRecord::of(run, what, 1, &outcome, times);
         let (tenant, id) = ("acme".into(), id.into());
         deliveries::add_one(&host.store, &tenant, &id, &mut made)
             .await

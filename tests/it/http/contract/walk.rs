@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use touchstone::database;
-use touchstone::http::operations;
+use touchstone::http::operations_of;
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_host::http::limits::Rates;
 use touchstone_host::http::routes::Operation;
 use touchstone_host::objects::ObjectStorage;
 use touchstone_kit::ids::RunId;
+use touchstone_openwop::wire::Major;
 use touchstone_runs::ports::webhooks::DeliveryRecord;
 use touchstone_runs::store::deliveries;
 
@@ -284,7 +285,7 @@ async fn delivered(host: &TestHost, run: &RunId, webhook: &str) {
     let events = host.get(&path).await.json();
     let kind = events["events"][0]["type"].as_str().unwrap();
     let times = (Timestamp::now(), 3);
-    let mut made = DeliveryRecord::first(run, (1, kind), &Ok(200), times);
+    let mut made = DeliveryRecord::of(run, (1, kind), 1, &Ok(200), times);
     let added = deliveries::add_one(&host.store, &"acme".into(), &webhook.into(), &mut made).await;
     assert!(added.unwrap());
 }
@@ -376,7 +377,7 @@ async fn invalid_credentials_get_the_same_401_from_every_operation() {
     };
     for (key, code) in credentials {
         let mut envelopes: Vec<Value> = Vec::new();
-        for operation in operations().into_iter().filter(|o| o.keyed) {
+        for operation in operations_of(Major::V1).into_iter().filter(|o| o.keyed) {
             for names in [furnished.names(), absent] {
                 let reply = send(host, operation, names, key).await;
                 assert_eq!(
@@ -441,7 +442,7 @@ async fn resources_of_another_tenant_get_the_same_bytes_as_missing_ones() {
         review: &review,
     };
     let mut walked = 0;
-    for operation in operations()
+    for operation in operations_of(Major::V1)
         .into_iter()
         .filter(|o| o.keyed && o.path.contains('{'))
     {
@@ -486,7 +487,7 @@ async fn a_key_of_every_scope_within_its_tenant_reaches_no_other_tenant() {
         names.review,
     ];
     let keyed = |o: &Operation| o.keyed || o.path == "/metrics";
-    for operation in operations().into_iter().filter(keyed) {
+    for operation in operations_of(Major::V1).into_iter().filter(keyed) {
         let reply = send(host, operation, names, Some(&key)).await;
         match operation.path {
             "/metrics" => assert_eq!(reply.status, StatusCode::FORBIDDEN),
@@ -587,7 +588,7 @@ const ASKS_ONLY: &[&str] = &[
 async fn every_mutation_is_carried_out_once_under_a_key() {
     let furnished = Furnished::new().await;
     let (host, names) = (&furnished.host, furnished.names());
-    let mut changing: Vec<Operation> = operations()
+    let mut changing: Vec<Operation> = operations_of(Major::V1)
         .into_iter()
         .filter(|o| o.method != "GET" && o.described)
         .filter(|o| !ASKS_ONLY.contains(&o.path) && o.path != NEEDS_A_WORKER)
@@ -670,7 +671,7 @@ async fn idempotent_replays_are_bound_to_the_principal() {
         "/v1/agents/{agentId}/deployments",
         "/v1/runs/{runId}/interrupts/{nodeId}",
     ];
-    for operation in operations()
+    for operation in operations_of(Major::V1)
         .into_iter()
         .filter(|o| o.method == "POST" && done_in_a_name.contains(&o.path))
     {
@@ -725,7 +726,7 @@ async fn hostile_text_in_requests_causes_no_server_error_on(host: TestHost) {
         calibration: encoded,
         review: encoded,
     };
-    for operation in operations()
+    for operation in operations_of(Major::V1)
         .into_iter()
         .filter(|o| o.path.starts_with("/v1/"))
     {

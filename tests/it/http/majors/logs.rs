@@ -8,12 +8,14 @@ use touchstone_host::access::Scope;
 use touchstone_host::ports::ids::Ids as _;
 use touchstone_host::system::SystemIds;
 use touchstone_kit::ids::RunId;
+use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::log::LogMark;
 use touchstone_runs::store as run_store;
 
 use crate::http::majors::{both, under_v2};
 use crate::http::support::host::{TestHost, create_body, says};
 use crate::http::support::recorder::{Recorder, cancelled, started, step};
+use crate::support::asyncapi;
 
 /// What made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +112,10 @@ async fn stream(
     (path, version): (String, &str),
     last: Option<&str>,
 ) -> Vec<Frame> {
+    let major = match version {
+        "1.0" => Major::V1,
+        _ => Major::V2,
+    };
     let call = host.request(Method::GET, &path);
     let call = call.header("openwop-version", version);
     let call = match last {
@@ -128,11 +134,13 @@ async fn stream(
                 let value = block.lines().find_map(|line| line.strip_prefix(name));
                 value.map(str::to_owned)
             };
-            Frame {
+            let frame = Frame {
                 id: field("id: ").map(|id| id.parse().unwrap()),
                 event: field("event: ").unwrap(),
                 data: serde_json::from_str(&field("data: ").unwrap()).unwrap(),
-            }
+            };
+            asyncapi::check_frame(major, &frame.event, &frame.data);
+            frame
         })
         .collect()
 }

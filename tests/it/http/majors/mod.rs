@@ -1,14 +1,16 @@
 //! A host that serves both majors of the protocol.
 
-mod calling;
-mod effects;
+mod deployments;
+mod discovery;
 mod errors;
-mod fixtures;
-mod interrupts;
+mod idempotency;
 mod logs;
 mod negotiation;
 mod operations;
+mod retired;
+mod runs;
 mod seams;
+mod webhooks;
 
 use axum::http::Method;
 use serde_json::json;

@@ -84,9 +84,6 @@ async fn routes_of_the_host_have_no_major(#[case] path: &str, #[case] status: u1
 }
 
 #[rstest]
-#[case(Majors::V1, "/v1/agents", Some("2.0"), 200, Some("1.0"))]
-#[case(Majors::V1, DISCOVERY, Some("2.0"), 200, Some("1.0"))]
-#[case(Majors::V1, "/agents", Some("2.0"), 404, None)]
 #[case(Majors::V2, "/agents", None, 200, Some("2.0"))]
 #[case(Majors::V2, "/agents", Some("1.0"), 406, Some("2.0"))]
 #[case(Majors::V2, "/v1/agents", None, 404, Some("2.0"))]
@@ -107,14 +104,6 @@ async fn a_host_may_serve_one_major(
     let reply = request.send().await;
     assert_eq!(reply.status.as_u16(), status, "{}", reply.text());
     assert_eq!(reply.header(VERSION), answered_by);
-}
-
-#[tokio::test]
-async fn a_host_of_major_1_does_not_vary_its_answers_by_the_version() {
-    let host = TestHost::idle().await;
-    let reply = host.get("/v1/agents").await;
-    let mut vary = reply.headers.get_all("vary").iter();
-    assert!(!vary.any(|it| it == VERSION), "{reply:?}");
 }
 
 #[rstest]

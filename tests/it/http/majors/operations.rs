@@ -2,21 +2,20 @@
 //! looked up.
 
 use axum::http::Method;
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use touchstone::http::{operations_of_all_majors, rating_operations};
+use touchstone::http::{operations, rating_operations};
+use touchstone_host::access::Scope;
 use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::operation::{OPERATIONS, Operation, is_operation};
 
 use crate::http::majors::{VERSION, both, foreign_run, under_v2, with_run};
-use crate::http::support::host::TestHost;
-
-/// Operations that another change brings.
-const TO_COME: [&str; 2] = ["listRuns", "listWebhookDeadLetters"];
+use crate::http::support::host::{TestHost, id_of};
 
 /// Operations of major 2 that have a route and need a key.
-fn keyed() -> impl Iterator<Item = &'static Operation> {
+pub fn keyed() -> impl Iterator<Item = &'static Operation> {
     let in_v2 = |it: &&Operation| it.majors.contains(&Major::V2);
-    let routed = operations_of_all_majors();
+    let routed = operations();
     OPERATIONS.iter().filter(in_v2).filter(move |it| {
         let route = routed
             .iter()
@@ -25,12 +24,12 @@ fn keyed() -> impl Iterator<Item = &'static Operation> {
     })
 }
 
-fn is_bound(operation: &Operation) -> bool {
+pub fn is_bound(operation: &Operation) -> bool {
     operation.path.contains("{runId}") || operation.path.contains("{webhookId}")
 }
 
 /// The path of an operation under major 2, with this id of a run or a subscription.
-fn path(operation: &Operation, id: &str) -> String {
+pub fn path(operation: &Operation, id: &str) -> String {
     let path = operation.path.strip_prefix("/v1").unwrap();
     let path = path
         .replace("{runId}", id)
@@ -46,7 +45,7 @@ fn path(operation: &Operation, id: &str) -> String {
 }
 
 /// A body that both the translation and the handler read.
-fn body(operation: &Operation) -> Value {
+pub fn body(operation: &Operation) -> Value {
     match operation.id {
         "forkRun" => json!({"mode": "replay"}),
         "resolveInterruptByRun" => json!({"resumeValue": {}}),
@@ -70,7 +69,7 @@ async fn answered(host: &TestHost, operation: &Operation, id: &str) -> (u16, Str
 
 #[test]
 fn every_operation_has_a_route() {
-    let routed = operations_of_all_majors();
+    let routed = operations();
     let missing: Vec<&str> = OPERATIONS
         .iter()
         .filter(|it| {
@@ -80,15 +79,12 @@ fn every_operation_has_a_route() {
         })
         .map(|it| it.id)
         .collect();
-    assert_eq!(missing, TO_COME);
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
 fn no_route_of_the_host_is_on_a_path_of_the_protocol() {
-    for route in operations_of_all_majors()
-        .into_iter()
-        .chain(rating_operations())
-    {
+    for route in operations().into_iter().chain(rating_operations()) {
         let is_versioned = route.path.starts_with("/v1/");
         assert!(
             is_versioned || !is_operation(Major::V2, route.path),
@@ -183,32 +179,77 @@ async fn a_run_is_found_by_each_form_of_its_id() {
 }
 
 #[tokio::test]
-async fn a_key_is_required_under_major_2() {
+async fn invalid_credentials_get_the_same_401_from_every_operation() {
     let host = both().await;
+    let expired = host
+        .issue(|issue| {
+            issue.scopes = Scope::ALL.to_vec();
+            issue.expires_at = Timestamp::from_second(1).ok();
+        })
+        .await;
+    let revoked = host.key_with(Scope::ALL).await;
+    host.keys.revoke(&id_of(&revoked)).await.unwrap();
+    let wrong_secret = format!("tsk_{}_{}", id_of(&host.key), "A".repeat(43));
+    let existing = foreign_run(&host).await;
+    for (key, code) in [
+        (None, "unauthenticated"),
+        (Some("canary-key"), "unauthenticated"),
+        (Some(wrong_secret.as_str()), "unauthenticated"),
+        (Some(expired.as_str()), "unauthenticated"),
+        (Some(revoked.as_str()), "credential_revoked"),
+    ] {
+        let mut envelopes = Vec::new();
+        for operation in keyed() {
+            for id in [
+                &format!("globex~2F{existing}"),
+                "acme~2Frun-0123456789abcdef",
+                "~",
+            ] {
+                let call = under_v2(&host, operation.method, &path(operation, id));
+                let call = match key {
+                    Some(key) => call.key(key),
+                    None => call.anonymous(),
+                };
+                let reply = call.raw("application/json", "{not json").send().await;
+                let found = (reply.status.as_u16(), reply.code());
+                assert_eq!(found, (401, code.to_owned()), "{} {key:?}", operation.id);
+                assert_eq!(
+                    reply.header("www-authenticate"),
+                    Some("Bearer realm=\"touchstone\"")
+                );
+                assert_eq!(reply.header(VERSION), Some("2.0"));
+                envelopes.push(reply.json());
+            }
+        }
+        envelopes.dedup();
+        assert_eq!(envelopes.len(), 1, "{envelopes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_the_scope_is_told_which_one() {
+    let host = both().await;
+    let existing = foreign_run(&host).await;
     for operation in keyed() {
-        let path = path(operation, "globex~2Frun-0123456789abcdef");
-        let reply = under_v2(&host, operation.method, &path)
-            .anonymous()
-            .send()
-            .await;
-        assert_eq!(
-            (reply.status.as_u16(), reply.code().as_str()),
-            (401, "unauthenticated")
-        );
-        assert_eq!(
-            reply.header("www-authenticate"),
-            Some("Bearer realm=\"touchstone\"")
-        );
-        let unable = host.key_with(&[]).await;
-        let reply = under_v2(&host, operation.method, &path)
-            .key(&unable)
-            .send()
-            .await;
-        let code = reply.code();
+        let mut routed = operations().into_iter();
+        let route = routed.find(|it| (it.method, it.path) == (operation.method, operation.path));
         // Where the use case decides about the scope, it comes after the ids.
-        assert!(
-            ["forbidden", "id_tenant_mismatch"].contains(&code.as_str()) || !is_bound(operation)
-        );
+        let Some(scope) = route.unwrap().scope else {
+            continue;
+        };
+        let others = Scope::ALL.iter().copied().filter(|it| *it != scope);
+        let key = host.key_with(&others.collect::<Vec<_>>()).await;
+        for id in [
+            &format!("globex~2F{existing}"),
+            "acme~2Frun-0123456789abcdef",
+            "~",
+        ] {
+            let call = under_v2(&host, operation.method, &path(operation, id)).key(&key);
+            let reply = call.send().await;
+            assert_eq!(reply.code(), "forbidden", "{}", operation.id);
+            assert_eq!(reply.json()["details"]["scopeRequired"], scope.as_str());
+            assert_eq!(reply.header(VERSION), Some("2.0"));
+        }
     }
 }
 

@@ -16,7 +16,12 @@ pub async fn at_work() -> TestHost {
 }
 
 pub async fn start(host: &TestHost, body: &Value) -> RunId {
-    let created = host.post("/v1/runs", body).await;
+    start_at(host, "/v1", body).await
+}
+
+/// The same, with the operations below this path.
+pub async fn start_at(host: &TestHost, operations: &str, body: &Value) -> RunId {
+    let created = host.post(&format!("{operations}/runs"), body).await;
     assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
     created.json()["runId"].as_str().unwrap().into()
 }

@@ -4,10 +4,11 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::http::operations;
+use touchstone::http::operations_of;
 use touchstone_host::access::Scope;
 use touchstone_host::http::routes::Operation;
 use touchstone_kit::ids::TenantId;
+use touchstone_openwop::wire::Major;
 
 use crate::http::support::host::{AGENT, TestHost, create_body, echo_pack, id_of, says, suite};
 
@@ -44,7 +45,7 @@ async fn every_guarded_operation_without_a_valid_key_gets_401() {
         "canary-key".to_owned(),
         "tsk_00000000000000000000_AAAA".to_owned(),
     ];
-    for operation in operations().into_iter().filter(|o| o.keyed) {
+    for operation in operations_of(Major::V1).into_iter().filter(|o| o.keyed) {
         for run in [run.as_str(), "run_absent", "%ff"] {
             let path = path(operation, run);
             let reply = host
@@ -122,7 +123,7 @@ async fn a_key_without_the_scope_is_403_and_told_which_one() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
-    for operation in operations() {
+    for operation in operations_of(Major::V1) {
         let Some(scope) = operation.scope else {
             continue;
         };
@@ -193,7 +194,7 @@ async fn requests_for_runs_of_another_tenant_are_answered_like_missing_runs() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     host.ended(&run).await;
-    for operation in operations()
+    for operation in operations_of(Major::V1)
         .into_iter()
         .filter(|o| o.path.contains("{runId}"))
     {

@@ -617,7 +617,7 @@ impl TestHost {
     pub fn dispatch(&self) {
         let dispatcher = Dispatcher::new(
             self.store.clone(),
-            Arc::new(SystemClock),
+            self.clock.clone(),
             self.notifier.clone(),
             "test".to_owned(),
         );

@@ -4,6 +4,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use touchstone_openwop::wire::Major;
 
 use crate::support::asyncapi;
 
@@ -27,6 +28,7 @@ impl Frame {
 
 /// An open stream.
 pub struct Frames {
+    major: Major,
     body: axum::body::Body,
     buffer: BytesMut,
 }
@@ -36,7 +38,12 @@ impl Frames {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["cache-control"], "no-cache");
+        let major = match response.headers()["openwop-version"].to_str().unwrap() {
+            "1.0" => Major::V1,
+            _ => Major::V2,
+        };
         Self {
+            major,
             body: response.into_body(),
             buffer: BytesMut::new(),
         }
@@ -50,7 +57,7 @@ impl Frames {
                     continue;
                 }
                 let frame = parse(std::str::from_utf8(&block).unwrap());
-                asyncapi::check_frame(&frame.event, &frame.data);
+                asyncapi::check_frame(self.major, &frame.event, &frame.data);
                 return Some(frame);
             }
             let Some(chunk) = self.body.frame().await else {

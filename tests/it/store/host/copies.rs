@@ -30,7 +30,7 @@ async fn claim(store: &Database) -> Option<String> {
 }
 
 async fn serves_webhooks(store: &Database) -> bool {
-    let claim = run_store::webhooks::claim(store, "dispatcher", HOUR);
+    let claim = run_store::webhooks::claim(store, "dispatcher", HOUR, at(0));
     claim.await.unwrap().is_some()
 }
 

@@ -170,17 +170,17 @@ async fn a_webhook_of_a_dead_process_is_served_by_the_next_one() {
     run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    let lost = run_store::webhooks::claim(&dead, "dispatcher", HOUR)
+    let lost = run_store::webhooks::claim(&dead, "dispatcher", HOUR, at(0))
         .await
         .unwrap();
     let lost = lost.unwrap();
-    let waiting = run_store::webhooks::claim(&store, "dispatcher", HOUR)
+    let waiting = run_store::webhooks::claim(&store, "dispatcher", HOUR, at(0))
         .await
         .unwrap();
     assert!(waiting.is_none(), "a live process holds it");
     drop(dead);
     let next = soon(async || {
-        let next = run_store::webhooks::claim(&store, "dispatcher", HOUR);
+        let next = run_store::webhooks::claim(&store, "dispatcher", HOUR, at(0));
         next.await.unwrap()
     })
     .await;
@@ -242,7 +242,7 @@ async fn no_lease_is_measured_by_the_wall_clock() {
     run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    run_store::webhooks::claim(&store, "dispatcher", TTL)
+    run_store::webhooks::claim(&store, "dispatcher", TTL, at(0))
         .await
         .unwrap();
     job_store::begin_job(&store, "job", "a", at(0), TTL)

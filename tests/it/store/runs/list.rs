@@ -6,6 +6,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::eval::report::Verdict;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::listing::{RunQuery, RunResult, TagRequest};
+use touchstone_runs::rules::run::record::Work;
 use touchstone_runs::store as run_store;
 use touchstone_runs::store::run_list::TagChange;
 use touchstone_runs::store::run_list::verdicts::{decide, of_version, undecided};
@@ -188,6 +189,52 @@ async fn a_run_is_listed_if_it_meets_all_conditions(#[values(Sqlite, Postgres)] 
             "{conditions:?}"
         );
     }
+}
+
+#[rstest]
+#[tokio::test]
+async fn runs_are_found_by_the_exact_id_of_their_workflow(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    created(&store, "run_eval", "acme", 1, "1.0.0").await;
+    let journals = [
+        ("run_a", "deployment:a"),
+        ("run_b", "deployment:ab"),
+        ("run_c", "deployment:A"),
+        ("run_d", "deployment:\"ä%\\"),
+    ];
+    for (n, (id, workflow)) in (2..).zip(journals) {
+        let mut run = record(id, "acme", 1);
+        run.created_at = at(n);
+        run.spec.workflow_id = workflow.to_owned();
+        run.spec.work = Work::Journal;
+        run_store::runs::create(&store, &run, None).await.unwrap();
+    }
+    for (id, workflow) in journals {
+        assert_eq!(listed(&store, asked().of_workflow(workflow)).await, [id]);
+    }
+    for none in ["deployment:", "deployment", "", "eval:pack.none@1.0.0"] {
+        let found = listed(&store, asked().of_workflow(none)).await;
+        assert_eq!(found, [""; 0], "{none}");
+    }
+    let spec = record("run_x", "acme", 1).spec;
+    let suite = spec.eval().unwrap();
+    let eval = format!("eval:{}@{}", suite.suite_id, suite.suite_version);
+    assert_eq!(
+        listed(&store, asked().of_workflow(&eval)).await,
+        ["run_eval"]
+    );
+    let tagged = RunQuery {
+        tag: Some("nightly".to_owned()),
+        ..asked()
+    };
+    let found = listed(&store, tagged.clone().of_workflow("deployment:a")).await;
+    assert_eq!(found, [""; 0]);
+    assert_eq!(
+        listed(&store, tagged.of_workflow(&eval)).await,
+        ["run_eval"]
+    );
 }
 
 #[rstest]

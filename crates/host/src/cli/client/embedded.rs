@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use crate::cli::client::transport::{Call, Reply, Transport, pieces};
 use crate::cli::exit::Failure;
+use crate::http::negotiation::VERSION;
 use crate::otlp::span::propagate;
 
 pub struct Embedded {
@@ -59,6 +60,7 @@ impl Transport for Embedded {
         };
         Ok(Reply {
             status: response.status().as_u16(),
+            version: response.headers().get(VERSION).cloned(),
             body: response
                 .into_body()
                 .into_data_stream()

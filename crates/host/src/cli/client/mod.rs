@@ -7,6 +7,7 @@ pub mod sse;
 mod tests;
 pub mod transport;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_stream::try_stream;
@@ -24,6 +25,8 @@ pub use crate::cli::client::transport::{Call, Reply, Transport};
 
 use crate::cli::exit::Failure;
 use crate::net::sse::Error as StreamError;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::operation::twin;
 
 /// Reconnections in a row without a new event before the client gives up.
 const STREAM_ATTEMPTS: u32 = 5;
@@ -33,6 +36,8 @@ const MAX_DOCUMENT: usize = 256 << 20;
 pub struct Client {
     transport: Box<dyn Transport>,
     reconnect_after: Duration,
+    /// Whether the host serves major 1 no longer.
+    is_v1_retired: AtomicBool,
 }
 
 impl Client {
@@ -40,6 +45,7 @@ impl Client {
         Self {
             transport: Box::new(transport),
             reconnect_after: Duration::from_millis(200),
+            is_v1_retired: AtomicBool::new(false),
         }
     }
 
@@ -94,11 +100,28 @@ impl Client {
         &self,
         call: Call,
     ) -> Result<BoxStream<'static, Result<Bytes, Failure>>, Failure> {
-        let reply = self.transport.exchange(call).await?;
+        let reply = self.exchange(call).await?;
         if (200..300).contains(&reply.status) {
             return Ok(reply.body);
         }
         Err(refused(reply).await)
+    }
+
+    /// Sends a request. Commands speak major 1; a host that serves it no longer answers them at the
+    /// twins of its operations.
+    async fn exchange(&self, mut call: Call) -> Result<Reply, Failure> {
+        let Some(twin) = twin(&call.path) else {
+            return self.transport.exchange(call).await;
+        };
+        if !self.is_v1_retired.load(Ordering::Relaxed) {
+            let reply = self.transport.exchange(call.clone()).await?;
+            if !is_of_major_2(&reply) {
+                return Ok(reply);
+            }
+            self.is_v1_retired.store(true, Ordering::Relaxed);
+        }
+        call.path = twin;
+        self.transport.exchange(call).await
     }
 
     /// Events of a run after sequence `after`, or all, in order, up to the terminal event; reconnects
@@ -122,7 +145,7 @@ impl Client {
                 if let Some(after) = after {
                     call = call.header("last-event-id", &after.to_string());
                 }
-                let reply = match self.transport.exchange(call).await {
+                let reply = match self.exchange(call).await {
                     Ok(reply) if reply.status == 200 => Ok(reply),
                     Ok(reply) => Err(refused(reply).await),
                     Err(failure) => Err(failure),
@@ -192,6 +215,12 @@ pub fn is_terminal(event: &Value) -> bool {
         event.get("type").and_then(Value::as_str),
         Some("run.completed" | "run.failed" | "run.cancelled")
     )
+}
+
+/// Whether the host answered a path of major 1 in the form of major 2: it serves only that.
+fn is_of_major_2(reply: &Reply) -> bool {
+    let version = reply.version.as_ref();
+    version.is_some_and(|it| it == Major::V2.version())
 }
 
 fn too_large() -> Failure {

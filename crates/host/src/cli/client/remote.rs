@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::cli::client::transport::{Call, Reply, Transport, pieces};
 use crate::cli::exit::Failure;
+use crate::http::negotiation::VERSION;
 use crate::net;
 use crate::net::address::AddressScope;
 use crate::net::policy::{Policy, Redirects};
@@ -103,6 +104,7 @@ impl Transport for Remote {
         };
         let mut answer = answered.map_err(|cause| self.unreachable(&cause))?;
         let status = answer.status();
+        let version = answer.headers().get(VERSION).cloned();
         let body = try_stream! {
             loop {
                 let piece = tokio::time::timeout(SILENCE, answer.piece())
@@ -117,6 +119,7 @@ impl Transport for Remote {
         };
         Ok(Reply {
             status,
+            version,
             body: body.boxed(),
         })
     }

@@ -94,3 +94,32 @@ async fn a_stream_that_makes_no_progress_fails() {
         .unwrap_err();
     assert_eq!(failure.code, "stream_lost");
 }
+
+#[tokio::test]
+async fn a_host_without_major_1_answers_at_the_twins_of_its_operations() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let seen = calls.clone();
+    let router = Router::new()
+        .route(
+            "/host/touchstone/v1/runs/run_1",
+            get(|| async { r#"{"runId":"run_1"}"# }),
+        )
+        .fallback(move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+            async {
+                (
+                    StatusCode::NOT_FOUND,
+                    [("openwop-version", "2.0")],
+                    r#"{"error":"not_found","message":"leave /v1 out"}"#,
+                )
+            }
+        });
+    let client = client(router);
+    for _ in 0..2 {
+        let run: Value = client.get("/v1/runs/run_1").await.unwrap();
+        assert_eq!(run["runId"], "run_1");
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 1, "the host is asked once");
+    let failure = client.get::<Value>("/v1/host/touchstone/nothing").await;
+    assert_eq!(failure.unwrap_err().code, "not_found");
+}

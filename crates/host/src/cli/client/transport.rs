@@ -87,6 +87,8 @@ pub fn pieces(file: PathBuf) -> BoxStream<'static, io::Result<Bytes>> {
 /// A response whose body is still to be read.
 pub struct Reply {
     pub status: u16,
+    /// The value of `OpenWOP-Version`.
+    pub version: Option<HeaderValue>,
     pub body: BoxStream<'static, Result<Bytes, Failure>>,
 }
 

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::http::Dialect;
+use crate::http::idempotency::REPLAYED;
 use crate::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::text_of;
@@ -134,8 +135,10 @@ pub fn envelope(
     for cookie in parts.headers.get_all(SET_COOKIE) {
         headers.append(SET_COOKIE, cookie.clone());
     }
-    if let Some(allow) = parts.headers.get(ALLOW) {
-        headers.insert(ALLOW, allow.clone());
+    for kept in [ALLOW, REPLAYED] {
+        if let Some(value) = parts.headers.get(&kept) {
+            headers.insert(kept, value.clone());
+        }
     }
     match status {
         StatusCode::UNAUTHORIZED => {

@@ -90,7 +90,7 @@ pub async fn observe(
         );
         let mut response = envelope(response, &id, dialect, major.unwrap_or(Major::V1));
         if let Some(major) = major {
-            name_version(&mut response, host.settings.protocol, major);
+            name_version(&mut response, major);
         }
         common_headers(response.headers_mut(), &id);
         let trace = own_header(&trace.traceparent());

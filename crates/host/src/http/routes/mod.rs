@@ -43,6 +43,8 @@ enum Access {
     Anyone,
     /// A caller with a key and, if it is named, this scope.
     Keyed(Option<Scope>),
+    /// A caller with a key and this scope, or the second one under major 2.
+    KeyedByMajor(Scope, Scope),
     /// The same, for a request that waits for events.
     Waiting(Scope),
 }
@@ -97,10 +99,11 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
             Method::DELETE => (MethodFilter::DELETE, "DELETE"),
             _ => (MethodFilter::GET, "GET"),
         };
-        let (scope, waits) = match access {
-            Access::Anyone => (None, false),
-            Access::Keyed(scope) => (scope, false),
-            Access::Waiting(scope) => (Some(scope), true),
+        let (scope, scope_of_v2, waits) = match access {
+            Access::Anyone => (None, None, false),
+            Access::Keyed(scope) => (scope, None, false),
+            Access::KeyedByMajor(of_v1, of_v2) => (Some(of_v1), Some(of_v2), false),
+            Access::Waiting(scope) => (Some(scope), None, true),
         };
         let keyed = !matches!(access, Access::Anyone);
         let operation = Operation {
@@ -119,6 +122,7 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
             let required = AuthRequirements {
                 host: host.clone(),
                 scope,
+                scope_of_v2,
                 waits,
             };
             route.route_layer(middleware::from_fn_with_state(required, guard))
@@ -148,7 +152,20 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
         self.add(method, path, Access::Keyed(Some(scope)), true, handler)
     }
 
-    /// The same, for requests that wait for events; they have their own concurrency limit.
+    /// A route that needs a key with another scope under major 2.
+    #[must_use]
+    pub fn keyed_by_major<T: 'static>(
+        self,
+        method: &Method,
+        path: &'static str,
+        (of_v1, of_v2): (Scope, Scope),
+        handler: impl Handler<T, Arc<S>>,
+    ) -> Self {
+        let access = Access::KeyedByMajor(of_v1, of_v2);
+        self.add(method, path, access, true, handler)
+    }
+
+    /// [`keyed`](Self::keyed), for requests that wait for events; they have their own concurrency limit.
     #[must_use]
     pub fn waiting<T: 'static>(
         self,

@@ -24,7 +24,7 @@ use crate::service::stress_tests::run_of;
 use crate::service::{Member, Ratings};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{
-    IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
+    IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query, RequestKey,
 };
 use touchstone_host::http::idempotency::{Done, once, once_per_principal};
 use touchstone_kit::error::Problem;
@@ -77,7 +77,7 @@ async fn ordered(
     state: Arc<RatingsApi>,
     member: Member,
     endpoint: String,
-    key: Option<String>,
+    key: Option<RequestKey>,
     body: &Value,
     order: Order,
 ) -> Answer {

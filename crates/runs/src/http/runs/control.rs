@@ -15,7 +15,7 @@ use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, is_run_id, members, no_such_run,
 };
-use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::idempotency::{Done, of_major, once};
 use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::Caller;
@@ -42,6 +42,7 @@ pub async fn cancel(
     let reason = reason(members(&body)?)?;
     let endpoint = format!("POST /v1/runs/{run}/cancel");
     let (runs, who) = (state.runs.clone(), caller.clone());
+    // A run that has ended is a success under major 1 only.
     let asked = of_major(major, body);
     once(
         &state.host,
@@ -62,15 +63,6 @@ pub async fn cancel(
         },
     )
     .await
-}
-
-/// What the digest of a cancellation is made of. The majors answer differently for a run that has
-/// ended, so the answer of one is not repeated under the other.
-fn of_major(major: Major, body: Value) -> Value {
-    match major {
-        Major::V1 => body,
-        Major::V2 => json!({"protocolVersion": major.version(), "body": body}),
-    }
 }
 
 /// `reason` of a body, with credentials masked: it is written to the log and sent to webhooks.

@@ -24,7 +24,7 @@ use touchstone_host::service::access::Caller;
 use touchstone_kit::error::Problem;
 
 /// Runs of a page unless `limit` says otherwise.
-const DEFAULT_LIMIT: u64 = 50;
+pub const DEFAULT_LIMIT: u64 = 50;
 
 /// `GET /v1/host/touchstone/runs`.
 pub async fn list(
@@ -50,7 +50,6 @@ pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
     let kinds = RunKind::ALL.map(|kind| (kind.as_str(), kind));
     let verdicts =
         [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive].map(|it| (it.as_str(), it));
-    let statuses = RunStatus::ALL.map(|status| (status.as_str(), status));
     let search = query
         .get("q")
         .map(Search::parse)
@@ -66,13 +65,14 @@ pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
     let limit = query.whole("limit", 1, MAX_RUNS)?.unwrap_or(DEFAULT_LIMIT);
     Ok(RunQuery {
         kind: one_of(query, "kind", &kinds)?,
+        workflow_id: None,
         suite_id: text("suiteId"),
         suite_version: text("suiteVersion"),
         agent_id: text("agentId"),
         agent_version: text("agentVersion"),
         model: text("model"),
         verdict: one_of(query, "verdict", &verdicts)?,
-        status: one_of(query, "status", &statuses)?,
+        status: status(query)?,
         tag: text("tag"),
         words: search.words,
         id_prefix: id_prefix.or(search.id_prefix),
@@ -81,6 +81,13 @@ pub fn asked(query: &Query) -> Result<RunQuery, Problem> {
         after: query.get("cursor").map(position).transpose()?,
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
     })
+}
+
+/// # Errors
+/// `validation_error` for an unknown status.
+pub fn status(query: &Query) -> Result<Option<RunStatus>, Problem> {
+    let statuses = RunStatus::ALL.map(|status| (status.as_str(), status));
+    one_of(query, "status", &statuses)
 }
 
 /// The text that `cursor` takes.
@@ -132,12 +139,14 @@ fn position(cursor: &str) -> Result<RunPosition, Problem> {
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     text.as_deref()
         .and_then(RunPosition::decode)
-        .ok_or_else(|| {
-            Problem::validation(
-                "cursor",
-                "`cursor` is not from a page of this list; use the one that the previous page ended with",
-            )
-        })
+        .ok_or_else(not_a_cursor)
+}
+
+pub fn not_a_cursor() -> Problem {
+    Problem::validation(
+        "cursor",
+        "`cursor` is not from a page of this list; use the one that the previous page ended with",
+    )
 }
 
 /// `POST /v1/host/touchstone/runs/{runId}:tag`.

@@ -5,6 +5,7 @@ pub mod control;
 pub mod create;
 pub mod fork;
 pub mod list;
+pub mod page;
 pub mod tasks;
 
 use axum::http::Method;
@@ -17,6 +18,7 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let (get, post) = (&Method::GET, &Method::POST);
     table
         .keyed(post, "/v1/runs", Scope::RunsCreate, create::create)
+        .keyed(get, "/v1/runs", Scope::RunsRead, page::show)
         .keyed(
             post,
             "/v1/runs:bulk-cancel",
@@ -48,10 +50,10 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::RunsRead,
             annotations::list,
         )
-        .keyed(
+        .keyed_by_major(
             post,
             "/v1/runs/{runId}/annotations",
-            Scope::RunsCreate,
+            (Scope::RunsCreate, Scope::RunsAnnotate),
             annotations::create,
         )
         .keyed(get, "/v1/host/touchstone/runs", Scope::RunsRead, list::list)

@@ -294,6 +294,8 @@ impl RunPosition {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunQuery {
     pub kind: Option<RunKind>,
+    /// The workflow; not for eval runs, which a query finds by their suite.
+    pub workflow_id: Option<String>,
     pub suite_id: Option<String>,
     pub suite_version: Option<String>,
     pub agent_id: Option<String>,
@@ -314,6 +316,27 @@ pub struct RunQuery {
     /// Rows after this one.
     pub after: Option<RunPosition>,
     pub limit: usize,
+}
+
+impl RunQuery {
+    /// Only runs of this workflow. The workflow of an eval run is its suite:
+    /// `eval:<suiteId>@<version>`.
+    #[must_use]
+    pub fn of_workflow(self, id: &str) -> Self {
+        let suite = id.strip_prefix("eval:").and_then(|it| it.rsplit_once('@'));
+        match suite {
+            Some((suite, version)) => Self {
+                kind: Some(RunKind::Eval),
+                suite_id: Some(suite.to_owned()),
+                suite_version: Some(version.to_owned()),
+                ..self
+            },
+            None => Self {
+                workflow_id: Some(id.to_owned()),
+                ..self
+            },
+        }
+    }
 }
 
 /// A change of a run's tags. A tag in both lists is added.

@@ -3,6 +3,7 @@
 pub mod annotation;
 pub mod budget_extension;
 pub mod bundle;
+pub mod cursor;
 pub mod deciders;
 pub mod diff;
 pub mod effects;

@@ -64,8 +64,8 @@ impl QueueGauges {
 
     async fn read(&self) -> Result<(), StoreError> {
         let queue = store::work::queue(&self.store, None).await?;
-        let undelivered = store::webhooks::oldest_undelivered(&self.store).await?;
         let now = self.clock.now();
+        let undelivered = store::webhooks::oldest_undelivered(&self.store, now).await?;
         let set = |gauge: &Gauge, runs: u64| gauge.set(runs as f64);
         set(&self.executing, queue.running);
         set(&self.queued, queue.queued);

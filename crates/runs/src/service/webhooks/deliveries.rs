@@ -1,25 +1,20 @@
-//! The last deliveries of a webhook, and sending one of them again.
-
-use std::borrow::Cow;
+//! The last deliveries of a webhook, sending one of them again, and those that were given up.
 
 use bytes::Bytes;
 
-use crate::ports::webhooks::{DeliveryRecord, WebhookRecord, Window};
-use crate::rules::run::bundle::{has_task_content, without_task_content};
+use crate::ports::webhooks::{DeadLetter, DeliveryRecord, WebhookRecord, Window};
+use crate::service::log_reader::PagedEvent;
 use crate::service::metrics::RUN_METRICS;
+use crate::service::webhooks::message::{RunForm, delivery};
 use crate::service::webhooks::{Webhooks, not_found};
 use crate::store;
 use crate::store::deliveries::KEPT;
-use touchstone_host::ports::run_log::StoredEvent;
+use crate::store::webhooks::dead_letters;
+use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::WebhookId;
-use touchstone_kit::webhook::Delivery;
-use touchstone_kit::webhook::delivery::Addressed;
-use touchstone_openwop::wire::Major;
-use touchstone_openwop::wire::log::Numbering;
-use touchstone_openwop::wire::v1::event::project;
 
 /// A page of deliveries, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +24,12 @@ pub struct DeliveryPage {
     pub next: Option<u64>,
 }
 
-/// An event as webhooks send it: with the number that polls show, and without task content of eval
-/// runs.
-pub fn sent(event: &StoredEvent, is_eval: bool, numbers: Numbering) -> Bytes {
-    let shown = match is_eval && has_task_content(&event.kind) {
-        true => without_task_content(&event.kind, &event.body),
-        false => event.body.clone(),
-    };
-    match project(numbers, &shown) {
-        Ok(Cow::Owned(renumbered)) => renumbered.into(),
-        // A damaged event is sent as it is stored.
-        Ok(Cow::Borrowed(_)) | Err(_) => shown,
-    }
+/// A page of dead letters, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterPage {
+    pub letters: Vec<DeadLetter>,
+    /// The cursor of the next page: the delivery id of the last letter of this one.
+    pub next: Option<String>,
 }
 
 impl Webhooks {
@@ -80,6 +69,52 @@ impl Webhooks {
         })
     }
 
+    /// Deliveries of a subscription that were given up, newest first. `cursor` is the one of the page
+    /// before.
+    ///
+    /// # Errors
+    /// `subscription_not_found`; `validation_error` for a cursor that is not of this subscription.
+    pub async fn dead_letters(
+        &self,
+        caller: &Caller,
+        id: &WebhookId,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<DeadLetterPage, Problem> {
+        self.webhook(caller, id).await?;
+        let (store, tenant) = (&self.store, &caller.tenant);
+        let before = match cursor {
+            None => i64::MAX,
+            Some(delivery) => dead_letters::number(store, tenant, id, delivery)
+                .await
+                .map_err(|cause| internal(&cause))?
+                .ok_or_else(|| {
+                    Problem::validation(
+                        "cursor",
+                        "`cursor` must be the `nextCursor` of another page of this subscription;                          leave it out to begin with the first page",
+                    )
+                })?,
+        };
+        let more = limit.saturating_add(1);
+        let found = dead_letters::list(store, tenant, id, self.clock.now(), before, more).await;
+        let mut letters = found.map_err(|cause| internal(&cause))?;
+        let has_more = letters.len() > limit;
+        letters.truncate(limit);
+        let next = letters.last().map(|last| last.delivery_id.clone());
+        Ok(DeadLetterPage {
+            next: next.filter(|_| has_more),
+            letters,
+        })
+    }
+
+    /// Deletes the dead letters of all tenants whose time is over.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn expire_dead_letters(&self) -> Result<u64, StoreError> {
+        dead_letters::expire(&self.store, self.clock.now()).await
+    }
+
     /// Sends the event of a delivery again, with the same message id. It neither waits for the
     /// circuit breaker nor changes it.
     ///
@@ -101,21 +136,13 @@ impl Webhooks {
                 format!("no such delivery; the host keeps the last {KEPT} of a webhook"),
             ));
         };
-        let body = self.stored(&webhook, first).await?;
+        let event = self.shown(&webhook, first).await?;
         let now = self.clock.now();
-        let addressed = Addressed {
-            webhook: &webhook.id,
-            tenant: &webhook.tenant,
-            run: &first.run_id,
-            sequence: first.sequence,
-            kind: &first.event_type,
-            event: &body,
-        };
-        let delivery = Delivery::of(&addressed, &webhook.secrets, webhook.standard, now);
+        let delivery = delivery(&webhook, &first.run_id, &event, now);
         let began = self.clock.uptime();
         let sent = Bytes::from(delivery.body);
         let outcome = self.notifier.deliver(&webhook.url, &delivery.headers, sent);
-        let outcome = outcome.await;
+        let outcome = outcome.await.map_err(|it| it.cause);
         let took = self.clock.uptime().saturating_sub(began).as_millis();
         let took = u64::try_from(took).unwrap_or(u64::MAX);
         RUN_METRICS.delivered(outcome.is_ok());
@@ -124,10 +151,10 @@ impl Webhooks {
             .iter()
             .filter(|it| (&it.run_id, it.sequence) == (&first.run_id, first.sequence));
         let most = earlier.map(|it| it.attempts).max().unwrap_or_default();
+        let attempts = most.saturating_add(1);
         let mut record = DeliveryRecord {
-            attempts: most.saturating_add(1),
             replay: true,
-            ..DeliveryRecord::first(&first.run_id, what, &outcome, (now, took))
+            ..DeliveryRecord::of(&first.run_id, what, attempts, &outcome, (now, took))
         };
         let added = store::deliveries::add_one(&self.store, &caller.tenant, id, &mut record).await;
         if !added.map_err(|cause| internal(&cause))? {
@@ -139,11 +166,11 @@ impl Webhooks {
     }
 
     /// The event of a delivery, as it was sent.
-    async fn stored(
+    async fn shown(
         &self,
         webhook: &WebhookRecord,
         delivery: &DeliveryRecord,
-    ) -> Result<Bytes, Problem> {
+    ) -> Result<PagedEvent, Problem> {
         let gone = || {
             Problem::new(
                 ErrorCode::Conflict,
@@ -161,38 +188,9 @@ impl Webhooks {
             store::webhooks::events_of(&self.store, &delivery.run_id, window, kinds, 1).await;
         let events = events.map_err(|cause| internal(&cause))?;
         let event = events.first().ok_or_else(gone)?;
-        let numbers = run.log.under(Major::V1);
-        Ok(sent(event, run.spec.work.is_eval(), numbers))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-    use touchstone_openwop::wire::log::LogMark;
-
-    use super::*;
-
-    #[test]
-    fn a_delivery_has_the_number_that_polls_show() {
-        let stored = json!({"eventId": "evt_1_3", "type": "eval.scored", "sequence": 3,
-            "payload": {"taskId": "a"}});
-        let event = StoredEvent {
-            sequence: 3,
-            kind: "eval.scored".into(),
-            body: stored.to_string().into(),
-        };
-        for (made, expected) in [(Major::V1, 3), (Major::V2, 2)] {
-            let numbers = LogMark::of_new(made).under(Major::V1);
-            let shown: Value = serde_json::from_slice(&sent(&event, true, numbers)).unwrap();
-            assert_eq!(shown["sequence"], expected);
-            assert_eq!(shown["payload"], stored["payload"]);
-        }
-        let damaged = StoredEvent {
-            body: "{".into(),
-            ..event
-        };
-        let numbers = LogMark::of_new(Major::V2).under(Major::V1);
-        assert_eq!(sent(&damaged, false, numbers), damaged.body);
+        let form = RunForm::of(&run, webhook.contract);
+        let shown = form.shown(&self.store, &delivery.run_id, event).await;
+        let shown = shown.map_err(|cause| internal(&cause))?;
+        shown.map_err(|unshown| unshown.problem())
     }
 }

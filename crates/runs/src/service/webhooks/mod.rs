@@ -3,23 +3,29 @@
 
 pub mod deliveries;
 pub mod dispatcher;
+mod message;
+mod session;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 use tracing::info;
 use url::Url;
 
 use crate::ports::webhooks::{DeliveryError, WebhookRecord};
 use crate::store;
-use crate::webhook_client::WebhookClient;
+use crate::webhook_client::{DELIVER_WITHIN, WebhookClient};
 use touchstone_host::audit::Decision;
+use touchstone_host::background::spawn;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
+use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::audit::record_alone;
@@ -28,17 +34,23 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{TenantId, WebhookId};
 use touchstone_kit::webhook::registration::{Registration, parse_rotation};
 use touchstone_kit::webhook::{Circuit, Delivery, ENDINGS, SCHEME_STANDARD, Secret, Secrets};
+use touchstone_openwop::wire::Major;
 
 /// Maximum number of subscriptions per tenant.
 const MOST: u32 = 100;
 /// How long the previous secret signs after a rotation.
 pub const OVERLAP: SignedDuration = SignedDuration::from_hours(24);
+/// How long a removal waits for a replica that serves the subscription: for an attempt, and for the
+/// store. A replica that was killed never says that it has stopped.
+const STOP_WITHIN: Duration = DELIVER_WITHIN.saturating_add(Duration::from_secs(5));
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// A new subscription. Its secret is available only here.
 #[derive(Debug)]
 pub struct Registered {
     pub webhook: WebhookRecord,
-    /// Its secret, unless the subscriber supplied it (RFC 0201 §B).
+    /// Its secret, unless the subscriber supplied it (RFC 0201 §B). Under OpenWOP v1, a subscription
+    /// without Standard Webhooks shows that too.
     pub secret: Option<Secret>,
     /// `signatureAlgorithms`, if requested.
     pub schemes: Option<Vec<String>>,
@@ -75,16 +87,26 @@ impl Webhooks {
         }
     }
 
-    /// Creates a subscription. With Standard Webhooks, the endpoint must agree first.
+    /// Creates a subscription, whose deliveries have the form of the major. With Standard Webhooks,
+    /// the endpoint must agree first.
     ///
     /// # Errors
     /// `validation_error`, `forbidden`, `webhook_url_rejected`, `webhook_endpoint_unverified`;
     /// `conflict` if the tenant has the maximum number of subscriptions.
-    pub async fn register(&self, caller: &Caller, body: &Value) -> Result<Registered, Problem> {
+    pub async fn register(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        major: Major,
+    ) -> Result<Registered, Problem> {
         let asked = Registration::parse(body)?;
         own_tenant(caller, asked.tenant_id.as_deref())?;
         self.admit("url", &asked.url).await?;
         let standard = asked.is_standard();
+        let is_shown = match major {
+            Major::V1 => !standard,
+            Major::V2 => asked.secret.is_none(),
+        };
         let secret = match asked.secret {
             Some(secret) => secret,
             None => Secret::minted(self.ids.secret()),
@@ -96,6 +118,7 @@ impl Webhooks {
             events: asked.events,
             tags: asked.tags,
             standard,
+            contract: major,
             secrets: Secrets::of(secret.clone()),
             created_by: caller.key_id.to_string(),
             created_at: self.clock.now(),
@@ -122,7 +145,7 @@ impl Webhooks {
             .await?;
         Ok(Registered {
             webhook,
-            secret: (!standard).then_some(secret),
+            secret: is_shown.then_some(secret),
             schemes: asked.schemes,
         })
     }
@@ -140,6 +163,7 @@ impl Webhooks {
             events: ENDINGS.map(str::to_owned).to_vec(),
             tags: Vec::new(),
             standard: false,
+            contract: Major::V1,
             secrets: Secrets::of(Secret::minted(self.ids.secret())),
             created_by: caller.key_id.to_string(),
             created_at: self.clock.now(),
@@ -167,11 +191,13 @@ impl Webhooks {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Removes a subscription. No new delivery starts afterwards, but one attempt in progress may
-    /// still arrive.
+    /// Removes a subscription. Nothing is delivered afterwards.
     ///
     /// # Errors
     /// `forbidden` for another tenant's `tenantId`; `subscription_not_found`.
+    ///
+    /// # Cancel safety
+    /// The removal continues.
     pub async fn remove(
         &self,
         caller: &Caller,
@@ -179,9 +205,15 @@ impl Webhooks {
         id: &WebhookId,
     ) -> Result<(), Problem> {
         own_tenant(caller, tenant_id)?;
-        let removed = store::webhooks::remove(&self.store, &caller.tenant, id)
-            .await
-            .map_err(|cause| internal(&cause))?;
+        let (store, tenant, id) = (self.store.clone(), caller.tenant.clone(), id.clone());
+        let named = id.clone();
+        let removal = spawn("webhook removal", async move {
+            remove(&store, &tenant, &named).await
+        });
+        let removed = removal.await.map_err(|cause| internal(&cause))?;
+        let removed = removed.map_err(|cause| internal(&cause))?;
+        let removed = removed.map_err(|cause| internal(&cause))?;
+        let id = &id;
         match removed {
             true => self.note(caller, "webhooks:remove", id, Vec::new()).await,
             false => Err(not_found()),
@@ -278,6 +310,19 @@ impl Webhooks {
         )
         .with("field", "url"))
     }
+}
+
+/// Removes a subscription after the replica that serves it has stopped; `false` if it does not exist.
+async fn remove(store: &Database, tenant: &TenantId, id: &WebhookId) -> Result<bool, StoreError> {
+    let Some(mut is_served) = store::webhooks::stop(store, tenant, id).await? else {
+        return Ok(false);
+    };
+    let give_up = Instant::now() + STOP_WITHIN;
+    while is_served && Instant::now() < give_up {
+        sleep(POLL_EVERY).await;
+        is_served = store::webhooks::is_served(store, tenant, id).await?;
+    }
+    store::webhooks::remove(store, tenant, id).await
 }
 
 /// The key determines the tenant; a named tenant must be the same.

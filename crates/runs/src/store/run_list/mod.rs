@@ -249,7 +249,12 @@ fn query_of<'q>(
     for word in 0..MAX_WORDS {
         asking = asking.bind(patterns.get(word).map(String::as_str));
     }
-    asking
+    asking.bind(asked.workflow_id.as_deref().map(workflow_member))
+}
+
+/// The member of a stored subject that names the workflow.
+fn workflow_member(id: &str) -> String {
+    format!(r#""workflowId":{}"#, json!(id))
 }
 
 async fn listings(database: &Database, rows: Vec<Row>) -> Result<Vec<RunListing>, StoreError> {

@@ -57,6 +57,9 @@ macro_rules! list {
             word!("$19"),
             word!("$20"),
             word!("$21"),
+            // `subject` begins with `{"kind":"…","workflowId":"…"` for a run with a workflow.
+            " AND (CAST($22 AS TEXT) IS NULL
+            OR SUBSTR(s.subject, LENGTH(s.kind) + 12, LENGTH(CAST($22 AS TEXT))) = CAST($22 AS TEXT))",
             " ORDER BY ",
             $created_at,
             " DESC, ",
@@ -84,7 +87,7 @@ const LIST_OF_VERDICT: &str = list!(
 /// The runs with a name, in the order of the name's index.
 pub const LIST_OF_NAME: &str = list!(
     "run_named f CROSS JOIN run_summary s CROSS JOIN run r",
-    "f.name_number = $22 AND s.run_number = f.run_number AND f.created_at >= $2 AND f.created_at < $3
+    "f.name_number = $23 AND s.run_number = f.run_number AND f.created_at >= $2 AND f.created_at < $3
         AND (f.created_at, f.run_id) < ($4, $5)",
     "f.created_at",
     "f.run_id"
@@ -92,7 +95,7 @@ pub const LIST_OF_NAME: &str = list!(
 pub const LIST_OF_RUNS: &str = list!(
     concat!(
         "(",
-        numbers!("$22"),
+        numbers!("$23"),
         ") f CROSS JOIN run_summary s CROSS JOIN run r"
     ),
     "s.run_number = f.number"

@@ -23,11 +23,13 @@ const COMPRESSIBLE: &str = "SELECT r.number FROM run r
     WHERE r.ended AND r.masked_to IS NULL AND r.created_at < $1 AND r.number > $2
         AND EXISTS (SELECT 1 FROM event e WHERE e.run_number = r.number)
         AND NOT EXISTS (SELECT 1 FROM webhook_run f WHERE f.run_number = r.number)
+        AND NOT EXISTS (SELECT 1 FROM webhook_retry t WHERE t.run_number = r.number)
     ORDER BY r.number LIMIT $3";
 /// Locks the row, as masking and a deletion do. Webhooks read rows only.
 const LOCK: &str = "UPDATE run SET tenant = tenant
     WHERE number = $1 AND ended AND masked_to IS NULL
         AND NOT EXISTS (SELECT 1 FROM webhook_run f WHERE f.run_number = run.number)
+        AND NOT EXISTS (SELECT 1 FROM webhook_retry t WHERE t.run_number = run.number)
     RETURNING number";
 const SEALED_TO: &str =
     "SELECT COALESCE(MAX(last_sequence), 0) FROM log_segment WHERE run_number = $1";

@@ -9,6 +9,7 @@ use crate::service::runs::Runs;
 use crate::store;
 use crate::store::profiles::ProfiledRun;
 use crate::store::run_list::TagChange;
+use touchstone_host::ports::host_secrets::RUN_LIST_CURSORS;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
@@ -88,6 +89,17 @@ impl Runs {
         self.decide_missing_verdicts(tenant).await?;
         let found = store::run_list::newest_of_versions(&self.store, tenant, agent, MAX_CELLS);
         found.await.map_err(|cause| internal(&cause))
+    }
+
+    /// The secret that authenticates cursors.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn cursor_secret(&self) -> Result<[u8; 32], Problem> {
+        self.store
+            .host_secret(RUN_LIST_CURSORS, self.ids.secret())
+            .await
+            .map_err(|cause| internal(&cause))
     }
 
     async fn store_missing_results(&self, tenant: &TenantId) -> Result<(), Problem> {

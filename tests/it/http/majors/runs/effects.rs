@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_kit::ids::RunId;
 
-use crate::http::majors::calling::{ACT, Calling, LOOK, opaque, payloads};
+use crate::http::majors::runs::calling::{ACT, Calling, LOOK, opaque, payloads};
 use crate::http::majors::{foreign_run, under_v2, with_ended_run};
 use crate::http::support::host::TestHost;
 use crate::store::Engine;

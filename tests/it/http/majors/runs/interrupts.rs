@@ -14,7 +14,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::version::Majors;
 
-use crate::http::majors::calling::{opaque, payloads};
+use crate::http::majors::runs::calling::{opaque, payloads};
 use crate::http::majors::{both, serving, under_v2};
 use crate::http::support::host::{Reply, TestHost};
 use crate::store::{Engine, TestStore};

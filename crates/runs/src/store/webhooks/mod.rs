@@ -2,14 +2,20 @@
 //!
 //! A subscription follows every unfinished run of its tenant from the current end of the run's log,
 //! and every run created later from the start. It stops following a run once it has been served the
-//! whole log.
+//! whole log. An event that was not accepted becomes a [retry](retries), and in the end a
+//! [dead letter](dead_letters).
+
+pub mod dead_letters;
+pub mod retries;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ports::webhooks::{DeliveryRecord, Followed, WebhookClaim, WebhookRecord, Window};
+use crate::ports::webhooks::{
+    DeadLetter, DeliveryRecord, Followed, NextStep, Retry, WebhookClaim, WebhookRecord, Window,
+};
 use crate::store::deliveries;
 use crate::store::event_row::event_of;
 use touchstone_host::ports::run_log::{Fence, StoredEvent};
@@ -21,6 +27,7 @@ use touchstone_host::store::sql::{Sql, Transaction, query};
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
+use touchstone_openwop::wire::Major;
 
 const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
 const ADD: &str =
@@ -40,6 +47,14 @@ const CLAIMED: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
     FROM webhook WHERE id = $1";
 const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
+/// Ends every claim. Whoever holds one notices when it records its next attempt.
+const STOP: &str = "UPDATE webhook SET following = FALSE, fence = fence + 1
+    WHERE tenant = $1 AND id = $2 AND run_number IS NULL
+    RETURNING lease_owner IS NOT NULL AND lease_until > COALESCE($3, {now})";
+const IS_SERVED: &str = "SELECT EXISTS (SELECT 1 FROM webhook
+    WHERE tenant = $1 AND id = $2 AND lease_owner IS NOT NULL AND lease_until > COALESCE($3, {now}))";
+const LEAVE: &str = "UPDATE webhook SET lease_owner = NULL, lease_until = 0
+    WHERE id = $1 AND lease_owner = $2";
 const STORED: &str = "SELECT secret, sealed FROM webhook WHERE tenant = $1 AND id = $2";
 /// Matches only the row that was read: a concurrent rotation has changed the encrypted text.
 const ROTATE: &str =
@@ -54,11 +69,13 @@ const OLDEST_UNDELIVERED: Sql = Sql {
     sqlite: "SELECT MIN(e.body ->> '$.timestamp') FROM webhook w
         JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
         JOIN event e ON e.run_number = r.number AND e.sequence = f.sequence + 1
-        WHERE w.following AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)",
+        WHERE w.following AND w.paused_until <= $1
+            AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)",
     postgres: "SELECT MIN(e.body::json ->> 'timestamp') FROM webhook w
         JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
         JOIN event e ON e.run_number = r.number AND e.sequence = f.sequence + 1
-        WHERE w.following AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)",
+        WHERE w.following AND w.paused_until <= $1
+            AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)",
 };
 const CHECK: &str =
     "UPDATE webhook SET fence = fence WHERE id = $1 AND fence = $2 RETURNING number";
@@ -70,12 +87,10 @@ const DONE: &str = "DELETE FROM webhook_run
         AND ended AND head <= webhook_run.sequence)";
 /// A run's callback subscription is deleted when nothing is left to deliver.
 const GONE: &str = "DELETE FROM webhook WHERE number = $1 AND run_number IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)";
-const SKIP_PENDING: &str =
-    "UPDATE webhook_run SET sequence = (SELECT head FROM run WHERE number = run_number)
-    WHERE webhook_number = $1";
-const ALL_DONE: &str = "DELETE FROM webhook_run WHERE webhook_number = $1 AND EXISTS (
-        SELECT 1 FROM run WHERE number = run_number AND ended AND head <= sequence)";
+    AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)
+    AND NOT EXISTS (SELECT 1 FROM webhook_retry WHERE webhook_number = $1)";
+const PAUSE: &str = "UPDATE webhook SET paused_until = $3 WHERE id = $1 AND fence = $2
+    RETURNING number";
 const UNFOLLOW: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
 const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
@@ -83,16 +98,18 @@ const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
 const CLAIM_WEBHOOK: Sql = Sql {
     sqlite: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
         WHERE number = (SELECT w.number FROM webhook w
-            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND EXISTS (
-                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
-                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
+            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND w.paused_until <= $4
+                AND (w.retry_at <= $4 OR EXISTS (
+                    SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                    WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)))
             ORDER BY w.served_at, w.number LIMIT 1)
         RETURNING fence, id",
     postgres: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
         WHERE number = (SELECT w.number FROM webhook w
-            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND EXISTS (
-                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
-                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
+            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND w.paused_until <= $4
+                AND (w.retry_at <= $4 OR EXISTS (
+                    SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                    WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)))
             ORDER BY w.served_at, w.number LIMIT 1
             FOR NO KEY UPDATE OF w SKIP LOCKED)
         RETURNING fence, id",
@@ -112,7 +129,13 @@ struct Settings {
     tags: Vec<String>,
     standard: bool,
     created_by: String,
+    /// The major of the contract, unless it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    contract: Option<u8>,
 }
+
+/// What `contract` says for subscriptions of major 2.
+const SECOND: u8 = 2;
 
 fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
     let settings = Settings {
@@ -121,6 +144,10 @@ fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
         tags: webhook.tags.clone(),
         standard: webhook.standard,
         created_by: webhook.created_by.clone(),
+        contract: match webhook.contract {
+            Major::V1 => None,
+            Major::V2 => Some(SECOND),
+        },
     };
     column("webhook", "settings").text(&settings)
 }
@@ -160,6 +187,11 @@ fn record_of(cipher: &Cipher, row: Row) -> Result<WebhookRecord, StoreError> {
         _ => None,
     };
     let current = secret_of(cipher, &id, secret, sealed)?;
+    let contract = match settings.contract {
+        None | Some(1) => Major::V1,
+        Some(SECOND) => Major::V2,
+        Some(_) => return Err(column("webhook", "settings").inconsistent()),
+    };
     Ok(WebhookRecord {
         id: id.into(),
         tenant: tenant.into(),
@@ -170,6 +202,7 @@ fn record_of(cipher: &Cipher, row: Row) -> Result<WebhookRecord, StoreError> {
         events: settings.events,
         tags: settings.tags,
         standard: settings.standard,
+        contract,
         secrets: Secrets { current, previous },
         created_by: settings.created_by,
         created_at: column("webhook", "created_at").time(created_at)?,
@@ -191,18 +224,24 @@ fn bound(sequence: u64) -> i64 {
 
 /// Run before a claim, which takes a lock: usually there is nothing to claim.
 const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
-        JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
-        WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND r.head > f.sequence
-            AND (w.run_number IS NULL OR r.ended))";
-const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, {now}) + $4
+        WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND w.paused_until <= $2
+            AND (w.retry_at <= $2 OR EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence
+                    AND (w.run_number IS NULL OR r.ended))))";
+const HOLD: &str =
+    "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, {now}) + $4, paused_until = $6
     WHERE id = $1 AND fence = $2 RETURNING number";
+/// Retries of runs that were deleted meanwhile are not due any more.
 const RELEASE_WEBHOOK: &str =
-    "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
+    "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now},
+        retry_at = (SELECT MIN(due_at) FROM webhook_retry WHERE webhook_number = webhook.number)
     WHERE id = $1 AND fence = $2 RETURNING CASE WHEN run_number IS NULL THEN number END";
 
-async fn is_due(database: &Database) -> Result<bool, StoreError> {
+async fn is_due(database: &Database, now: Timestamp) -> Result<bool, StoreError> {
     query(DUE)
         .bind(database.lease_clock())
+        .bind(now.as_microsecond())
         .fetch_one(database.readers())
         .await
 }
@@ -257,6 +296,45 @@ pub async fn list(
     rows.into_iter().map(record).collect()
 }
 
+/// Ends the deliveries of a subscription that is to be removed, and says whether a replica is still
+/// serving it; `None` if it does not exist.
+pub async fn stop(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<Option<bool>, StoreError> {
+    query(STOP)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .bind(database.lease_clock())
+        .fetch_optional(database.writer()?)
+        .await
+}
+
+/// Whether a replica is serving a subscription.
+pub async fn is_served(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<bool, StoreError> {
+    query(IS_SERVED)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .bind(database.lease_clock())
+        .fetch_one(database.readers())
+        .await
+}
+
+/// Says that `owner` does not serve a subscription any more, although it lost its claim.
+pub async fn leave(database: &Database, id: &WebhookId, owner: &str) -> Result<(), StoreError> {
+    query(LEAVE)
+        .bind(id.as_str())
+        .bind(database.holder(owner))
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
+}
+
 /// Removes a subscription with its progress; `false` if it does not exist.
 pub async fn remove(
     database: &Database,
@@ -307,15 +385,16 @@ pub async fn replace_secrets(
     Ok(rotated > 0)
 }
 
-/// Claims the subscription that has waited longest among those with pending events and a lease
-/// that is free or expired. Increases its fence. Leases use the store's own clock.
+/// Claims the subscription that has waited longest among those with events that are due at `now`
+/// and a lease that is free or expired. Increases its fence. Leases use the store's own clock.
 pub async fn claim(
     database: &Database,
     owner: &str,
     ttl: Duration,
+    now: Timestamp,
 ) -> Result<Option<WebhookClaim>, StoreError> {
-    let due =
-        is_due(database).await? || (database.release_dead().await? && is_due(database).await?);
+    let due = is_due(database, now).await?
+        || (database.release_dead().await? && is_due(database, now).await?);
     if !due {
         return Ok(None);
     }
@@ -324,6 +403,7 @@ pub async fn claim(
         .bind(database.holder(owner))
         .bind(micros(ttl))
         .bind(database.lease_clock())
+        .bind(now.as_microsecond())
         .fetch_optional(&mut transaction)
         .await?;
     let Some((fence, id)) = claimed else {
@@ -337,10 +417,15 @@ pub async fn claim(
     }))
 }
 
-/// When the oldest event was recorded that a subscription has not been served yet.
-pub async fn oldest_undelivered(database: &Database) -> Result<Option<Timestamp>, StoreError> {
+/// When the oldest event was recorded that a subscription has not been served yet, except those
+/// whose deliveries wait at `now` because their endpoint fails.
+pub async fn oldest_undelivered(
+    database: &Database,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, StoreError> {
     const RECORDED: Column = column("event", "body");
     let oldest: Option<String> = query(OLDEST_UNDELIVERED)
+        .bind(now.as_microsecond())
         .fetch_one(database.readers())
         .await?;
     let at = oldest.map(|text| text.parse().map_err(|_| RECORDED.inconsistent()));
@@ -392,36 +477,110 @@ pub async fn record_progress(
     ttl: Duration,
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
+    let number = hold(database, &mut transaction, claim, circuit, ttl).await?;
+    serve(&mut transaction, number, run, upto).await?;
+    transaction.commit().await
+}
+
+/// Records what becomes of an event after an attempt to deliver it, as [`record_progress`].
+/// `is_retry` says that it was a retry.
+pub async fn record_attempt(
+    database: &Database,
+    claim: &WebhookClaim,
+    (run, sequence): (&RunId, u64),
+    is_retry: bool,
+    next: &NextStep,
+    circuit: &Circuit,
+    ttl: Duration,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number = hold(database, &mut transaction, claim, circuit, ttl).await?;
+    match next {
+        NextStep::Done => {}
+        NextStep::Retry(retry) => retries::add(&mut transaction, number, retry).await?,
+        NextStep::GiveUp(letter) => dead_letters::add(&mut transaction, number, letter).await?,
+    }
+    if is_retry && !matches!(next, NextStep::Retry(_)) {
+        retries::remove(&mut transaction, number, run, sequence).await?;
+    }
+    if is_retry || matches!(next, NextStep::Retry(_)) {
+        retries::note_due(&mut transaction, number).await?;
+    }
+    serve(&mut transaction, number, run, sequence).await?;
+    transaction.commit().await
+}
+
+/// Locks a claimed subscription, extends the lease and returns its number.
+async fn hold(
+    database: &Database,
+    transaction: &mut Transaction,
+    claim: &WebhookClaim,
+    circuit: &Circuit,
+    ttl: Duration,
+) -> Result<i64, StoreError> {
     let number: Option<i64> = query(HOLD)
         .bind(claim.webhook.id.as_str())
         .bind(claim.fence.0)
         .bind(column("webhook", "circuit").text(circuit)?)
         .bind(micros(ttl))
         .bind(database.lease_clock())
-        .fetch_optional(&mut transaction)
+        .bind(circuit.waits_until().map_or(0, |it| it.as_microsecond()))
+        .fetch_optional(transaction)
         .await?;
-    let number = number.ok_or(StoreError::Fenced)?;
+    number.ok_or(StoreError::Fenced)
+}
+
+async fn serve(
+    transaction: &mut Transaction,
+    number: i64,
+    run: &RunId,
+    upto: u64,
+) -> Result<(), StoreError> {
     query(SERVED)
         .bind(number)
         .bind(run.as_str())
         .bind(bound(upto))
-        .execute(&mut transaction)
+        .execute(&mut *transaction)
         .await?;
     query(DONE)
         .bind(number)
         .bind(run.as_str())
-        .execute(&mut transaction)
+        .execute(&mut *transaction)
         .await?;
-    query(GONE).bind(number).execute(&mut transaction).await?;
-    transaction.commit().await
+    query(GONE).bind(number).execute(transaction).await?;
+    Ok(())
 }
 
-/// Skips all pending events of every run. [`StoreError::Fenced`] as in
-/// [`record_progress`].
-pub async fn skip_pending(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+/// Lets the deliveries of a subscription wait. [`StoreError::Fenced`] as in [`record_progress`].
+pub async fn pause(
+    database: &Database,
+    claim: &WebhookClaim,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    let paused: Option<i64> = query(PAUSE)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .bind(until.as_microsecond())
+        .fetch_optional(database.writer()?)
+        .await?;
+    paused.map(drop).ok_or(StoreError::Fenced)
+}
+
+/// Ends a subscription that has failed. What waits to be sent again becomes dead letters.
+pub async fn end(
+    database: &Database,
+    claim: &WebhookClaim,
+    given_up: impl Fn(Retry) -> DeadLetter + Send,
+) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
     let number = held(&mut transaction, claim).await?;
-    for statement in [SKIP_PENDING, ALL_DONE] {
+    let waiting = retries::take_all(&mut transaction, number, &claim.webhook.id).await?;
+    let letters: Vec<DeadLetter> = waiting.into_iter().map(given_up).collect();
+    for letter in letters {
+        dead_letters::add(&mut transaction, number, &letter).await?;
+    }
+    retries::note_due(&mut transaction, number).await?;
+    for statement in [END, UNFOLLOW_ALL, GONE] {
         query(statement)
             .bind(number)
             .execute(&mut transaction)
@@ -430,41 +589,30 @@ pub async fn skip_pending(database: &Database, claim: &WebhookClaim) -> Result<(
     transaction.commit().await
 }
 
-/// Stops following a run, or (`None`) all runs.
+/// Stops following a run.
 pub async fn unfollow(
     database: &Database,
     claim: &WebhookClaim,
-    run: Option<&RunId>,
+    run: &RunId,
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
     let number = held(&mut transaction, claim).await?;
-    match run {
-        Some(run) => {
-            query(UNFOLLOW)
-                .bind(number)
-                .bind(run.as_str())
-                .execute(&mut transaction)
-                .await?;
-        }
-        None => {
-            for statement in [END, UNFOLLOW_ALL] {
-                query(statement)
-                    .bind(number)
-                    .execute(&mut transaction)
-                    .await?;
-            }
-        }
-    }
+    query(UNFOLLOW)
+        .bind(number)
+        .bind(run.as_str())
+        .execute(&mut transaction)
+        .await?;
     transaction.commit().await
 }
 
 /// Gives the subscription back, after all others that wait, and records the attempts made under
-/// the claim. The callback of a run keeps no record: it is deleted with the last delivery.
+/// the claim. The callback of a run keeps no record: it is deleted with the last delivery. `false`
+/// if the claim was lost or the subscription is gone.
 pub async fn release(
     database: &Database,
     claim: &WebhookClaim,
     made: &mut [DeliveryRecord],
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let mut transaction = database.begin_write().await?;
     let listed: Option<Option<i64>> = query(RELEASE_WEBHOOK)
         .bind(claim.webhook.id.as_str())
@@ -474,7 +622,8 @@ pub async fn release(
     if let Some(number) = listed.flatten() {
         deliveries::add(&mut transaction, number, made).await?;
     }
-    transaction.commit().await
+    transaction.commit().await?;
+    Ok(listed.is_some())
 }
 
 /// Adds a subscription to a run or (`None`) to its tenant; returns its number.

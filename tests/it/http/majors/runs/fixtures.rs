@@ -5,8 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_openwop::wire::Major;
 
-use crate::http::majors::calling::{ACT, Calling, LOOK, opaque, payloads};
 use crate::http::majors::foreign_run;
+use crate::http::majors::runs::calling::{ACT, Calling, LOOK, opaque, payloads};
 use crate::http::support::host::{Reply, SUITE};
 use crate::store::Engine;
 
