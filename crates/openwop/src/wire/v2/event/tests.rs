@@ -204,7 +204,11 @@ fn payloads_change_only_where_major_2_has_another_form() {
             "ai.message.chunk" => with(more, json!({"runId": bound(RUN)})),
             "authorization.decided" => with(more, json!({"principal": key_1})),
             "deployment.promoted" => with(more, json!({"evalRunId": bound(OTHER_RUN)})),
-            "eval.started" => with(more, json!({"baselineRunId": bound(OTHER_RUN)})),
+            "eval.started" => with(
+                more,
+                json!({"baselineRunId": bound(OTHER_RUN),
+                "fixtureRuns": {"t-1": bound(OTHER_RUN)}}),
+            ),
             "agent.toolReturned" => with(
                 more,
                 json!({"error":
