@@ -230,7 +230,7 @@ impl Background {
             at_once_then(minute, "content")
                 .run(store, shutdown, || self.storage.delete_content(shutdown)),
             at_once("idempotency").run(store, shutdown, || self.expire()),
-            at_once("dead_letters").run(store, shutdown, || self.webhooks.expire_dead_letters()),
+            at_once("dead_letters").run(store, shutdown, || self.webhooks.clean()),
             at_once("sessions").run(store, shutdown, || self.sessions.forget()),
         );
     }

@@ -599,6 +599,10 @@ async fn whoever_removes_a_subscription_learns_when_it_is_not_served_any_more(
     let (run, _) = run_of(&store, "run_1", "acme", 3, false).await;
     let held = claim(&store).await.unwrap();
     assert_eq!(stop("acme").await, Some(true));
+    let found = run_store::webhooks::find(&store, &acme, &id).await;
+    assert!(found.unwrap().is_none(), "it is being removed");
+    let cleaned = run_store::webhooks::remove_stopped(&store).await;
+    assert_eq!(cleaned.unwrap(), 0, "a replica still serves it");
     let circuit = Circuit::default();
     let late = run_store::webhooks::record_progress(&store, &held, &run, 1, &circuit, TTL).await;
     assert!(matches!(late, Err(StoreError::Fenced)));

@@ -186,7 +186,6 @@ async fn each_subscription_is_served_in_the_form_of_its_major() {
             let logged = [log.first(), log.last()][at].unwrap();
             assert_eq!(&document["event"], logged, "{under}");
             assert_eq!(document["runId"], format!("acme/{run}"));
-            asyncapi::check_delivery(Major::V2, &document);
             assert_eq!(header(received, "webhook-id"), of_v2["webhookId"].as_str());
             assert_eq!(header(received, "event-type"), logged["type"].as_str());
             assert_eq!(header(received, "signature-algorithm"), Some("v1"));

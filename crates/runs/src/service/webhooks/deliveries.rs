@@ -108,12 +108,15 @@ impl Webhooks {
         })
     }
 
-    /// Deletes the dead letters of all tenants whose time is over.
+    /// Deletes the dead letters of all tenants whose time is over, and subscriptions whose removal was
+    /// interrupted.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn expire_dead_letters(&self) -> Result<u64, StoreError> {
-        dead_letters::expire(&self.store, self.clock.now()).await
+    pub async fn clean(&self) -> Result<u64, StoreError> {
+        let removed = store::webhooks::remove_stopped(&self.store).await?;
+        let expired = dead_letters::expire(&self.store, self.clock.now()).await?;
+        Ok(removed + expired)
     }
 
     /// Sends the event of a delivery again, with the same message id. It neither waits for the

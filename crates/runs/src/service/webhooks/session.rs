@@ -124,11 +124,35 @@ impl Session {
     }
 
     /// Ends a subscription that has failed.
-    async fn end(&self) -> Result<(), StoreError> {
+    async fn end(&mut self) -> Result<(), StoreError> {
+        let unsent = self.unsent().await?;
         let (id, now) = (&self.claim.webhook.id, self.clock.now());
         warn!(webhook_id = %id, "a webhook has failed too often and gets no more deliveries");
         let given_up = |retry: Retry| retry.given_up(id, GivenUp::RetriesExhausted, now);
-        store::webhooks::end(&self.store, &self.claim, given_up).await
+        store::webhooks::end(&self.store, &self.claim, unsent, given_up).await
+    }
+
+    /// The first events in the log that were not sent, at most [`MOST_RETRIES`], of at most [`RUNS`] runs.
+    async fn unsent(&mut self) -> Result<Vec<Retry>, StoreError> {
+        let mut unsent = Vec::new();
+        let grown = store::webhooks::grown_runs(&self.store, &self.claim.webhook.id, RUNS).await?;
+        for followed in &grown {
+            if !self.matches_tags(&followed.run).await? {
+                continue;
+            }
+            let window = Window {
+                after: followed.after,
+                upto: followed.head.min(followed.after + WINDOW),
+            };
+            let (store, kinds) = (&self.store, &self.claim.webhook.events);
+            let room = MOST_RETRIES.saturating_sub(unsent.len() as u64);
+            let room = u32::try_from(room).unwrap_or(u32::MAX);
+            let events = store::webhooks::events_of(store, &followed.run, window, kinds, room);
+            for event in events.await? {
+                unsent.push(self.retry_of((&followed.run, event.sequence), &event, 0, None));
+            }
+        }
+        Ok(unsent)
     }
 
     /// Sends events again that are due; whether there were any.

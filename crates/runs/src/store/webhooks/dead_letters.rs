@@ -22,6 +22,10 @@ const LIST: &str =
 const NUMBER: &str =
     "SELECT d.number FROM webhook_dead_letter d JOIN webhook w ON w.number = d.webhook_number
     WHERE w.tenant = $1 AND w.id = $2 AND w.run_number IS NULL AND d.delivery_id = $3";
+/// Dead letters that are kept of a subscription.
+const KEPT: i64 = 10_000;
+const SHORTEN: &str = "DELETE FROM webhook_dead_letter WHERE webhook_number = $1 AND number <= (
+    SELECT MAX(number) FROM webhook_dead_letter WHERE webhook_number = $1) - $2";
 const EXPIRE: &str = "DELETE FROM webhook_dead_letter WHERE expires_at <= $1";
 
 pub(super) async fn add(
@@ -34,6 +38,11 @@ pub(super) async fn add(
         .bind(&letter.delivery_id)
         .bind(letter.expires_at.as_microsecond())
         .bind(column("webhook_dead_letter", "document").text(letter)?)
+        .execute(&mut *transaction)
+        .await?;
+    query(SHORTEN)
+        .bind(webhook)
+        .bind(KEPT)
         .execute(transaction)
         .await?;
     Ok(())

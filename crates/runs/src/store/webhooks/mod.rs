@@ -29,7 +29,9 @@ use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
 use touchstone_openwop::wire::Major;
 
-const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
+/// One that is being removed is not listed.
+const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL
+    AND paused_until < 9223372036854775807";
 const ADD: &str =
     "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit, sealed)
     VALUES ($1, $2, $3, $4, $5, $6, $7, TRUE) RETURNING number";
@@ -39,22 +41,29 @@ const FOLLOW_UNFINISHED: &str = "INSERT INTO webhook_run (webhook_number, run_nu
     SELECT $1, number, head FROM run WHERE tenant = $2 AND NOT ended";
 const ONE: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
-    FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
+    FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL
+    AND paused_until < 9223372036854775807";
 const OF_TENANT: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
-    FROM webhook WHERE tenant = $1 AND run_number IS NULL ORDER BY number";
+    FROM webhook WHERE tenant = $1 AND run_number IS NULL AND paused_until < 9223372036854775807
+    ORDER BY number";
 const CLAIMED: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
     FROM webhook WHERE id = $1";
 const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
-/// Ends every claim. Whoever holds one notices when it records its next attempt.
-const STOP: &str = "UPDATE webhook SET following = FALSE, fence = fence + 1
+/// Ends every claim, and marks the subscription as removed: it is paused for ever. The holder of a claim
+/// notices when it records its next attempt.
+const STOP: &str = "UPDATE webhook SET following = FALSE, fence = fence + 1,
+        paused_until = 9223372036854775807
     WHERE tenant = $1 AND id = $2 AND run_number IS NULL
     RETURNING lease_owner IS NOT NULL AND lease_until > COALESCE($3, {now})";
 const IS_SERVED: &str = "SELECT EXISTS (SELECT 1 FROM webhook
     WHERE tenant = $1 AND id = $2 AND lease_owner IS NOT NULL AND lease_until > COALESCE($3, {now}))";
 const LEAVE: &str = "UPDATE webhook SET lease_owner = NULL, lease_until = 0
-    WHERE id = $1 AND lease_owner = $2";
+    WHERE id = $1 AND lease_owner = $2 AND NOT following";
+/// Completes removals that were interrupted.
+const REMOVE_STOPPED: &str = "DELETE FROM webhook WHERE run_number IS NULL
+    AND paused_until = 9223372036854775807 AND lease_until <= COALESCE($1, {now})";
 const STORED: &str = "SELECT secret, sealed FROM webhook WHERE tenant = $1 AND id = $2";
 /// Matches only the row that was read: a concurrent rotation has changed the encrypted text.
 const ROTATE: &str =
@@ -349,6 +358,14 @@ pub async fn remove(
     Ok(removed > 0)
 }
 
+/// Completes removals that a restart or a failure of the store interrupted.
+pub async fn remove_stopped(database: &Database) -> Result<u64, StoreError> {
+    query(REMOVE_STOPPED)
+        .bind(database.lease_clock())
+        .execute(database.writer()?)
+        .await
+}
+
 /// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
 /// not exist.
 pub async fn replace_secrets(
@@ -569,16 +586,18 @@ pub async fn pause(
     }
 }
 
-/// Ends a subscription that has failed. What waits to be sent again becomes dead letters.
+/// Ends a subscription that has failed. What waits to be sent again becomes dead letters, as do
+/// `unsent` events.
 pub async fn end(
     database: &Database,
     claim: &WebhookClaim,
+    unsent: Vec<Retry>,
     given_up: impl Fn(Retry) -> DeadLetter + Send,
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
     let number = held(&mut transaction, claim).await?;
     let waiting = retries::take_all(&mut transaction, number, &claim.webhook.id).await?;
-    let letters: Vec<DeadLetter> = waiting.into_iter().map(given_up).collect();
+    let letters: Vec<DeadLetter> = waiting.into_iter().chain(unsent).map(given_up).collect();
     for letter in letters {
         dead_letters::add(&mut transaction, number, &letter).await?;
     }
