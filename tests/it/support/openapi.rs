@@ -196,6 +196,9 @@ fn place(path: &str, headers: &HeaderMap) -> (Major, String) {
     if of_v1.is_some_and(|it| is_operation(Major::V1, it)) {
         assert!(version.is_some(), "{path}: no `OpenWOP-Version`");
     }
+    if is_operation(Major::V2, bare) {
+        assert!(version.is_some(), "{path}: no `OpenWOP-Version`");
+    }
     let is_of_host = path.starts_with("/v1/host/touchstone/") || path.starts_with("/api/v1/");
     assert!(
         !is_of_host || version.is_none(),
