@@ -50,6 +50,11 @@ pub enum Error {
     Telemetry(String),
     #[error(transparent)]
     OasisProvider(#[from] touchstone_oasis::net::SetupError),
+    /// Their receivers would get deliveries of another form.
+    #[error(
+        "`openwop.preferred_version` is \"2.0\", but webhook subscriptions of OpenWOP v1 exist: {0}"
+    )]
+    SubscriptionsOfV1(i64),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),

@@ -33,8 +33,10 @@ use touchstone_host::rules::telemetry::settings;
 use touchstone_host::service::keys::Keys;
 use touchstone_host::store::copies::held::HeldCount;
 use touchstone_host::system::SystemIds;
+use touchstone_openwop::wire::Major;
 use touchstone_packs::service::packs::Packs;
 use touchstone_runs::service::command::Command;
+use touchstone_runs::store::webhooks::count_of_v1;
 
 /// A fully wired host.
 pub struct App {
@@ -54,7 +56,21 @@ impl App {
     /// The store, a model or a setting is not usable.
     pub async fn start(config: Config) -> Result<Self, Error> {
         start_telemetry(&config)?;
-        Self::build(config, OwnModels::default(), None).await
+        let app = Self::build(config, OwnModels::default(), None).await?;
+        app.check_subscriptions().await?;
+        Ok(app)
+    }
+
+    /// A host without major 1 serves no subscriptions of it.
+    async fn check_subscriptions(&self) -> Result<(), Error> {
+        if self.config.openwop.offered()?.majors.has(Major::V1) {
+            return Ok(());
+        }
+        let store = &self.services.parts().store;
+        match count_of_v1(store).await.map_err(Error::Store)? {
+            0 => Ok(()),
+            count => Err(Error::SubscriptionsOfV1(count)),
+        }
     }
 
     /// Like [`start`](Self::start), for a command that executes nothing, and so exports no

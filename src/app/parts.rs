@@ -119,7 +119,10 @@ pub async fn open(
         cluster,
         providers: Arc::new(HttpProviders::new(config.oasis.accesses(&environment)?)?),
         evaluator: config.oasis.evaluator.clone(),
-        notifier: Arc::new(WebhookClient::new(config.webhooks.targets()?)?),
+        notifier: Arc::new(
+            WebhookClient::new(config.webhooks.targets()?)?
+                .serving(config.openwop.offered()?.majors),
+        ),
         cards: Arc::new(config.agent_cards.cards()?),
         host_url,
         attester: attester(config)?,

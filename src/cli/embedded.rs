@@ -241,6 +241,9 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
             ),
             app::Error::OldKeyInUse => Failure::not_done("old_key_in_use", text)
                 .or_try("stop the hosts that use other copies of the key file, then run the command again"),
+            app::Error::SubscriptionsOfV1(_) => Failure::bad_input("configuration", text).or_try(
+                "remove them with `touchstone webhook remove`, or set preferred_version to \"1.0\" until their owners have registered new ones (docs/openwop-v2.md)",
+            ),
             app::Error::Net(_) => Failure::not_done("start_failed", text),
         }
     })

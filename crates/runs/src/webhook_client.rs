@@ -18,6 +18,8 @@ use touchstone_host::net::address::AddressScope;
 use touchstone_host::net::error::Error;
 use touchstone_host::net::policy::Policy;
 use touchstone_host::net::target::PrivateTarget;
+use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::version::Majors;
 
 /// The `User-Agent` header of deliveries.
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
@@ -28,12 +30,17 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Timeout of the resolver during registration.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
 
+/// Names of headers that have a twin without `x-`.
+const TWINS: &str = "x-openwop-";
+
 /// Names of this machine or its cloud metadata service, whatever they resolve to.
 const INSIDE: &[&str] = &["localhost", "metadata", "metadata.google.internal"];
 const INSIDE_ZONES: &[&str] = &[".localhost", ".local", ".internal"];
 
 /// Sends deliveries to untrusted URLs: the address of every connection is checked.
 pub struct WebhookClient {
+    /// Whether deliveries have the headers that only major 1 names.
+    sends_twins: bool,
     private_targets: Vec<PrivateTarget>,
     public: Clients,
     private: Clients,
@@ -73,10 +80,19 @@ impl WebhookClient {
             .filter_map(PrivateTarget::whole_network)
             .collect();
         Ok(Self {
+            sends_twins: true,
             private_targets,
             public: Clients::new(AddressScope::Public, &[])?,
             private: Clients::new(AddressScope::Private, &opened)?,
         })
+    }
+
+    /// The same, for a host that serves these majors: without major 1, deliveries have no
+    /// `X-openwop-…` headers.
+    #[must_use]
+    pub fn serving(mut self, majors: Majors) -> Self {
+        self.sends_twins = majors.has(Major::V1);
+        self
     }
 
     /// The clients for a URL, if the text of the URL permits deliveries.
@@ -131,8 +147,14 @@ impl WebhookClient {
         body: Bytes,
     ) -> Result<u16, Undelivered> {
         let client = &self.of(url)?.deliver;
+        let mut sent = header_map(headers)?;
+        if !self.sends_twins {
+            for (name, _) in headers.iter().filter(|(name, _)| name.starts_with(TWINS)) {
+                sent.remove(*name);
+            }
+        }
         let answer = client
-            .open(Method::POST, url, &header_map(headers)?, Some(body))
+            .open(Method::POST, url, &sent, Some(body))
             .await
             .map_err(|cause| failed(&cause))?;
         let status = answer.status();

@@ -229,3 +229,38 @@ fn an_address_in_use_is_named() {
     assert_eq!(done.code, 3, "{}", done.stderr);
     assert!(done.stderr.contains(&address), "{}", done.stderr);
 }
+
+/// Their receivers would get deliveries of another form.
+#[test]
+fn it_does_not_switch_major_1_off_while_subscriptions_of_it_exist() {
+    let home = Home::empty();
+    let prefer = |version: &str| {
+        let models =
+            "[[models]]\nclass = \"*\"\nprovider = \"scripted\"\nfile = \"answers.json\"\n";
+        let targets = "[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n";
+        let settings = format!("[openwop]\npreferred_version = \"{version}\"\n{targets}{models}");
+        std::fs::write(home.config(), settings).unwrap();
+    };
+    prefer("1.0");
+    let added = home.run(&["--json", "webhook", "add", "http://127.0.0.1:9999/h"]);
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    prefer("2.0");
+    let refused = home.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("subscriptions of OpenWOP v1 exist: 1"),
+        "{}",
+        refused.stderr
+    );
+    let id = added.document()["webhook"]["webhookId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let removed = home.run(&["webhook", "remove", &id]);
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    let added = home.run(&["webhook", "add", "http://127.0.0.1:9999/h"]);
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    assert_eq!(Server::start(&home).terminate(), 0);
+}

@@ -15,6 +15,7 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{RunId, WebhookId};
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
 use touchstone_openwop::wire::Major;
+use touchstone_openwop::wire::version::Majors;
 use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::ports::webhooks::{DeadLetter, DeliveryState, GivenUp, WebhookRecord};
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
@@ -744,4 +745,28 @@ async fn the_last_200_attempts_are_kept_without_content_until_the_webhook_is_rem
     let mut late = last.clone();
     let added = run_store::deliveries::add_one(&store, &acme, &id, &mut late).await;
     assert!(!added.unwrap(), "the webhook is gone");
+}
+
+#[tokio::test]
+async fn a_host_without_major_1_sends_no_headers_of_it() {
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let url = receiver.url().parse().unwrap();
+    for majors in [Majors::Both, Majors::V2] {
+        let client = WebhookClient::new(vec!["127.0.0.1".parse().unwrap()]).unwrap();
+        let client = client.serving(majors);
+        let headers = [
+            ("x-openwop-webhook-id", "wh_1".to_owned()),
+            ("openwop-webhook-id", "wh_1".to_owned()),
+            ("webhook-id", "msg_1".to_owned()),
+        ];
+        client.deliver(&url, &headers, "{}".into()).await.unwrap();
+    }
+    let names = ["x-openwop-webhook-id", "openwop-webhook-id", "webhook-id"];
+    let found: Vec<_> = receiver
+        .wait_for(2)
+        .await
+        .iter()
+        .map(|got| names.map(|name| got.header(name).is_some()))
+        .collect();
+    assert_eq!(found, [[true, true, true], [false, true, true]]);
 }

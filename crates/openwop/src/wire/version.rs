@@ -56,8 +56,17 @@ impl Majors {
         matches!(self, Self::Both)
     }
 
-    fn has(self, major: Major) -> bool {
+    pub fn has(self, major: Major) -> bool {
         self.list().contains(&major)
+    }
+
+    /// The major of what a request of a major makes: its own, or the preferred one if the host does
+    /// not serve it and the request came to the twin of an operation.
+    pub fn of_made_under(self, major: Major) -> Major {
+        match self.has(major) {
+            true => major,
+            false => self.preferred(),
+        }
     }
 }
 
@@ -316,6 +325,13 @@ mod tests {
         #[case] expected: Selected,
     ) {
         assert_eq!(of(Majors::V2, path, version), expected);
+    }
+
+    #[test]
+    fn what_a_request_makes_has_a_major_that_the_host_serves() {
+        assert_eq!(Majors::Both.of_made_under(V1), V1);
+        assert_eq!(Majors::Both.of_made_under(V2), V2);
+        assert_eq!(Majors::V2.of_made_under(V1), V2);
     }
 
     #[test]

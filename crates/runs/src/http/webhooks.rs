@@ -154,6 +154,7 @@ pub async fn register(
     let (webhooks, who, request) = (state.webhooks.clone(), caller.clone(), body.clone());
     let endpoint = "POST /v1/webhooks".to_owned();
     // The major decides about the form of the deliveries.
+    let major = state.host.settings.protocol.majors.of_made_under(major);
     let asked = of_major(major, body);
     once(
         &state.host,

@@ -1,9 +1,13 @@
 //! A host that serves major 2 alone.
 
 use axum::http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use touchstone_host::ports::host_secrets::INTERRUPT_TOKENS;
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::wire::version::Majors;
+use touchstone_runs::rules::workflow::token::{Intent, InterruptToken};
+use touchstone_runs::store::webhooks::count_of_v1;
 
 use crate::http::majors::operations::{body, is_bound, keyed, path};
 use crate::http::majors::{VERSION, serving, under_v2};
@@ -111,5 +115,47 @@ async fn operations_of_major_1_have_twins_among_the_routes_of_the_host() {
         let anonymous = host.request(Method::GET, &format!("{TWIN}/runs/{run}"));
         let anonymous = anonymous.anonymous().send().await;
         assert_eq!(anonymous.code(), "unauthenticated");
+    }
+}
+
+/// A subscription keeps the form of its deliveries, so none of major 1 can be made.
+#[tokio::test]
+async fn a_subscription_that_is_made_at_a_twin_has_the_form_of_major_2() {
+    for (majors, expected) in [(Majors::Both, "1.0"), (Majors::V2, "2.0")] {
+        let host = TestHost::with(serving(majors)).await;
+        let asked = json!({"url": "http://127.0.0.1:9999/h", "events": ["run.completed"]});
+        let made = host.post(&format!("{TWIN}/webhooks"), &asked).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+        let listed = host.get("/host/touchstone/webhooks").await.json();
+        assert_eq!(listed["webhooks"][0]["protocolVersion"], expected);
+        let found = count_of_v1(&host.store).await.unwrap();
+        assert_eq!(found, i64::from(expected == "1.0"));
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_major_1_are_not_admitted() {
+    let token = InterruptToken {
+        tenant: "acme".into(),
+        run_id: "run_absent".into(),
+        node_id: "gate".into(),
+        interrupt_id: "int-gate-1".to_owned(),
+        expires_at: Timestamp::now() + SignedDuration::from_hours(1),
+        intent: Intent::Resolve,
+    };
+    for (majors, expected) in [
+        (Majors::Both, "not_found"),
+        (Majors::V2, "interrupt_token_invalid"),
+    ] {
+        let host = TestHost::with(serving(majors)).await;
+        let secret = host.store.host_secret(INTERRUPT_TOKENS, [1; 32]).await;
+        let since_v2 = token.sign(&secret.unwrap()).unwrap();
+        let mut parts = since_v2.splitn(4, '.');
+        let of_v1 = parts.nth(3).unwrap();
+        for (text, expected) in [(of_v1, expected), (since_v2.as_str(), "not_found")] {
+            let call = under_v2(&host, "GET", &format!("/interrupts/{text}"));
+            let reply = call.anonymous().send().await;
+            assert_eq!(reply.code(), expected, "{text}");
+        }
     }
 }

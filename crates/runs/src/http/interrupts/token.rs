@@ -13,6 +13,7 @@ use touchstone_host::http::answer::Failure;
 use touchstone_host::http::auth::address;
 use touchstone_host::http::translation::ActingFor;
 use touchstone_kit::error::ErrorCode;
+use touchstone_openwop::wire::Major;
 
 /// Admits a request whose path holds an interrupt token, and attaches the [`InterruptToken`].
 ///
@@ -32,7 +33,10 @@ pub async fn guard_token(
         let mut parameters = parameters.iter();
         parameters.find_map(|(name, text)| (name == "token").then_some(text))
     });
-    let token = api.runs.interrupt_token(text.unwrap_or_default());
+    let admits_v1 = api.host.settings.protocol.majors.has(Major::V1);
+    let token = api
+        .runs
+        .interrupt_token(text.unwrap_or_default(), admits_v1);
     let token = token.await.map_err(|refusal| match refusal.code {
         ErrorCode::InterruptTokenInvalid => limits.refuse(address(peer), refusal),
         _ => refusal,

@@ -80,6 +80,11 @@ impl InterruptToken {
         ))
     }
 
+    /// Whether a text has the form of tokens since major 2.
+    pub fn is_of_v2(text: &str) -> bool {
+        text.starts_with(FORM)
+    }
+
     /// Verifies and parses a token. The signature is compared in constant time before anything is
     /// parsed.
     ///

@@ -22,7 +22,7 @@ use crate::rules::workflow::graph::Graph;
 use crate::rules::workflow::interrupt::{Refusal, answer, deadline};
 use crate::rules::workflow::node::NodeKind;
 use crate::rules::workflow::step::{Step, StepContext, next};
-use crate::rules::workflow::token::{Intent, InterruptToken};
+use crate::rules::workflow::token::{Intent, InterruptToken, NoToken};
 use crate::service::runs::Runs;
 use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
@@ -405,14 +405,22 @@ impl Runs {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Parses a token.
+    /// Parses a token. Those of major 1 are admitted while the host serves it.
     ///
     /// # Errors
     /// `interrupt_token_invalid` for a string that is not a token of this host, which major 1 answers
     /// as an unknown interrupt; `interrupt_expired`.
-    pub async fn interrupt_token(&self, text: &str) -> Result<InterruptToken, Problem> {
+    pub async fn interrupt_token(
+        &self,
+        text: &str,
+        admits_v1: bool,
+    ) -> Result<InterruptToken, Problem> {
         let secret = self.token_secret().await?;
-        let token = InterruptToken::read(text, &secret)
+        let token = match admits_v1 || InterruptToken::is_of_v2(text) {
+            true => InterruptToken::read(text, &secret),
+            false => Err(NoToken),
+        };
+        let token = token
             .map_err(|_| Problem::new(ErrorCode::InterruptTokenInvalid, no_interrupt().message))?;
         if token.expires_at <= self.clock.now() {
             return Err(Problem::new(

@@ -32,6 +32,9 @@ use touchstone_openwop::wire::Major;
 /// One that is being removed is not listed.
 const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL
     AND paused_until < 9223372036854775807";
+/// `settings` ends with `"contract":2}` for subscriptions of major 2.
+const COUNT_OF_V1: &str = "SELECT COUNT(*) FROM webhook
+    WHERE run_number IS NULL AND paused_until < 9223372036854775807 AND settings NOT LIKE '%,\"contract\":2_'";
 const ADD: &str =
     "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit, sealed)
     VALUES ($1, $2, $3, $4, $5, $6, $7, TRUE) RETURNING number";
@@ -252,6 +255,11 @@ async fn is_due(database: &Database, now: Timestamp) -> Result<bool, StoreError>
         .bind(now.as_microsecond())
         .fetch_one(database.readers())
         .await
+}
+
+/// Number of subscriptions of all tenants whose deliveries have the form of major 1.
+pub async fn count_of_v1(database: &Database) -> Result<i64, StoreError> {
+    query(COUNT_OF_V1).fetch_one(database.readers()).await
 }
 
 /// Adds a subscription; `false` if the tenant already has `most`.
