@@ -232,14 +232,15 @@ impl<'a> Running<'a> {
             files: invocation.dialogue.map_or(&[][..], |it| it.files),
             earlier: invocation.dialogue.map_or(&[][..], |it| it.messages),
             continues: Turns::has_any(invocation),
+            // Recorded calls first: they must never reach a live tool.
             source: match (invocation.live, invocation.recorded) {
-                (Some(_), _) => ToolSource::Live {
-                    names: &surface.names,
-                    definitions: &surface.definitions,
-                },
-                (None, Some(calls)) => ToolSource::Recorded {
+                (_, Some(calls)) => ToolSource::Recorded {
                     calls,
                     fixtures: invocation.fixtures,
+                },
+                (Some(_), None) => ToolSource::Live {
+                    names: &surface.names,
+                    definitions: &surface.definitions,
                 },
                 (None, None) => ToolSource::Fixtures(invocation.fixtures),
             },

@@ -11,7 +11,13 @@ use crate::wire::id;
 pub(super) const BACK_OFF: &[&str] = &["retryAfter", "retryAfterMs", "retryAfterSeconds"];
 
 /// Members of `details` that are ids of runs.
-const RUN_IDS: &[&str] = &["runId", "activeRunId", "sourceRunId", "baselineRunId"];
+const RUN_IDS: &[&str] = &[
+    "runId",
+    "activeRunId",
+    "sourceRunId",
+    "baselineRunId",
+    "gateRunId",
+];
 /// The member of `details` that is the path of an interrupt, and how that path begins and goes on.
 const RESOLVE_URL: (&str, &str, &str) = ("resolveUrl", "/v1/runs/", "/interrupts/");
 

@@ -122,12 +122,14 @@ fn selected<'a>(
     let Some((space, path)) = place(path) else {
         return Selected::Outside;
     };
+    if space == Space::V1 && !offered.has(Major::V1) {
+        return Selected::Refused(Major::V2, Refusal::Retired);
+    }
     let asked = match asked(versions) {
         Ok(asked) => asked,
         Err(refusal) => return Selected::Refused(space.default(offered), refusal),
     };
     match (space, asked) {
-        (Space::V1, _) if !offered.has(Major::V1) => Selected::Refused(Major::V2, Refusal::Retired),
         (Space::V1, None | Some(Asked::Known(Major::V1))) => Selected::Served(Major::V1, path),
         (Space::V1, Some(_)) => Selected::Refused(Major::V1, Refusal::Mismatch),
         (Space::Unversioned | Space::Discovery, None) => {
@@ -316,6 +318,7 @@ mod tests {
     #[rstest]
     #[case("/v1/runs", "-", Selected::Refused(V2, Refusal::Retired))]
     #[case("/v1/runs", "1", Selected::Refused(V2, Refusal::Retired))]
+    #[case("/v1/runs", "x", Selected::Refused(V2, Refusal::Retired))]
     #[case("/runs", "1", Selected::Refused(V2, Refusal::Unsupported))]
     #[case("/runs", "-", served(V2, "/v1/runs"))]
     #[case("/.well-known/openwop", "-", served(V2, "/.well-known/openwop"))]

@@ -13,7 +13,7 @@ use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Method};
 
 use crate::http::RunsApi;
-use crate::http::events::form::{form_for, streamed_up_to};
+use crate::http::events::form::{form_for, page_for, streamed_up_to};
 use crate::http::events::poll::collect;
 use crate::http::events::stream::Subscription;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
@@ -25,6 +25,7 @@ use touchstone_host::http::negotiation::Spoken;
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
+use touchstone_openwop::wire::Major;
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
     let get = &Method::GET;
@@ -59,6 +60,10 @@ pub async fn stream(
     let position = streamed_up_to(&state, &record, &form, &headers).await?;
     if let (true, Mode::Events(filter)) = (only_json(&headers), options.mode) {
         return collect(&state, &record, &form, position, head, filter).await;
+    }
+    if major == Major::V2 && matches!(options.mode, Mode::Events(_)) && position < head.sequence {
+        // A log that cannot be shown is an error. A stream that ends at once would say that it is over.
+        page_for(&state, &record, &form, position, head.sequence).await?;
     }
     let subscription = Subscription {
         state: state.clone(),

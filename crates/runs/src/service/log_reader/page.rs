@@ -187,11 +187,16 @@ impl Page {
         page.clone()
     }
 
-    /// Maximum memory of the page in bytes, including a filtered copy of the frames. A page without
-    /// content is much smaller.
+    /// Maximum memory of the page in bytes, including filtered copies of the frames: one of some events,
+    /// and under major 2 one of a mixed mode with all. A page without content is much smaller.
     pub(super) fn weight(&self) -> u32 {
         const EVENT: usize = 128;
-        u32::try_from(self.all.text.len() * 2 + self.events.len() * EVENT).unwrap_or(u32::MAX)
+        let copies = match self.layout.major {
+            Major::V1 => 2,
+            Major::V2 => 3,
+        };
+        let bytes = self.all.text.len() * copies + self.events.len() * EVENT;
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
     fn select(&self, filter: Filter) -> Frames {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use moka::future::Cache;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::service::log_reader::form::{LogForm, SUSPENDED, Unshown};
 use crate::service::log_reader::page::{Layout, Page, PagedEvent};
@@ -27,7 +28,9 @@ const AT_A_TIME: u32 = 256;
 type Key = (RunId, u64, Major, bool);
 
 pub(super) struct Projections {
-    pages: Cache<Key, Arc<Page>>,
+    /// With the time of the first projection: a page that grows is projected anew after [`CONTENT_TTL`],
+    /// because content can be deleted.
+    pages: Cache<Key, (Arc<Page>, Instant)>,
     /// The reader that makes a page; the others wait for it.
     turns: Cache<Key, Arc<Mutex<()>>>,
 }
@@ -38,7 +41,7 @@ impl Projections {
             pages: Cache::builder()
                 .max_capacity(cache_bytes)
                 .time_to_live(CONTENT_TTL)
-                .weigher(|_, page: &Arc<Page>| page.weight())
+                .weigher(|_, (page, _): &(Arc<Page>, Instant)| page.weight())
                 .build(),
             turns: Cache::builder()
                 .max_capacity(TURNS)
@@ -57,16 +60,19 @@ impl Projections {
     ) -> Result<Arc<Page>, Error> {
         let key = (run.clone(), stored.first(), form.major, form.is_masked);
         let is_whole = |page: &Arc<Page>| page.last() >= stored.last();
-        if let Some(page) = self.pages.get(&key).await.filter(is_whole) {
+        if let Some((page, _)) = self.pages.get(&key).await.filter(|it| is_whole(&it.0)) {
             return Ok(page);
         }
         let turn = self.turns.get_with(key.clone(), async { Arc::default() });
         let turn = turn.await;
         let _turn = turn.lock().await;
         let begun = self.pages.get(&key).await;
-        if let Some(page) = begun.clone().filter(is_whole) {
+        if let Some((page, _)) = begun.clone().filter(|it| is_whole(&it.0)) {
             return Ok(page);
         }
+        let begun = begun.filter(|(_, since)| since.elapsed() < CONTENT_TTL);
+        let since = begun.as_ref().map_or_else(Instant::now, |it| it.1);
+        let begun = begun.map(|it| it.0);
         let done = begun.as_ref().map_or(stored.first() - 1, |it| it.last());
         let permit = match stored.bytes() > SMALL_BYTES {
             true => {
@@ -86,7 +92,7 @@ impl Projections {
                 Page::new(stored.first(), layout, more, permit)
             }
         });
-        self.pages.insert(key, page.clone()).await;
+        self.pages.insert(key, (page.clone(), since)).await;
         Ok(page)
     }
 }

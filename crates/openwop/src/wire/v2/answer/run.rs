@@ -135,6 +135,9 @@ fn failure(error: Value) -> Result<Value, Unprojectable> {
         true => details,
         false => {
             let mut details = details.unwrap_or_default();
+            if inner == "no_active_deployment" {
+                details.insert("service".to_owned(), "agents".into());
+            }
             details.insert("reason".to_owned(), inner.into());
             Some(details)
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::rules::run::fold::RunState;
-use crate::rules::run::record::EvalSpec;
+use crate::rules::run::record::{EvalSpec, ModelPin};
 use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::Fields;
@@ -70,6 +70,20 @@ pub fn is_usable(
         && source.suite_id == suite_id
         && source.suite_version == suite_version
         && has_calls(task)
+}
+
+/// Remote agents call tools of their own.
+const REMOTE: [&str; 2] = ["a2a", "openwop"];
+
+/// Whether the agent takes the answers to its tool calls from this host.
+pub(super) fn check_agent(runs: &BTreeMap<TaskId, RunId>, model: &ModelPin) -> Result<(), Problem> {
+    match !runs.is_empty() && REMOTE.contains(&model.provider.as_str()) {
+        false => Ok(()),
+        true => Err(Problem::validation(
+            FIELD,
+            "a remote agent calls its own tools, never fixtures; leave `configurable.fixtureRuns` out",
+        )),
+    }
 }
 
 /// Whether a run with these modes and tasks can have recorded fixtures.

@@ -236,6 +236,7 @@ pub fn plan(
         request.worker_command.clone(),
     );
     let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
+    fixtures::check_agent(&request.fixture_runs, &model)?;
     let default_concurrency = kind
         .as_ref()
         .map_or(limits.default_concurrency, |kind| kind.concurrency);

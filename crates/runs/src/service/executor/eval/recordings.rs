@@ -37,10 +37,12 @@ impl Recordings {
         let mut found = Self::default();
         for run in runs.values().collect::<BTreeSet<_>>() {
             let of_run = runs.iter().filter(|it| it.1 == run);
-            let tasks = of_run.map(|it| it.0.clone());
-            if store::storage::content_kept(store, run).await? == Some(ContentKept::All) {
-                found.read_run(store, run, tasks.collect()).await?;
-            } else {
+            let tasks = of_run.map(|it| it.0);
+            let tasks: HashSet<TaskId> = tasks.cloned().collect();
+            found.read_run(store, run, &tasks).await?;
+            // Read afterwards: content that was deleted meanwhile must not become an answer.
+            if store::storage::content_kept(store, run).await? != Some(ContentKept::All) {
+                found.by_task.retain(|task, _| !tasks.contains(task));
                 found.deleted.extend(tasks);
             }
         }
@@ -51,9 +53,9 @@ impl Recordings {
         &mut self,
         store: &Database,
         run: &RunId,
-        tasks: HashSet<TaskId>,
+        tasks: &HashSet<TaskId>,
     ) -> Result<(), StoreError> {
-        let mut calls = CallsByTask::of(tasks);
+        let mut calls = CallsByTask::of(tasks.clone());
         let mut after = 0;
         loop {
             let page = store::runs::read(store, run, after, PAGE).await?;
