@@ -281,7 +281,7 @@ async fn a_subscription_is_served_by_one_replica_and_the_longest_waiting_first(
     assert!(matches!(late, Err(StoreError::Fenced)));
     let late = run_store::webhooks::unfollow(&store, &taken, &run).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    let late = run_store::webhooks::end(&store, &taken, dead).await;
+    let late = run_store::webhooks::end(&store, &taken, Vec::new(), dead).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
     let this = (&run, 2);
     let next = NextStep::Done;
@@ -394,7 +394,9 @@ async fn events_of_unfollowed_runs_and_ended_subscriptions_are_not_delivered_lat
             .unwrap(),
         [followed("run_3", 0, 1)]
     );
-    run_store::webhooks::end(&store, &held, dead).await.unwrap();
+    run_store::webhooks::end(&store, &held, Vec::new(), dead)
+        .await
+        .unwrap();
     run_of(&store, "run_4", "acme", 1, false).await;
     assert_eq!(
         run_store::webhooks::grown_runs(&store, &id, 9)
@@ -502,7 +504,9 @@ async fn an_event_is_due_again_until_it_is_delivered_or_given_up(
 
     // What waits when a subscription fails is given up with it.
     let held = claim_at(&store, 30).await.unwrap();
-    run_store::webhooks::end(&store, &held, dead).await.unwrap();
+    run_store::webhooks::end(&store, &held, Vec::new(), dead)
+        .await
+        .unwrap();
     assert_eq!(due(99).await, Vec::<u64>::new());
     let ended = letters(at(40), i64::MAX).await;
     let ended: Vec<u32> = ended.iter().map(|it| it.attempts).collect();

@@ -671,7 +671,7 @@ async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
         "getOasisEvidence",
         &[("path.runId", &run), ("path.scenarioId", scenario)],
     );
-    let vector = include_str!("../../fixtures/oasis/compute/till.json");
+    let vector = include_str!("../../../fixtures/oasis/compute/till.json");
     let mut vector: Value = serde_json::from_str(vector).unwrap();
     material.sends("computeOasisVerdict", vector["input"].take());
 }
