@@ -349,7 +349,7 @@ refused(400, "validation_error", move, "promote", channel="stable", evalRunId=ru
 serving = move("promote", channel="stable", evalRunId=run)
 equal((serving.state, serving.channels, serving.evalRunId), ("active", ["stable"], run), "what serves, and on what evidence")
 equal(client.agents_list_deployments(AGENT_ID), [serving], "deployments")
-refused(409, "version_conflict", move, "rollback", toState="draft")
+refused(400, "validation_error", move, "rollback", toState="draft")
 last = len(client._request_json("GET", "/v1/host/touchstone/audit?limit=1000")["entries"])
 equal((client.audit_verify(1, last).chainValid, client.audit_verify(1, last).anomalies), (True, []), "audit log")
 
