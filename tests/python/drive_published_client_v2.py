@@ -54,7 +54,7 @@ NOT_OFFERED = {
         "proposals_list": (), "proposals_submit": ({},), "proposals_get": ("p",), "proposals_revise": ("p", {}), "proposals_archive": ("p",),
         "proposals_apply": ("p",), "proposals_reject": ("p",),
     },
-    "connections": {"connection_providers_list": (), "connection_providers_resolve": ({},)},
+    "connections": {"connection_providers_list": (), "connection_providers_resolve": ("p",)},
     "toolCatalog": {"tools_list": (), "tools_get": ("t",), "tools_list_compact": ()},
     "prompts": {
         "prompts_list": (), "prompts_get": ("p",), "prompts_create": ({},), "prompts_update": ("p", {}), "prompts_delete": ("p",),

@@ -730,7 +730,7 @@ async fn generate(
     api: &Api,
     key: &str,
     material: &Material,
-    (described, excluded): (&str, &[&str]),
+    (described, excluded, more): (&str, &[&str], &[&str]),
 ) -> Vec<String> {
     site.write("schemathesis.toml", &material.configuration());
     let description = material.description(api.get(described).await);
@@ -752,6 +752,7 @@ async fn generate(
         .args(["--url", api.base_url()])
         .arg("--header")
         .arg(format!("Authorization: Bearer {key}"))
+        .args(more)
         .arg("openapi.json")
         .current_dir(site.folder())
         .output()
@@ -862,7 +863,7 @@ async fn responses_to_generated_requests_match_the_openapi_description() {
         &api,
         key,
         &material,
-        ("/v1/openapi.json", &[ACCEPTANCE]),
+        ("/v1/openapi.json", &[ACCEPTANCE], &[]),
     )
     .await;
     let refused: Vec<_> = refused
