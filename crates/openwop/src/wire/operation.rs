@@ -156,6 +156,27 @@ pub fn has(major: Major, method: &str, path: &str) -> bool {
     }
 }
 
+/// The methods of operations at a path, in the form of major 1, that a major does not have.
+pub fn methods_of_others(major: Major, path: &str) -> impl Iterator<Item = &'static str> {
+    let others = OPERATIONS
+        .iter()
+        .filter(move |it| !it.majors.contains(&major) && fits(it.path, path));
+    others.map(|it| it.method)
+}
+
+/// Whether a path is one of those with these parameters, each of which is a whole segment.
+fn fits(template: &str, path: &str) -> bool {
+    let (mut expected, mut given) = (template.split('/'), path.split('/'));
+    loop {
+        match (expected.next(), given.next()) {
+            (None, None) => return true,
+            (Some(name), Some(value)) if name.starts_with('{') && !value.is_empty() => {}
+            (Some(name), Some(value)) if name == value => {}
+            _ => return false,
+        }
+    }
+}
+
 /// Whether a path, without `/v1`, is one of the protocol under a major.
 pub fn is_operation(major: Major, path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
@@ -265,6 +286,23 @@ mod tests {
     #[case("/v1/runs", None)]
     fn routes_of_the_host_need_no_version(#[case] path: &str, #[case] expected: Option<&str>) {
         assert_eq!(routed(path).as_deref(), expected);
+    }
+
+    #[rstest]
+    #[case(Major::V1, "/v1/runs", &["GET"])]
+    #[case(Major::V2, "/v1/runs", &[])]
+    #[case(Major::V1, "/v1/runs/run_1/effects", &["GET"])]
+    #[case(Major::V1, "/v1/runs//effects", &[])]
+    #[case(Major::V1, "/v1/runs/run_1", &[])]
+    #[case(Major::V2, "/v1/runs/run_1/debug-bundle", &["GET"])]
+    #[case(Major::V2, "/v1/runs/run_1/debug-bundle/more", &[])]
+    fn methods_of_other_majors_are_known_by_their_path(
+        #[case] major: Major,
+        #[case] path: &str,
+        #[case] expected: &[&str],
+    ) {
+        let found: Vec<&str> = methods_of_others(major, path).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

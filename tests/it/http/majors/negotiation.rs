@@ -213,3 +213,13 @@ async fn a_conditional_read_is_answered_under_each_major() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_refused_method_names_those_of_its_major() {
+    let host = both().await;
+    let reply = host.request(Method::PUT, "/v1/runs").send().await;
+    assert_eq!(reply.status.as_u16(), 405);
+    assert_eq!(reply.header("allow"), Some("POST"));
+    let effects = host.request(Method::PUT, "/v1/runs/run_absent/effects");
+    assert_eq!(effects.send().await.status.as_u16(), 404);
+}

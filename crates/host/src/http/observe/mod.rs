@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tracing::{Instrument as _, info, info_span};
@@ -52,6 +53,28 @@ pub async fn note_route(request: Request, next: Next) -> Response {
     response
 }
 
+/// The refusal of a method, without the methods that only another major has at the path.
+fn in_a_major(mut response: Response, major: Major, path: &str) -> Response {
+    let others: Vec<&str> = operation::methods_of_others(major, path).collect();
+    if response.status() != StatusCode::METHOD_NOT_ALLOWED || others.is_empty() {
+        return response;
+    }
+    let allowed = response.headers().get(ALLOW);
+    let allowed = allowed.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let is_own = |method: &&str| {
+        // The router answers HEAD wherever it answers GET.
+        let of = if *method == "HEAD" { "GET" } else { *method };
+        !method.is_empty() && !others.contains(&of)
+    };
+    let own: Vec<&str> = allowed.split(',').map(str::trim).filter(is_own).collect();
+    if own.is_empty() {
+        return Failure(no_such_route_problem()).into_response();
+    }
+    let own = own_header(&own.join(","));
+    response.headers_mut().insert(ALLOW, own);
+    response
+}
+
 fn is_of_another_major(request: &Request, path: Option<&MatchedPath>) -> bool {
     // Routes of this host are those of major 1. An operation of major 2 may lie among them.
     let spoken = request.extensions().get::<Spoken>();
@@ -81,7 +104,14 @@ pub async fn observe(
     };
     let answered = async {
         let (major, response) = match negotiated {
-            Ok(major) => (major, answered_within(deadline, next.run(request)).await),
+            Ok(major) => {
+                let path = request.uri().path().to_owned();
+                let response = answered_within(deadline, next.run(request)).await;
+                (
+                    major,
+                    in_a_major(response, major.unwrap_or(Major::V1), &path),
+                )
+            }
             Err((major, refusal)) => (Some(major), Failure(refusal).into_response()),
         };
         let route = response.extensions().get::<Route>().map_or_else(
