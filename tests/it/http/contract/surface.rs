@@ -53,6 +53,30 @@ fn the_routes_are_those_of_the_description() {
     assert_eq!(served, described);
 }
 
+/// `GET /v1/runs` is no operation of major 1: only major 2 has it.
+#[tokio::test]
+async fn methods_that_are_not_described_are_not_allowed() {
+    let host = TestHost::idle().await;
+    let described = openapi::described(Major::V1);
+    for (_, path, _) in &described {
+        let named: String = path.replace(['{', '}'], "");
+        for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
+            let is_described = described
+                .iter()
+                .any(|it| (it.0.as_str(), &it.1) == (method, path));
+            if is_described {
+                continue;
+            }
+            let expected = match (method, path.as_str()) {
+                ("GET", "/v1/runs") => 404,
+                _ => 405,
+            };
+            let reply = host.request(method.parse().unwrap(), &named).send().await;
+            assert_eq!(reply.status.as_u16(), expected, "{method} {named}");
+        }
+    }
+}
+
 /// The path of an operation of major 2.
 fn unversioned(operation: &OpenwopOperation) -> &'static str {
     let path = operation.path;
