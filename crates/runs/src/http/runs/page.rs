@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use crate::http::RunsApi;
@@ -14,9 +14,11 @@ use crate::rules::run::cursor::ListOf;
 use crate::rules::run::listing::{RunPosition, RunQuery};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::Query;
+use touchstone_host::http::negotiation::VERSION;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::v2::MAX_PAGE;
 
 /// A page ends after this many bytes, because inputs and metadata of runs may be large.
@@ -26,8 +28,15 @@ const PAGE_BYTES: usize = 2 << 20;
 pub async fn show(
     State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     query: Query,
 ) -> Answer {
+    let serves_v1 = state.host.settings.protocol.majors.has(Major::V1);
+    if serves_v1 && !headers.contains_key(VERSION) {
+        // This path was not found before major 2, and checkers of major 1 expect that.
+        let message = "`GET /runs` needs the header `OpenWOP-Version: 2.0`";
+        return Err(Problem::new(ErrorCode::NotFound, message).into());
+    }
     let list = ListOf {
         tenant: &caller.tenant,
         workflow_id: query.get("workflowId"),
