@@ -124,7 +124,7 @@ pub struct OpenwopSettings {
 /// Which version discovery prefers, and so which majors are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PreferredVersion {
-    /// Major 1 beside major 2.
+    /// Both majors.
     #[default]
     #[serde(rename = "1.0")]
     V1,

@@ -40,7 +40,7 @@ TASKS, WRONG_EVERY = 20, 4
 BASE_URL, API_KEY = os.environ["BASE_URL"], os.environ["API_KEY"]
 AGENT_ID, SUITE_REF, TENANT = os.environ["AGENT_ID"], os.environ["SUITE_REF"], os.environ["TENANT"]
 SUITE_ID, SUITE_VERSION = SUITE_REF.split("@")
-NOBODY = f"{TENANT}/run_of_nobody_0000000"
+UNKNOWN_RUN = f"{TENANT}/run_unknown_00000000"
 # What discovery must not list, and the methods that then get 404.
 NOT_OFFERED = {
     "content": {
@@ -60,8 +60,8 @@ NOT_OFFERED = {
         "prompts_list": (), "prompts_get": ("p",), "prompts_create": ({},), "prompts_update": ("p", {}), "prompts_delete": ("p",),
         "prompts_render": (RenderPromptRequest("prompt:p", {}),),
     },
-    "multiAgent": {"runs_ancestry": (NOBODY,)},
-    "compensation": {"runs_compensation": (NOBODY,)},
+    "multiAgent": {"runs_ancestry": (UNKNOWN_RUN,)},
+    "compensation": {"runs_compensation": (UNKNOWN_RUN,)},
     "hostEvents": {"host_emit_test_event": ("durable",)},
     "uiPlugins": {"host_ui_plugin_frame": ("p", "q"), "host_dispatch_ui_plugin_request": ("p", "q", {})},
 }
@@ -123,7 +123,7 @@ equal((capabilities.protocolVersions, capabilities.preferredVersion), (["1.0", "
 assert "/runs" in client.discovery_openapi()["paths"], "openapi.json lacks /runs"
 equal([agent.agentId for agent in client.agents_list()], [AGENT_ID], "inventory")
 equal(client.agents_get(AGENT_ID).agentId, AGENT_ID, "inventory entry")
-equal(client.agents_get("private.touchstone.nobody.default"), None, "an agent that is not there")
+equal(client.agents_get("private.touchstone.unknown.default"), None, "an agent that does not exist")
 
 # Create, repeated with the same key, and read while it runs: by both clients at the same time.
 key = a_key()
@@ -180,9 +180,9 @@ assert client.runs_cancel(again.runId, CancelRunRequest(reason="seen enough")).s
 last = list(client.runs_events(again.runId))[-1]
 equal((last.type, last.payload["reason"]), ("run.cancelled", "seen enough"), "last event of the cancelled run")
 refused(409, "run_terminal", client.runs_cancel, again.runId)
-refused(400, "validation_error", client.runs_create, evaluation(evalModes=["regression"], baselineRunId=NOBODY))
+refused(400, "validation_error", client.runs_create, evaluation(evalModes=["regression"], baselineRunId=UNKNOWN_RUN))
 refused(400, "validation_error", client.runs_create, evaluation(evalModes=["regression"], baselineRunId="globex/run_0000000000000000"))
-refused(400, "validation_error", client.runs_create, evaluation(fixtureRuns={"colour-1": NOBODY}))
+refused(400, "validation_error", client.runs_create, evaluation(fixtureRuns={"colour-1": UNKNOWN_RUN}))
 
 
 # Webhooks: a plain one, and one with Standard Webhooks whose secret is rotated.
@@ -263,7 +263,7 @@ same_facts(ours, theirs["events"], 1)
 equal((ours[0].sequence, theirs["events"][0]["sequence"]), (0, 1), "first sequences of a run of major 1")
 equal(client.runs_eval_summary(old_form).aggregateScore, theirs["summary"]["aggregateScore"], "score of a run of major 1")
 
-# What people say.
+# Annotations.
 key = a_key()
 correction = CreateAnnotationRequest(
     signal={"kind": "correction", "correction": "It is blue."}, target={"eventId": scored[0].eventId}, note="I looked")
@@ -272,12 +272,12 @@ equal(client.create_annotation(run, correction, idempotency_key=key), said, "rep
 equal(client.list_annotations(run), [said], "annotations")
 equal(client.list_annotations(replay.runId), [], "annotations of a fork")
 
-# What is not there.
+# Unknown runs, and ids of another tenant.
 for absent in (client.runs_eval_summary, client.list_annotations, client.runs_effects):
-    equal(absent(NOBODY), None, absent.__name__)
-refused(404, "not_found", client.runs_get, NOBODY)
+    equal(absent(UNKNOWN_RUN), None, absent.__name__)
+refused(404, "not_found", client.runs_get, UNKNOWN_RUN)
 refused(403, "id_tenant_mismatch", client.runs_get, "globex/run_0000000000000000")
-equal(client.runs_diff(run, NOBODY), None, "diff against no run")
+equal(client.runs_diff(run, UNKNOWN_RUN), None, "diff against no run")
 equal(client.runs_get_artifact(run, "artifact-1"), None, "artifact, which no run leaves")
 stranger = RecordedClient(BASE_URL, "wrong")
 refused(401, "unauthenticated", stranger.runs_get, run)
@@ -307,7 +307,7 @@ short = started("conformance-delay", "run.started", delayMs=1)
 reached(short, "run.completed")
 refused(409, "run_terminal", client.runs_pause, short)
 asked = started("conformance-approval", "approval.requested")
-together = client.runs_bulk_cancel(BulkCancelRunsRequest(runIds=[slow, short, NOBODY, "globex/run_0000000000000000", asked], reason="enough")).results
+together = client.runs_bulk_cancel(BulkCancelRunsRequest(runIds=[slow, short, UNKNOWN_RUN, "globex/run_0000000000000000", asked], reason="enough")).results
 equal([one.ok for one in together], [True, False, False, False, True], "results of a bulk cancel")
 equal([one.error["error"] for one in together if not one.ok], ["run_terminal", "not_found", "id_tenant_mismatch"], "refusals in a bulk cancel")
 for one in (slow, asked):
@@ -340,7 +340,7 @@ def move(transition, **more):
 
 
 equal(client.agents_list_deployments(AGENT_ID), [AgentDeployment(AGENT_ID, "1.0.0", "draft")], "before any deployment")
-equal(client.agents_list_deployments("private.touchstone.nobody.default"), None, "deployments of an agent that is not there")
+equal(client.agents_list_deployments("private.touchstone.unknown.default"), None, "deployments of an agent that does not exist")
 policy = {"policy": {"eval": {"requireSignedSuite": False, "confidence": "lenient", "requiredPassScore": 0.5}}}
 client._request_json("POST", "/v1/host/touchstone/gates", body=policy)
 equal([move("promote").state, move("promote").state], ["test", "staged"], "states on the way into service")

@@ -1,8 +1,8 @@
 //! Authorization as data: scopes, and roles as named sets of scopes (OpenWOP auth, RFC 0049).
 //!
-//! Scopes do not imply one another, except that `runs:create` includes `runs:annotate`. A role that this host does not know grants nothing and
-//! satisfies no requirement. Authorization fails closed: when a question cannot be answered, access
-//! is denied.
+//! Scopes do not imply one another, except that `runs:create` includes `runs:annotate`. A role that
+//! this host does not know grants nothing and satisfies no requirement. Authorization fails closed:
+//! when a question cannot be answered, access is denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

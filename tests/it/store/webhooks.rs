@@ -640,7 +640,7 @@ async fn a_subscription_keeps_its_contract(#[values(Sqlite, Postgres)] engine: E
     }
     let listed = run_store::webhooks::list(&store, &tenant("acme")).await;
     assert_eq!(listed.unwrap(), [webhook("wh_1", "acme"), second]);
-    // Those of before have no contract in their settings.
+    // Subscriptions of earlier versions have no contract in their settings.
     database
         .execute(
             "UPDATE webhook SET settings = REPLACE(settings, ',\"contract\":2', '')".to_owned(),

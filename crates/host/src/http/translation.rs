@@ -331,18 +331,18 @@ async fn projected(
     route: &TranslatedRoute,
     context: &Context<'_>,
     status: u16,
-    octets: Bytes,
+    bytes: Bytes,
 ) -> Result<Bytes, Problem> {
     // Parsed, an answer takes as much memory as a body of a request.
-    let memory = route.host.limits.weigh(json::weight(&octets));
+    let memory = route.host.limits.weigh(json::weight(&bytes));
     let _memory = memory.map_err(|refusal| match refusal.code {
         ErrorCode::PayloadTooLarge => too_large(),
         _ => refusal,
     })?;
-    let is_large = octets.len() > QUICKLY_PARSED;
+    let is_large = bytes.len() > QUICKLY_PARSED;
     let (operation, tenant) = (route.operation.id, context.tenant.to_owned());
     let project = move || {
-        let body = serde_json::from_slice(&octets).map_err(|cause| internal(&cause))?;
+        let body = serde_json::from_slice(&bytes).map_err(|cause| internal(&cause))?;
         let context = context_of(&tenant);
         let body = v2::answer(operation, &context, status, body).map_err(unprojectable)?;
         Ok(Bytes::from(body.to_string()))

@@ -18,7 +18,8 @@ const RUN_IDS: &[&str] = &[
     "baselineRunId",
     "gateRunId",
 ];
-/// The member of `details` that is the path of an interrupt, and how that path begins and goes on.
+/// The member of `details` that is the path of an interrupt, and the parts of that path around the id of
+/// the run.
 const RESOLVE_URL: (&str, &str, &str) = ("resolveUrl", "/v1/runs/", "/interrupts/");
 
 /// The problem with the ids and paths of major 2 in `details`, for a caller of this tenant.

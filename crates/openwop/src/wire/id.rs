@@ -16,7 +16,7 @@ pub enum Seat {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdError {
-    /// It is no id of this form.
+    /// The text is not an id of this form.
     Malformed,
     /// It names another tenant than the caller's. Whether it exists was not looked up.
     OtherTenant,
@@ -69,15 +69,15 @@ pub fn names_tenant(given: &str) -> bool {
 }
 
 fn unescaped(text: &str) -> Option<String> {
-    let mut octets = Vec::with_capacity(text.len());
+    let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
-        octets.push(match byte {
+        bytes.push(match byte {
             b'~' => digit(rest.next()?)? << 4 | digit(rest.next()?)?,
             _ => byte,
         });
     }
-    String::from_utf8(octets).ok()
+    String::from_utf8(bytes).ok()
 }
 
 const fn digit(byte: u8) -> Option<u8> {

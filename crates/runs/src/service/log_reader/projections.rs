@@ -28,7 +28,7 @@ const AT_A_TIME: u32 = 256;
 type Key = (RunId, u64, Major, bool);
 
 pub(super) struct Projections {
-    /// With the time of the first projection: a page that grows is projected anew after [`CONTENT_TTL`],
+    /// With the time of the first projection: a page that grows is projected again after [`CONTENT_TTL`],
     /// because content can be deleted.
     pages: Cache<Key, (Arc<Page>, Instant)>,
     /// The reader that makes a page; the others wait for it.

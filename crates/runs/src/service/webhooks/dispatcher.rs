@@ -107,7 +107,7 @@ impl Leased for Dispatcher {
             Err(cause) => matches!(cause, StoreError::Fenced),
         };
         if is_lost {
-            // Whoever removes the subscription waits for this.
+            // A removal of the subscription waits for this.
             let id = &session.claim.webhook.id;
             store::webhooks::leave(&self.store, id, &self.owner).await?;
         }

@@ -101,7 +101,7 @@ async fn a_call_that_was_not_recorded_fails_the_task(
     calling.agent.plan("a", &[(LOOK, json!({"n": 1}))]);
     let source = calling.recorded().await;
     calling.agent.plan("a", calls);
-    // The other task has no recorded calls, and the suite no fixtures: its agent is told so.
+    // The other task has no recorded calls, and the suite has no fixtures: its agent gets an error.
     calling.agent.plan("b", &[(LOOK, json!({"n": 1}))]);
     let run = calling.start(&calling.with_fixtures(source.as_str())).await;
     let log = calling.log(&run).await;
@@ -198,7 +198,7 @@ async fn a_run_that_has_not_ended_is_no_source() {
     let calling = Calling::on(Engine::Sqlite).await.unwrap();
     calling.agent.plan("a", &[(LOOK, json!({}))]);
     let calling = calling.restarted().await;
-    // Nobody executes it.
+    // The host has no workers.
     let pending = calling
         .start(&calling.body(&["live-shadow"], json!({})))
         .await;

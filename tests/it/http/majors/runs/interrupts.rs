@@ -166,7 +166,7 @@ async fn a_decision_of_either_major_is_recorded_with_who_made_it(
         let failed = payloads(&log, "node.failed");
         assert_eq!(failed[0]["error"]["code"], "approval_rejected");
     }
-    // Whoever comes later is told so under each major.
+    // Later answers are refused under each major.
     for major in [Major::V1, Major::V2] {
         let late = answer(&host, major, &run, "gate", &json!({"action": "accept"})).await;
         assert_eq!(code(&late), refused(409, "interrupt_already_resolved"));

@@ -25,7 +25,7 @@ fn ids(page: &Value) -> Vec<&str> {
     runs.map(|run| run["runId"].as_str().unwrap()).collect()
 }
 
-/// A host with three runs of fixtures that nobody executes, and their ids, oldest first.
+/// A host with three pending runs of fixtures, and their ids, oldest first.
 async fn with_runs() -> (TestHost, [String; 3]) {
     let host = both().await;
     let mut runs = Vec::new();

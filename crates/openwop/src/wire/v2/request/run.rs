@@ -63,7 +63,7 @@ pub fn poll(given: &Inner) -> Result<Query, Refusal> {
     let mut query = Query::new();
     if let Some(after) = given.get("afterSequence") {
         let is_sequence = after.parse::<u64>().is_ok() && !after.starts_with('+');
-        // The `lastSequence` of an empty log, which clients send back, is no sequence.
+        // The `lastSequence` of an empty log, which clients send back, is not a sequence.
         if is_sequence {
             query.push(("afterSequence".to_owned(), after.to_owned()));
         } else if after != "-1" {
