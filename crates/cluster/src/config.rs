@@ -51,7 +51,8 @@ pub struct ClusterSettings {
     pub labels: LabelSets,
     /// Largest task in bytes that workers fetch in parts; larger ones are executed by the host.
     pub max_task_bytes: usize,
-    /// Bytes of all such tasks of a pool that a host offers at the same time.
+    /// Bytes of all such tasks of a pool, and of their answers, that workers have from a host at the
+    /// same time.
     pub max_pool_bytes: usize,
     /// Tenants with queues of their own.
     pub pools: Pools,
