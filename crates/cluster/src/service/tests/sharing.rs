@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use rstest::rstest;
 use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{EndpointHealth, ModelBinding, Permits as _};
 use touchstone_agents::rules::OPENS_AFTER;
 
 use super::*;
 
+#[rstest]
+#[case::of_the_same_tenant("acme")]
+#[case::of_another_tenant("globex")]
 #[tokio::test(start_paused = true)]
-async fn a_large_run_delays_a_small_one_only_by_a_moment() {
+async fn a_large_run_delays_a_small_one_only_by_a_moment(#[case] tenant: &str) {
     let cluster = Cluster::start(0).await;
     let _worker = cluster.worker("w1", 4);
     let (runtime, meter) = (cluster.runtime(), account());
@@ -20,6 +24,7 @@ async fn a_large_run_delays_a_small_one_only_by_a_moment() {
         let tasks = (0..5).map(async |number| {
             let task = Task {
                 run: RunId::from("run_2"),
+                tenant: tenant.to_owned(),
                 ..task(&cluster, &format!("small{number}"))
             };
             task.run(&runtime, &meter, &Recorder::default()).await
