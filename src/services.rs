@@ -53,6 +53,7 @@ use touchstone_oasis::service::evaluations::Evaluations;
 use touchstone_oasis::service::evaluations::plan::OasisPlanner;
 use touchstone_oasis::service::gate::OasisGate;
 use touchstone_oasis::service::library::Library as OasisLibrary;
+use touchstone_openwop::wire::version::Majors;
 use touchstone_packs::http::{PackRules, PacksApi};
 use touchstone_packs::ports::host::AgentDeployments;
 use touchstone_packs::service::packs::Packs;
@@ -137,6 +138,8 @@ pub struct Parts {
     pub command: Option<Arc<Command>>,
     /// Whether the workflows of conformance suites exist.
     pub fixtures: bool,
+    /// The majors of the protocol that the host serves.
+    pub majors: Majors,
 }
 
 /// The use cases of a host.
@@ -223,6 +226,7 @@ impl Parts {
                 })],
                 storage: storage.clone(),
                 command: self.command.clone(),
+                majors: self.majors,
             },
         )
     }

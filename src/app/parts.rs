@@ -79,6 +79,7 @@ pub async fn open(
         None => cluster::join(&config.cluster, &store, &clock, &ids),
         Some(_) => None,
     };
+    let majors = config.openwop.offered()?.majors;
     let limits = HostLimits {
         distribution: cluster.as_ref().map(|_| config.cluster.distribution),
         scored_modes: scored_modes(models.judge().is_some(), tools.is_some()),
@@ -119,10 +120,7 @@ pub async fn open(
         cluster,
         providers: Arc::new(HttpProviders::new(config.oasis.accesses(&environment)?)?),
         evaluator: config.oasis.evaluator.clone(),
-        notifier: Arc::new(
-            WebhookClient::new(config.webhooks.targets()?)?
-                .serving(config.openwop.offered()?.majors),
-        ),
+        notifier: Arc::new(WebhookClient::new(config.webhooks.targets()?)?.serving(majors)),
         cards: Arc::new(config.agent_cards.cards()?),
         host_url,
         attester: attester(config)?,
@@ -142,6 +140,7 @@ pub async fn open(
         archive: archive(config)?,
         command,
         fixtures: config.conformance.enabled,
+        majors,
         clock,
         ids,
     };

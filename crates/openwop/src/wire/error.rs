@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use touchstone_kit::error::{ErrorCode, ErrorEnvelope, Problem};
 
-use crate::wire::Major;
-use crate::wire::id;
+use crate::wire::version::Majors;
+use crate::wire::{Major, id, operation};
 
 /// Members of `details` that say when to try again. Under major 2, only `Retry-After` does.
 pub(super) const BACK_OFF: &[&str] = &["retryAfter", "retryAfterMs", "retryAfterSeconds"];
@@ -21,6 +21,10 @@ const RUN_IDS: &[&str] = &[
 /// The member of `details` that is the path of an interrupt, and the parts of that path around the id of
 /// the run.
 const RESOLVE_URL: (&str, &str, &str) = ("resolveUrl", "/v1/runs/", "/interrupts/");
+
+/// Where each major is described.
+const DESCRIPTION_V1: &str = "/v1/openapi.json";
+const DESCRIPTION_V2: &str = "/openapi.json";
 
 /// The problem with the ids and paths of major 2 in `details`, for a caller of this tenant.
 #[must_use]
@@ -46,6 +50,22 @@ pub fn bound(tenant: &str, mut problem: Problem) -> Problem {
     problem
 }
 
+/// The problem with links that a host with these majors serves.
+#[must_use]
+pub fn linked(majors: Majors, mut problem: Problem) -> Problem {
+    if majors.has(Major::V1) {
+        return problem;
+    }
+    // The one description that there is.
+    problem.message = problem.message.replace(DESCRIPTION_V1, DESCRIPTION_V2);
+    let (name, ..) = RESOLVE_URL;
+    if let Some(path) = problem.details.get(name).and_then(Value::as_str) {
+        let path = operation::link(majors, path.to_owned());
+        problem = problem.with(name, path);
+    }
+    problem
+}
+
 /// The envelope of a problem.
 pub fn envelope(major: Major, problem: &Problem) -> ErrorEnvelope {
     let mut problem = problem.clone();
@@ -54,7 +74,7 @@ pub fn envelope(major: Major, problem: &Problem) -> ErrorEnvelope {
             problem.details.remove(*member);
         }
         // The description of major 2.
-        problem.message = problem.message.replace("/v1/openapi.json", "/openapi.json");
+        problem.message = problem.message.replace(DESCRIPTION_V1, DESCRIPTION_V2);
         // A generic code names the family of capabilities that refused.
         if problem.code == ErrorCode::NoActiveDeployment {
             problem = problem.with("service", "agents");
@@ -368,6 +388,23 @@ mod tests {
     ) {
         assert_eq!(spelled(Major::V1, code), in_v1);
         assert_eq!(spelled(Major::V2, code), in_v2);
+    }
+
+    #[test]
+    fn links_lead_to_what_a_host_serves() {
+        let shown = |majors, url: &str| {
+            let problem = Problem::new(ErrorCode::NotFound, "see `/v1/openapi.json`");
+            let problem = linked(majors, problem.with("resolveUrl", url));
+            (problem.message, problem.details["resolveUrl"].clone())
+        };
+        let of_v1 = "/v1/runs/run_1/interrupts/gate";
+        let expected = ("see `/v1/openapi.json`".to_owned(), json!(of_v1));
+        assert_eq!(shown(Majors::Both, of_v1), expected);
+        let twin = json!("/host/touchstone/v1/runs/run_1/interrupts/gate");
+        let expected = ("see `/openapi.json`".to_owned(), twin);
+        assert_eq!(shown(Majors::V2, of_v1), expected);
+        let of_v2 = "/runs/acme~2Frun_1/interrupts/gate";
+        assert_eq!(shown(Majors::V2, of_v2).1, json!(of_v2));
     }
 
     #[test]

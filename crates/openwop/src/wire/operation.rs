@@ -1,6 +1,7 @@
 //! The paths of the protocol (OpenWOP v2 path manifest).
 
 use crate::wire::Major;
+use crate::wire::version::Majors;
 
 /// The one resource with the same path under both majors.
 pub const DISCOVERY: &str = "/.well-known/openwop";
@@ -198,6 +199,12 @@ pub fn twin(path: &str) -> Option<String> {
     is_operation(Major::V1, bare).then(|| format!("{TWINS}{rest}"))
 }
 
+/// Where a host with these majors serves an operation of major 1: at its path, or at its twin.
+pub fn link(majors: Majors, path: String) -> String {
+    let twin = (!majors.has(Major::V1)).then(|| twin(&path)).flatten();
+    twin.unwrap_or(path)
+}
+
 /// The path that the router knows of a route of this host, if it is another one.
 pub fn routed(path: &str) -> Option<String> {
     let operation = path.strip_prefix(TWINS);
@@ -274,6 +281,18 @@ mod tests {
         if let Some(expected) = expected.filter(|it| !it.contains('?')) {
             assert_eq!(routed(expected).as_deref(), Some(path));
         }
+    }
+
+    #[rstest]
+    #[case(Majors::Both, "/v1/runs/run_1", "/v1/runs/run_1")]
+    #[case(Majors::V2, "/v1/runs/run_1", "/host/touchstone/v1/runs/run_1")]
+    #[case(Majors::V2, "/v1/packs", "/v1/packs")]
+    fn links_lead_to_what_is_served(
+        #[case] majors: Majors,
+        #[case] path: &str,
+        #[case] expected: &str,
+    ) {
+        assert_eq!(link(majors, path.to_owned()), expected);
     }
 
     #[rstest]

@@ -118,6 +118,36 @@ async fn operations_of_major_1_have_twins_among_the_routes_of_the_host() {
     }
 }
 
+#[tokio::test]
+async fn links_of_the_inner_form_lead_to_what_is_served() {
+    for (majors, operations, description) in [
+        (Majors::Both, "/v1", "`/v1/openapi.json`"),
+        (Majors::V2, TWIN, "`/openapi.json`"),
+    ] {
+        let host = TestHost::with(serving(majors)).await;
+        host.work();
+        let asked = json!({"workflowId": "conformance-approval"});
+        let created = host.post(&format!("{TWIN}/runs"), &asked).await.json();
+        let run = created["runId"].as_str().unwrap();
+        let of_run = format!("{operations}/runs/{run}");
+        assert_eq!(created["statusUrl"], json!(of_run));
+        assert_eq!(created["eventsUrl"], json!(format!("{of_run}/events")));
+        let asked = loop {
+            let shown = host.get(&of_run).await.json();
+            if shown["status"] == "waiting-approval" {
+                break shown["interrupt"].clone();
+            }
+        };
+        let callback = asked["callbackUrl"].as_str().unwrap();
+        assert!(callback.starts_with(operations), "{callback}");
+        let inspected = host.request(Method::GET, callback).anonymous().send().await;
+        assert_eq!(inspected.status, StatusCode::OK, "{inspected:?}");
+        let absent = host.get("/host/touchstone/absent").await;
+        let message = absent.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(description), "{message}");
+    }
+}
+
 /// A subscription keeps the form of its deliveries, so none of major 1 can be made.
 #[tokio::test]
 async fn a_subscription_that_is_made_at_a_twin_has_the_form_of_major_2() {

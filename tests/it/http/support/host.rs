@@ -517,6 +517,7 @@ impl TestHost {
             archive: lab.archive,
             command: None,
             fixtures: true,
+            majors: settings.protocol.majors,
         });
         let shutdown = CancellationToken::new();
         let retention = services.retention();

@@ -21,6 +21,7 @@ use crate::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::text_of;
 use touchstone_kit::redaction::mask;
+use touchstone_openwop::wire::version::Majors;
 use touchstone_openwop::wire::{self, Major};
 
 /// Where the host serves the documentation of each error code.
@@ -100,6 +101,7 @@ pub fn envelope(
     correlation_id: &str,
     dialect: Option<Dialect>,
     major: Major,
+    majors: Majors,
 ) -> Response {
     let (parts, body) = response.into_parts();
     let is_failed = parts.status.is_client_error() || parts.status.is_server_error();
@@ -110,7 +112,7 @@ pub fn envelope(
         Some(problem) => problem.clone(),
         None => framework_problem(parts.status),
     };
-    problem = without_secrets(problem);
+    problem = wire::error::linked(majors, without_secrets(problem));
     let (name, status) = wire::error::spelled(major, problem.code);
     let status = status_of(status);
     if status.is_server_error() {

@@ -118,7 +118,8 @@ pub async fn observe(
             || UNMATCHED.to_owned(),
             |route| documented(route.0.as_str()),
         );
-        let mut response = envelope(response, &id, dialect, major.unwrap_or(Major::V1));
+        let majors = host.settings.protocol.majors;
+        let mut response = envelope(response, &id, dialect, major.unwrap_or(Major::V1), majors);
         if let Some(major) = major {
             name_version(&mut response, major);
         }

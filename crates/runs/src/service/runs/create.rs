@@ -22,6 +22,7 @@ use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::suite::SuiteDocument;
 use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::log::LogMark;
+use touchstone_openwop::wire::operation::link;
 use touchstone_packs::ports::inventory::SuiteRecord;
 use touchstone_packs::store as pack_store;
 
@@ -240,8 +241,8 @@ impl Runs {
         let mut body = json!({
             "runId": run_id,
             "status": RunStatus::Pending,
-            "eventsUrl": format!("/v1/runs/{run_id}/events"),
-            "statusUrl": format!("/v1/runs/{run_id}"),
+            "eventsUrl": link(self.majors, format!("/v1/runs/{run_id}/events")),
+            "statusUrl": link(self.majors, format!("/v1/runs/{run_id}")),
         });
         if let (Some(members), Value::Object(answer)) = (body.as_object_mut(), answer) {
             members.extend(answer);

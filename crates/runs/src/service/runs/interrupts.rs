@@ -35,6 +35,7 @@ use touchstone_kit::ids::{NodeId, RunId, TenantId};
 use touchstone_openwop::events::{Event, InterruptKind, NewEvent};
 use touchstone_openwop::wire::Major;
 use touchstone_openwop::wire::log::LogMark;
+use touchstone_openwop::wire::operation::link;
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 /// Maximum lifetime of a token; it ends earlier with its interrupt.
@@ -85,7 +86,7 @@ impl Runs {
             let issued_at = period_start(self.clock.now());
             let token = self.token(&record, &node, &facts, issued_at).await?;
             if let (Some((text, expires_at)), Some(members)) = (token, interrupt.as_object_mut()) {
-                let path = format!("/v1/interrupts/{text}");
+                let path = link(self.majors, format!("/v1/interrupts/{text}"));
                 members.insert("tokenExpiresAt".to_owned(), json!(expires_at));
                 members.insert("callbackUrl".to_owned(), json!(path));
                 members.insert("interruptToken".to_owned(), json!(text));

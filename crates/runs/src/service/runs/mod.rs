@@ -58,6 +58,7 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::suite::{AgentEvalSuite, Thresholds};
+use touchstone_openwop::wire::version::Majors;
 use touchstone_openwop::workflow::WorkflowDefinition;
 use touchstone_packs::ports::host::AgentDeployments;
 
@@ -67,7 +68,6 @@ pub struct RunServices {
     pub limits: HostLimits,
     /// Delivers callbacks.
     pub webhooks: Arc<Webhooks>,
-    /// Judges samples that people have scored.
     /// Resolves channels to versions of agents.
     pub deployments: Arc<dyn AgentDeployments>,
     /// Plan the runs of evaluation kinds.
@@ -76,6 +76,8 @@ pub struct RunServices {
     pub storage: Arc<Storage>,
     /// The command this process runs; `None` for a host.
     pub command: Option<Arc<Command>>,
+    /// The majors of the protocol that links are for.
+    pub majors: Majors,
 }
 
 /// What a request to cancel a run has done.
@@ -129,6 +131,7 @@ pub struct Runs {
     finished_attempts: Cache<RunId, Arc<Attempt>>,
     reports: Reports,
     command: Option<Arc<Command>>,
+    majors: Majors,
 }
 
 /// Size of the cache of finished attempts in bytes, and the estimated size of one without tasks.
@@ -173,6 +176,7 @@ impl Runs {
                 .build(),
             reports: Reports::default(),
             command: services.command,
+            majors: services.majors,
         }
     }
 
