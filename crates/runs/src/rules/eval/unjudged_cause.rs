@@ -71,7 +71,7 @@ impl UnjudgedCause {
             | "workers_required"
             | "too_large_for_worker" => return Self::Host,
             "price_unknown" | "baseline_content_deleted" => return Self::Assertion,
-            "fixture_content_deleted" => return Self::Tool,
+            "fixture_content_deleted" | "fixture_calls_too_large" => return Self::Tool,
             _ => {}
         }
         match reason.split_once('_').map(|(first, _)| first) {

@@ -15,14 +15,23 @@ use touchstone_openwop::events::{
 };
 
 /// The label of a task whose recorded tool calls were deleted after the run was created.
-pub(super) const FIXTURE_CONTENT_DELETED: &str = "fixture_content_deleted";
+const FIXTURE_CONTENT_DELETED: &str = "fixture_content_deleted";
+
+/// The label of a task whose recorded tool calls this host does not hold beside those of other
+/// tasks.
+const FIXTURE_CALLS_TOO_LARGE: &str = "fixture_calls_too_large";
+
+/// Size of the events whose calls are held for one run.
+const MAX_BYTES: usize = 64 << 20;
 
 const PAGE: u32 = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
     by_task: HashMap<TaskId, Vec<RecordedCall>>,
-    deleted: HashSet<TaskId>,
+    /// Why a task has no calls although it should.
+    missing: HashMap<TaskId, &'static str>,
+    bytes: usize,
 }
 
 impl Recordings {
@@ -43,7 +52,8 @@ impl Recordings {
             // Read afterwards: content that was deleted meanwhile must not become an answer.
             if store::storage::content_kept(store, run).await? != Some(ContentKept::All) {
                 found.by_task.retain(|task, _| !tasks.contains(task));
-                found.deleted.extend(tasks);
+                let deleted = tasks.into_iter().map(|it| (it, FIXTURE_CONTENT_DELETED));
+                found.missing.extend(deleted);
             }
         }
         Ok(found)
@@ -55,18 +65,18 @@ impl Recordings {
         run: &RunId,
         tasks: &HashSet<TaskId>,
     ) -> Result<(), StoreError> {
-        let mut calls = CallsByTask::of(tasks.clone());
+        let mut calls = CallsByTask::of(tasks.clone(), MAX_BYTES.saturating_sub(self.bytes));
         let mut after = 0;
         loop {
             let page = store::runs::read(store, run, after, PAGE).await?;
             for stored in &page {
                 after = stored.sequence;
                 if let Ok(document) = EventDocument::read(&stored.body) {
-                    calls.fold(&document);
+                    calls.fold(&document, stored.body.len());
                 }
             }
             if reaches_end(&page, PAGE) {
-                self.by_task.extend(calls.finish());
+                self.extend(calls);
                 return Ok(());
             }
         }
@@ -77,47 +87,81 @@ impl Recordings {
         self.by_task.get(task).map(Vec::as_slice)
     }
 
-    /// Whether the calls of a task were deleted.
-    pub fn are_deleted(&self, task: &TaskId) -> bool {
-        self.deleted.contains(task)
+    /// Why a task that should have recorded calls cannot be executed.
+    pub fn missing(&self, task: &TaskId) -> Option<&'static str> {
+        self.missing.get(task).copied()
+    }
+
+    fn extend(&mut self, calls: CallsByTask) {
+        for (task, calls) in calls.by_task {
+            self.bytes += calls.bytes;
+            if calls.is_too_large {
+                self.missing.insert(task, FIXTURE_CALLS_TOO_LARGE);
+            } else {
+                self.by_task.insert(task, calls.answered);
+            }
+        }
     }
 }
 
 /// The answered calls of the attempt that counts, by task.
-struct CallsByTask(HashMap<TaskId, Calls>);
+struct CallsByTask {
+    by_task: HashMap<TaskId, Calls>,
+    /// Bytes of further events whose calls may be held.
+    room: usize,
+}
 
 #[derive(Default)]
 struct Calls {
     /// Without an answer yet.
     open: Vec<AgentToolCalled>,
     answered: Vec<RecordedCall>,
+    bytes: usize,
+    is_too_large: bool,
 }
 
 impl CallsByTask {
-    fn of(tasks: HashSet<TaskId>) -> Self {
+    fn of(tasks: HashSet<TaskId>, room: usize) -> Self {
         let tasks = tasks.into_iter().map(|task| (task, Calls::default()));
-        Self(tasks.collect())
+        Self {
+            by_task: tasks.collect(),
+            room,
+        }
     }
 
-    fn fold(&mut self, document: &EventDocument<'_>) {
+    /// Reads an event of this size.
+    fn fold(&mut self, document: &EventDocument<'_>, size: usize) {
         let task = document.node_id.as_ref();
-        let Some(calls) = task.and_then(|task| self.0.get_mut(task)) else {
+        let Some(calls) = task.and_then(|task| self.by_task.get_mut(task)) else {
             return;
         };
-        match document.event() {
+        let event = document.event();
+        match &event {
             // An attempt that was cut off does not count.
             Ok(Some(Event::AgentInvocationStarted(started))) if !started.is_of_worker() => {
+                self.room += calls.bytes;
                 *calls = Calls::default();
             }
+            Ok(Some(Event::AgentToolCalled(_) | Event::AgentToolReturned(_))) => {
+                if calls.is_too_large {
+                    return;
+                }
+                if size > self.room {
+                    self.room += calls.bytes;
+                    *calls = Calls::default();
+                    calls.is_too_large = true;
+                    return;
+                }
+                self.room -= size;
+                calls.bytes += size;
+            }
+            _ => return,
+        }
+        match event {
             Ok(Some(Event::AgentToolCalled(called))) => calls.open.push(called),
             Ok(Some(Event::AgentToolReturned(returned))) => calls.answer(returned),
             _ => {}
         }
-    }
-
-    fn finish(self) -> impl Iterator<Item = (TaskId, Vec<RecordedCall>)> {
-        let tasks = self.0.into_iter();
-        tasks.map(|(task, calls)| (task, calls.answered))
     }
 }
 
@@ -148,20 +192,21 @@ mod tests {
 
     use super::*;
 
-    fn recorded(log: &[(&str, Value)]) -> Vec<RecordedCall> {
-        let task = TaskId::from("t");
-        let mut calls = CallsByTask::of(HashSet::from([task]));
+    const SIZE: usize = 100;
+
+    fn read(log: &[(&str, Value)], room: usize) -> Recordings {
+        let mut calls = CallsByTask::of(HashSet::from([TaskId::from("t")]), room);
         for (kind, payload) in log {
             for node in ["t", "another"] {
                 let body = json!({"eventId": "evt_1", "type": kind, "payload": payload,
                     "timestamp": "2026-11-01T00:00:00Z", "sequence": 1, "nodeId": node});
                 let body = serde_json::to_vec(&body).unwrap();
-                calls.fold(&EventDocument::read(&body).unwrap());
+                calls.fold(&EventDocument::read(&body).unwrap(), SIZE);
             }
         }
-        let found: HashMap<_, _> = calls.finish().collect();
-        assert_eq!(found.len(), 1);
-        found.into_values().next().unwrap()
+        let mut found = Recordings::default();
+        found.extend(calls);
+        found
     }
 
     fn started(provider: &str) -> (&'static str, Value) {
@@ -212,6 +257,34 @@ mod tests {
             call(&computed, true, json!("no")),
             call("h1", false, json!({"n": 1})),
         ];
-        assert_eq!(recorded(&log), expected);
+        let found = read(&log, MAX_BYTES);
+        assert_eq!(found.by_task.len(), 1);
+        assert_eq!(found.of(&TaskId::from("t")), Some(&expected[..]));
+        // The events of calls after the last start.
+        assert_eq!(found.bytes, 9 * SIZE);
+    }
+
+    #[test]
+    fn calls_that_need_too_much_memory_are_not_held() {
+        let log = [
+            started("openai"),
+            called("a", Some("h1")),
+            returned("a", "ok", json!(1), Value::Null),
+        ];
+        let task = TaskId::from("t");
+        let found = read(&log, 2 * SIZE);
+        assert_eq!(
+            (found.of(&task).map(<[_]>::len), found.missing(&task)),
+            (Some(1), None)
+        );
+        let found = read(&log, 2 * SIZE - 1);
+        assert_eq!(found.of(&task), None);
+        assert_eq!(found.missing(&task), Some("fixture_calls_too_large"));
+        assert_eq!(found.bytes, 0);
+        // An attempt that was cut off takes no room from the next.
+        let again = [log.clone(), log.clone()].concat();
+        assert_eq!(read(&again, 2 * SIZE).missing(&task), None);
+        let after_large = [&log[..], &log[1..], &log[..]].concat();
+        assert_eq!(read(&after_large, 2 * SIZE).missing(&task), None);
     }
 }

@@ -12,7 +12,6 @@ use crate::service::executor::control::Stop;
 use crate::service::executor::eval::context::{RunContext, unloadable_suite};
 use crate::service::executor::eval::judging::{TaskOutcome, judge_result};
 use crate::service::executor::eval::record::{Measurements, close_open_invocation, record_score};
-use crate::service::executor::eval::recordings::FIXTURE_CONTENT_DELETED;
 use crate::service::executor::eval::transcript::TranscriptSink;
 use crate::service::executor::eval::{EvalExecutor, INTERNAL_ERROR};
 use crate::service::executor::spans;
@@ -77,8 +76,8 @@ impl SuiteTask {
             self.record_unjudged(WORKERS_REQUIRED);
             return Ok(());
         }
-        if context.recordings.are_deleted(id) {
-            self.record_unjudged(FIXTURE_CONTENT_DELETED);
+        if let Some(reason) = context.recordings.missing(id) {
+            self.record_unjudged(reason);
             return Ok(());
         }
         let runtime = workers.unwrap_or(&self.executor.runtime);
