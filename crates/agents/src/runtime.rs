@@ -27,6 +27,8 @@
 //! tokens would be wrong and would let calls exceed the budget unnoticed. The usage is then
 //! estimated from the size (bytes divided by four), and the event after it says so.
 
+use std::pin::pin;
+
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -70,7 +72,7 @@ impl AgentRuntime for Runtime {
         let span = spans::invocation(&invocation);
         let span_id = span.id();
         let timeout = invocation.timeout;
-        let running = span.within(self.run(invocation, meter, sink));
+        let running = pin!(span.within(self.run(invocation, meter, sink)));
         let result = match timeout {
             None => running.await,
             Some(longest) => match tokio::time::timeout(longest, running).await {

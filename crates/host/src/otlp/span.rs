@@ -24,7 +24,7 @@ const PARENT_IS_KNOWN: u32 = 0x100;
 const PARENT_IS_REMOTE: u32 = 0x200;
 
 tokio::task_local! {
-    static CURRENT: Place;
+    static CURRENT: Option<Place>;
 }
 
 /// A place in a trace.
@@ -64,20 +64,30 @@ pub const fn forwarding(caller: TraceContext) -> Place {
 
 /// The current place, for work that continues in another task.
 pub fn current() -> Option<Place> {
-    CURRENT.try_with(Clone::clone).ok()
+    CURRENT.try_with(Clone::clone).ok().flatten()
+}
+
+/// The current place, if spans are recorded there.
+fn recorded_place() -> Option<Place> {
+    let recorded = |place: &Option<Place>| place.as_ref().filter(|it| it.records).cloned();
+    CURRENT.try_with(recorded).ok().flatten()
+}
+
+fn has_place() -> bool {
+    CURRENT.try_with(Option::is_some).unwrap_or_default()
 }
 
 /// The context that a request passes on, if there is one.
 pub fn context() -> Option<TraceContext> {
-    CURRENT.try_with(|place| place.context.clone()).ok()
+    let context = |place: &Option<Place>| place.as_ref().map(|it| it.context.clone());
+    CURRENT.try_with(context).ok().flatten()
 }
 
-/// Executes `work` at a place.
-pub async fn within<F: Future>(place: Option<Place>, work: F) -> F::Output {
-    match place {
-        Some(place) => CURRENT.scope(place, work).await,
-        None => work.await,
-    }
+/// Executes `work` at a place, or at the current one.
+// Not an `async fn`, which would have room for its argument and for what it awaits: each nested call
+// would double the memory that a task needs.
+pub fn within<F: Future>(place: Option<Place>, work: F) -> impl Future<Output = F::Output> {
+    CURRENT.scope(place.or_else(current), work)
 }
 
 /// Adds the current context to the headers of a request.
@@ -107,8 +117,7 @@ struct Recording {
 impl Span {
     /// A span below the current one.
     pub fn start(kind: SpanKind, name: impl FnOnce() -> String) -> Self {
-        let parent = CURRENT.try_with(|place| place.records.then(|| place.clone()));
-        let (Ok(Some(parent)), Some(telemetry)) = (parent, active()) else {
+        let (Some(parent), Some(telemetry)) = (recorded_place(), active()) else {
             return Self(None);
         };
         let context = TraceContext {
@@ -128,8 +137,7 @@ impl Span {
     /// The root span of the run at the current place, which began at `start`, in nanoseconds since
     /// 1970.
     pub fn root(name: &str, start: u64) -> Self {
-        let place = CURRENT.try_with(|place| place.records.then(|| place.clone()));
-        let (Ok(Some(place)), Some(telemetry)) = (place, active()) else {
+        let (Some(place), Some(telemetry)) = (recorded_place(), active()) else {
             return Self(None);
         };
         let mut record = begun(&place.context, SpanKind::Internal, name.to_owned());
@@ -183,9 +191,9 @@ impl Span {
     }
 
     /// Executes `work` within this span.
-    pub async fn within<F: Future>(&self, work: F) -> F::Output {
+    pub fn within<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         let place = self.0.as_ref().map(|it| it.place.clone());
-        within(place, work).await
+        within(place, work)
     }
 
     pub fn end(mut self) {
@@ -230,7 +238,7 @@ fn begun(context: &TraceContext, kind: SpanKind, name: String) -> SpanRecord {
 
 /// Whether events are exported, so that their attributes are needed.
 pub fn exports_events() -> bool {
-    CURRENT.try_with(|_| ()).is_ok() && active().is_some_and(Telemetry::logs)
+    has_place() && active().is_some_and(Telemetry::logs)
 }
 
 /// Whether events may have task content.
