@@ -191,6 +191,7 @@ async fn an_upload_that_was_swept_does_not_become_a_suite(
     assert_eq!(suites::sweep(&store, at(1)).await.unwrap(), 1);
     let chunk = Chunk {
         tasks: 1,
+        digest: [0; 32],
         octets: vec![1],
     };
     let added = suites::add_chunk(&store, "first", 9, &chunk).await;

@@ -164,14 +164,23 @@ impl Indexer {
         let (lines, digest) = unpack(octets).ok()?;
         let first = self.positions.len();
         for line in lines.lines() {
-            let named: Named = serde_json::from_str(line).ok()?;
-            let position = u32::try_from(self.positions.len()).ok()?;
-            let hash = hash_of(&self.hashes, &named.task_id);
-            self.positions
-                .push(u64::from(hash) << 32 | u64::from(position));
-            self.hasher.task(line);
+            self.add_task(line)?;
         }
         self.chunks.push(ChunkEntry { first, digest });
+        Some(())
+    }
+
+    /// Adds the next task of a chunk; `None` if it is not a line with a task.
+    fn add_task(&mut self, line: &str) -> Option<()> {
+        if line.contains('\n') {
+            return None;
+        }
+        let named: Named = serde_json::from_str(line).ok()?;
+        let position = u32::try_from(self.positions.len()).ok()?;
+        let hash = hash_of(&self.hashes, &named.task_id);
+        self.positions
+            .push(u64::from(hash) << 32 | u64::from(position));
+        self.hasher.task(line);
         Some(())
     }
 
@@ -203,21 +212,15 @@ impl Indexer {
     }
 }
 
-/// The header and the compressed tasks of a document.
-fn split(document: &[u8]) -> Option<(Map<String, Value>, Vec<Chunk>)> {
+/// The header and the tasks of a document.
+fn split(document: &[u8]) -> Option<(Map<String, Value>, Vec<&RawValue>)> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_slice(document).ok()?;
     let mut header = Map::new();
     for (name, value) in members.iter().filter(|(name, _)| name.as_str() != TASKS) {
         header.insert(name.clone(), serde_json::from_str(value.get()).ok()?);
     }
-    let tasks: Vec<&RawValue> = serde_json::from_str(members.get(TASKS)?.get()).ok()?;
-    let mut packer = Packer::default();
-    let mut chunks: Vec<Chunk> = tasks
-        .iter()
-        .filter_map(|task| packer.push(task.get()))
-        .collect();
-    chunks.extend(packer.take());
-    Some((header, chunks))
+    let tasks = serde_json::from_str(members.get(TASKS)?.get()).ok()?;
+    Some((header, tasks))
 }
 
 impl Library {
@@ -444,10 +447,19 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn open_document(hashes: RandomState, digest: &str, document: &[u8]) -> Option<SuiteIndex> {
-    let (header, chunks) = split(document)?;
+    let (header, tasks) = split(document)?;
     let mut indexer = Indexer::new(hashes, &SuiteFrame::of(&header));
+    let (mut packer, mut chunks) = (Packer::quick(), Vec::<Chunk>::new());
+    for task in tasks {
+        indexer.add_task(task.get())?;
+        chunks.extend(packer.push(task.get()));
+    }
+    chunks.extend(packer.take());
+    let mut first = 0;
     for chunk in &chunks {
-        indexer.add(&chunk.octets)?;
+        let digest = chunk.digest;
+        indexer.chunks.push(ChunkEntry { first, digest });
+        first += chunk.tasks as usize;
     }
     let chunks = chunks.into_iter().map(|chunk| chunk.octets.into());
     indexer.finish(digest, header, Source::Memory(chunks.collect()))
