@@ -362,6 +362,9 @@ class Bench:
             for it in replicas
         ]
         outcomes = [json.loads(it.communicate()[0].splitlines()[-1]) for it in swarms]
+        for outcome in outcomes:
+            if outcome["faults"]:
+                raise Failure(f"consumers of {path} failed: {outcome}")
         # The host has closed the idle connection meanwhile.
         api = Api(replicas[0].base_url, self.key)
         api.check(run, tasks)

@@ -82,7 +82,8 @@ struct Outcome {
 #[derive(Default)]
 struct Seen {
     events: u64,
-    last_sequence: u64,
+    /// Sequences begin at 1 under major 1 of the protocol, and at 0 under major 2.
+    last_sequence: Option<u64>,
     octets: u64,
     connections: u64,
     ended: bool,
@@ -174,7 +175,7 @@ async fn watch(
 }
 
 /// The body of the stream after an event, or none if the host asks for patience.
-async fn connect(options: &Options, after: u64) -> anyhow::Result<Option<Incoming>> {
+async fn connect(options: &Options, after: Option<u64>) -> anyhow::Result<Option<Incoming>> {
     let rest = options
         .url
         .strip_prefix("http://")
@@ -191,7 +192,7 @@ async fn connect(options: &Options, after: u64) -> anyhow::Result<Option<Incomin
         .header(HOST, authority)
         .header(ACCEPT, "text/event-stream")
         .header(AUTHORIZATION, format!("Bearer {}", options.key));
-    if after > 0 {
+    if let Some(after) = after {
         request = request.header("last-event-id", after);
     }
     let request = request.body(Empty::<Bytes>::new())?;
@@ -228,10 +229,10 @@ fn take_line(seen: &mut Seen, line: &[u8]) -> anyhow::Result<()> {
             .trim()
             .parse()
             .context("an id is not a sequence number")?;
-        if sequence <= seen.last_sequence {
-            bail!("sequence {sequence} came after {}", seen.last_sequence);
+        if let Some(last) = seen.last_sequence.filter(|last| sequence <= *last) {
+            bail!("sequence {sequence} came after {last}");
         }
-        seen.last_sequence = sequence;
+        seen.last_sequence = Some(sequence);
         seen.events += 1;
     } else if let Some(kind) = line.strip_prefix(b"event:") {
         seen.ended = matches!(
