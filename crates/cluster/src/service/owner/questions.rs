@@ -79,6 +79,13 @@ impl<'a> OwnedTask<'a> {
                 }
             },
             Asked::Pending => None,
+            // The log may have taken calls when the worker was answered first.
+            Asked::Known(answer) if allows_call(ask.question, answer) => match self.may_call() {
+                Some(true) => Some(answer),
+                // The worker asks again when it has no answer in time.
+                Some(false) => return,
+                None => Some(Answer::Superseded),
+            },
             Asked::Known(answer) => Some(answer),
             Asked::Superseded => Some(Answer::Superseded),
         };
@@ -152,6 +159,15 @@ impl<'a> OwnedTask<'a> {
         if let Some((_, reply)) = self.asking.take_if(|(asked, _)| *asked == call) {
             let _ = reply.send(answer);
         }
+    }
+}
+
+/// Whether a worker calls a model after this answer.
+const fn allows_call(question: Question, answer: Answer) -> bool {
+    match answer {
+        Answer::MayCall => true,
+        Answer::Granted => matches!(question, Question::Call(_)),
+        _ => false,
     }
 }
 

@@ -148,7 +148,7 @@ impl<'a> OwnedTask<'a> {
     }
 
     /// Whether a call may be made now; `None` if none may ever be made again.
-    fn may_call(&self) -> Option<bool> {
+    pub(super) fn may_call(&self) -> Option<bool> {
         let asked = tokio::task::unconstrained(self.sink.may_call());
         match asked.now_or_never() {
             None => Some(false),

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::rules::wire::parts::ContentLimits;
-use crate::rules::wire::{Amount, Await, Facts, FetchPart, Frame, Proof, Received, Token};
+use crate::rules::wire::{
+    Amount, Answer, Ask, Await, Facts, FetchPart, Frame, ModelRole, Proof, Question, Received,
+    Token,
+};
 use touchstone_agents::model::worker_command::at_workers;
 
 const MIB: usize = 1024 * 1024;
@@ -256,6 +259,51 @@ async fn only_the_holder_of_a_task_reads_its_parts() {
     tokio::select! {
         _ = running => unreachable!(),
         () = reading => {}
+    }
+}
+
+/// The answer to a question may be lost, and the log take no calls when the worker asks again.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_question_allows_a_call_only_while_the_log_takes_it() {
+    let cluster = Cluster::start(0).await;
+    let task = large(&cluster, "t0", 2 * MIB, 0);
+    let (runtime, meter, recorder) = (cluster.runtime(), account(), Recorder::default());
+    let running = task.run(&runtime, &meter, &recorder);
+    let asking = async {
+        let (address, proof, _) = claimed(&cluster, &task).await;
+        let address = Address {
+            operation: Operation::Meter,
+            ..address
+        };
+        let amount = Amount {
+            tokens: 1,
+            nano_usd: 0,
+        };
+        let question = Question::ReserveAndCall {
+            amount,
+            role: ModelRole::Agent,
+        };
+        let ask = Ask {
+            proof,
+            call: 1,
+            question,
+            facts: None,
+        };
+        let answer = async || {
+            let message = wire::write(&ask).unwrap();
+            let longest = Duration::from_secs(1);
+            let answer = cluster.bus.request(&address, message, longest).await;
+            answer.ok().map(|it| wire::read::<Answer>(&it).unwrap())
+        };
+        assert_eq!(answer().await, Some(Answer::MayCall));
+        recorder.may_call.send_replace(false);
+        assert!(matches!(answer().await, None | Some(Answer::Wait)));
+        recorder.may_call.send_replace(true);
+        assert_eq!(answer().await, Some(Answer::MayCall));
+    };
+    tokio::select! {
+        _ = running => unreachable!(),
+        () = asking => {}
     }
 }
 
