@@ -79,7 +79,7 @@ impl<'a> OwnedTask<'a> {
                 }
             },
             Asked::Pending => None,
-            // The log may have taken calls when the worker was answered first.
+            // The log took calls when this answer was given, and may be unavailable now.
             Asked::Known(answer) if allows_call(ask.question, answer) => match self.may_call() {
                 Some(true) => Some(answer),
                 // The worker asks again when it has no answer in time.

@@ -262,7 +262,7 @@ async fn only_the_holder_of_a_task_reads_its_parts() {
     }
 }
 
-/// The answer to a question may be lost, and the log take no calls when the worker asks again.
+/// A worker repeats a question whose answer was lost. The log may be unavailable by then.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_question_allows_a_call_only_while_the_log_takes_it() {
     let cluster = Cluster::start(0).await;
