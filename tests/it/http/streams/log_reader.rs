@@ -5,9 +5,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use touchstone_host::ports::run_log::Head;
 use touchstone_openwop::wire::Major;
-use touchstone_runs::service::log_reader::LogReader;
 use touchstone_runs::service::log_reader::filter::Filter;
 use touchstone_runs::service::log_reader::page::PAGE_BYTES;
+use touchstone_runs::service::log_reader::{LogForm, LogReader};
 use touchstone_runs::store as run_store;
 
 use crate::http::support::host::{TestHost, says};
@@ -113,6 +113,34 @@ async fn concurrent_readers_of_a_page_share_one_read() {
         let asks = (0..16).map(|_| reader.page_after(&recorder.run, position, 300));
         let pages = futures_util::future::try_join_all(asks).await.unwrap();
         assert!(pages.iter().all(|page| Arc::ptr_eq(page, &pages[0])));
+    }
+}
+
+/// Sixty-four consumers that do not read would otherwise hold the memory of all readers.
+#[tokio::test]
+async fn large_pages_are_read_once_while_a_reader_holds_them() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let mut recorder = Recorder::of(&host).await;
+    recorder.append(vec![started()]).await;
+    for count in [256, 200] {
+        let events = (0..count).map(|n| padded(n, 16 * 1024)).collect();
+        recorder.append(events).await;
+    }
+    let reader = LogReader::with_cache_bytes(host.store.clone(), 1024 * 1024);
+    let stored = run_store::runs::find(&host.store, &"acme".into(), &recorder.run).await;
+    let record = stored.unwrap().unwrap();
+    let run = &recorder.run;
+    // A reader that knows one event of the second page gets what the page has by then.
+    for (position, head) in [(0, 257), (256, 257), (256, 457)] {
+        for major in [Major::V1, Major::V2] {
+            let form = LogForm::of(&record, major);
+            let asks = (0..16).map(|_| reader.page_for(run, position, head, &form));
+            let pages = futures_util::future::try_join_all(asks).await.unwrap();
+            assert!(pages.iter().all(|page| Arc::ptr_eq(page, &pages[0])));
+            let again = reader.page_for(run, position, head, &form).await.unwrap();
+            assert!(Arc::ptr_eq(&again, &pages[0]));
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The memory for large pages and responses, shared by all readers of this process.
 //!
 //! A reader first reserves memory for anything large; it is returned once the last reader has
-//! dropped the content. A stalled reader holds its memory until its connection is closed, so
-//! waiting times out too.
+//! dropped the content. A stalled reader holds its memory until its connection is closed, so others
+//! wait longer than that takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TOTAL_BYTES: usize = 64 * 1024 * 1024;
 /// Granularity in bytes.
 const UNIT_BYTES: usize = 1024;
 /// How long a reader waits for memory.
-const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(30);
 
 /// No memory is free, and none was returned in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

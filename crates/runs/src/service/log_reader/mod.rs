@@ -3,7 +3,10 @@
 //! Readers request pages. A full page never changes and is cached, weighted by its bytes; the last
 //! page of a log is cached separately and grows in place, reading only new events. The first reader
 //! of a page loads it, the others wait for it. A consumer holds only its position, so a slow
-//! consumer costs the others nothing.
+//! consumer does not delay the others.
+//!
+//! A consumer that does not read holds its page, so a page is read once for as long as anyone holds it,
+//! even if it is too large or too old for a cache.
 //!
 //! A page ends after [`PAGE_EVENTS`] events or [`PAGE_BYTES`] bytes. A page cut by its bytes is
 //! followed by pages that start at the reader's position. Pages count against the memory of all
@@ -18,10 +21,11 @@ pub mod memory;
 pub mod page;
 pub mod projections;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use moka::future::Cache;
+use moka::policy::EvictionPolicy;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use crate::service::log_reader::filter::Filter;
@@ -50,6 +54,8 @@ const SMALL_BYTES: usize = 16 * 1024;
 const LARGEST_TAIL: usize = 128 * 1024;
 /// Number of runs whose last page is cached.
 const TAILS: u64 = 64;
+/// Number of pages that are found while a reader holds them.
+const HELD: u64 = 4096;
 /// How long pages are cached, in every replica.
 const CONTENT_TTL: Duration = Duration::from_secs(60);
 const TAIL_IDLE: Duration = Duration::from_secs(60);
@@ -85,6 +91,8 @@ pub struct LogReader {
     /// Keyed by the first place.
     full: Cache<(RunId, u64), Arc<Page>>,
     tails: Cache<RunId, Tail>,
+    /// Pages that a reader may still hold, by their first place.
+    held: Cache<(RunId, u64), Weak<Page>>,
     projections: Projections,
     followers: Followers,
     memory: ReadMemory,
@@ -103,6 +111,7 @@ impl LogReader {
             store,
             full: Cache::builder()
                 .max_capacity(cache_bytes)
+                .eviction_policy(EvictionPolicy::lru())
                 // Content that was deleted from the log disappears from the cache too.
                 .time_to_live(CONTENT_TTL)
                 .weigher(|_, page: &Arc<Page>| page.weight())
@@ -110,6 +119,11 @@ impl LogReader {
             tails: Cache::builder()
                 .max_capacity(TAILS)
                 .time_to_idle(TAIL_IDLE)
+                .time_to_live(CONTENT_TTL)
+                .build(),
+            held: Cache::builder()
+                .max_capacity(HELD)
+                .eviction_policy(EvictionPolicy::lru())
                 .time_to_live(CONTENT_TTL)
                 .build(),
             projections: Projections::new(cache_bytes / 2),
@@ -197,7 +211,10 @@ impl LogReader {
         } else {
             self.full
                 .try_get_with((run.clone(), first), async {
-                    self.load(run, first, end).await.map(Arc::new)
+                    match self.held(run, first, end).await {
+                        Some(page) => Ok(page),
+                        None => self.load(run, first, end).await,
+                    }
                 })
                 .await
                 .map_err(|cause: Arc<Error>| (*cause).clone())?
@@ -223,7 +240,11 @@ impl LogReader {
         if let Some(page) = self.full.get(&key).await {
             return Ok(page);
         }
-        let page = Arc::new(self.load(run, first, end.min(head)).await?);
+        let last = end.min(head);
+        if let Some(page) = self.held(run, first, last).await {
+            return Ok(page);
+        }
+        let page = self.load(run, first, last).await?;
         if page.last() < first {
             return Err(Error::Gap(first - 1));
         }
@@ -252,10 +273,13 @@ impl LogReader {
                 if permit.is_none() && page.bytes() > SMALL_BYTES {
                     permit = Some(self.memory.reserve(page.bytes() + SMALL_BYTES).await?);
                 }
-                Arc::new(page.extended(more, permit))
+                self.share(run, page.extended(more, permit)).await
             }
             None => {
-                let page = Arc::new(self.load(run, first, head).await?);
+                if let Some(page) = self.held(run, first, head).await {
+                    return Ok(page);
+                }
+                let page = self.load(run, first, head).await?;
                 // A reader more than a page behind must not replace the newest page.
                 if kept.as_ref().is_some_and(|newer| newer.first() > first) {
                     return Ok(page);
@@ -268,9 +292,25 @@ impl LogReader {
         Ok(page)
     }
 
-    async fn load(&self, run: &RunId, first: u64, last: u64) -> Result<Page, Error> {
+    async fn load(&self, run: &RunId, first: u64, last: u64) -> Result<Arc<Page>, Error> {
         let (events, permit) = self.read(run, first - 1, last).await?;
-        Ok(Page::new(first, Layout::STORED, events, permit))
+        let page = Page::new(first, Layout::STORED, events, permit);
+        Ok(self.share(run, page).await)
+    }
+
+    /// Lets other readers find a page while it is held.
+    async fn share(&self, run: &RunId, page: Page) -> Arc<Page> {
+        let page = Arc::new(page);
+        let key = (run.clone(), page.first());
+        self.held.insert(key, Arc::downgrade(&page)).await;
+        page
+    }
+
+    /// The page from `first` to at least `last`, if a reader holds it.
+    async fn held(&self, run: &RunId, first: u64, last: u64) -> Option<Arc<Page>> {
+        let held = self.held.get(&(run.clone(), first)).await?;
+        let page = held.upgrade()?;
+        (page.last() >= last || page.is_cut()).then_some(page)
     }
 
     /// The events after `after` within one page, at least up to `last` unless they are large; with

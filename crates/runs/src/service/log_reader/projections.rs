@@ -2,15 +2,16 @@
 //!
 //! A page that has grown is projected from where its last projection ended.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use moka::future::Cache;
+use moka::policy::EvictionPolicy;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::service::log_reader::form::{LogForm, SUSPENDED, Unshown};
 use crate::service::log_reader::page::{Layout, Page, PagedEvent};
-use crate::service::log_reader::{CONTENT_TTL, Error, LogReader, SMALL_BYTES, TAIL_IDLE};
+use crate::service::log_reader::{CONTENT_TTL, Error, HELD, LogReader, SMALL_BYTES, TAIL_IDLE};
 use crate::store;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -31,6 +32,8 @@ pub(super) struct Projections {
     /// With the time of the first projection: a page that grows is projected again after [`CONTENT_TTL`],
     /// because content can be deleted.
     pages: Cache<Key, (Arc<Page>, Instant)>,
+    /// Those that a reader may still hold.
+    held: Cache<Key, (Weak<Page>, Instant)>,
     /// The reader that makes a page; the others wait for it.
     turns: Cache<Key, Arc<Mutex<()>>>,
 }
@@ -40,8 +43,14 @@ impl Projections {
         Self {
             pages: Cache::builder()
                 .max_capacity(cache_bytes)
+                .eviction_policy(EvictionPolicy::lru())
                 .time_to_live(CONTENT_TTL)
                 .weigher(|_, (page, _): &(Arc<Page>, Instant)| page.weight())
+                .build(),
+            held: Cache::builder()
+                .max_capacity(HELD)
+                .eviction_policy(EvictionPolicy::lru())
+                .time_to_live(CONTENT_TTL)
                 .build(),
             turns: Cache::builder()
                 .max_capacity(TURNS)
@@ -60,13 +69,13 @@ impl Projections {
     ) -> Result<Arc<Page>, Error> {
         let key = (run.clone(), stored.first(), form.major, form.is_masked);
         let is_whole = |page: &Arc<Page>| page.last() >= stored.last();
-        if let Some((page, _)) = self.pages.get(&key).await.filter(|it| is_whole(&it.0)) {
+        if let Some((page, _)) = self.known(&key).await.filter(|it| is_whole(&it.0)) {
             return Ok(page);
         }
         let turn = self.turns.get_with(key.clone(), async { Arc::default() });
         let turn = turn.await;
         let _turn = turn.lock().await;
-        let begun = self.pages.get(&key).await;
+        let begun = self.known(&key).await;
         if let Some((page, _)) = begun.clone().filter(|it| is_whole(&it.0)) {
             return Ok(page);
         }
@@ -92,8 +101,19 @@ impl Projections {
                 Page::new(stored.first(), layout, more, permit)
             }
         });
+        let held = (Arc::downgrade(&page), since);
+        self.held.insert(key.clone(), held).await;
         self.pages.insert(key, (page.clone(), since)).await;
         Ok(page)
+    }
+
+    /// What is known of a page, with the time of its first projection.
+    async fn known(&self, key: &Key) -> Option<(Arc<Page>, Instant)> {
+        if let Some(known) = self.pages.get(key).await {
+            return Some(known);
+        }
+        let (page, since) = self.held.get(key).await?;
+        Some((page.upgrade()?, since))
     }
 }
 

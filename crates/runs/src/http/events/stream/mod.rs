@@ -33,8 +33,10 @@ use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::LogForm;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::follower::Follow;
+use crate::service::log_reader::memory::WAIT;
 use crate::store;
 use touchstone_host::http::limits::subscribers::SubscriberSlot;
+use touchstone_host::http::server::STALL_TIMEOUT;
 use touchstone_host::ports::run_log::Head;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::chain;
@@ -43,6 +45,8 @@ use touchstone_kit::ids::RunId;
 /// Sent at once on an unfinished run, so that a client behind a proxy knows it is connected.
 const OPEN: Bytes = Bytes::from_static(b": open\n\n");
 const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
+// Consumers that do not read are disconnected before a stream that waits for their memory ends.
+const _: () = assert!(WAIT.as_secs() > STALL_TIMEOUT.as_secs());
 
 /// An admitted consumer.
 pub struct Subscription {
