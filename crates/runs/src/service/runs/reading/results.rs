@@ -9,6 +9,7 @@ use crate::rules::eval::statistics::TaskResultRow;
 use crate::rules::eval::task_list::{TaskListPage, TaskListQuery, page_of, places_of};
 use crate::rules::run::fold::TaskFacts;
 use crate::rules::run::record::EvalSpec;
+use crate::rules::run::task_ids::TaskIds;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
@@ -38,6 +39,23 @@ pub struct PlacedResult {
     pub next: Option<TaskId>,
 }
 
+/// The result of a task at a place, which has these facts.
+fn placed(
+    tasks: &TaskIds,
+    (place, task): (usize, &TaskId),
+    facts: &TaskFacts,
+    is_scored: impl Fn(usize) -> bool,
+) -> PlacedResult {
+    let is_scored = |place: &usize| is_scored(*place);
+    let previous = (0..place).rev().find(is_scored);
+    let next = (place + 1..tasks.len()).find(is_scored);
+    PlacedResult {
+        result: ScoredTask::of(task, facts),
+        previous: previous.and_then(|place| tasks.get(place)),
+        next: next.and_then(|place| tasks.get(place)),
+    }
+}
+
 impl Runs {
     /// The result of a scored task of an eval run.
     ///
@@ -49,23 +67,19 @@ impl Runs {
         run: &RunId,
         task: &TaskId,
     ) -> Result<PlacedResult, Problem> {
-        let found = self
-            .with_eval_state(tenant, run, |spec, state| {
-                let place = spec.tasks.position(task)?;
-                let facts = state.eval.scored(task)?;
-                let is_scored = |place: &usize| {
-                    let found = state.eval.scored_task(spec.tasks.text(*place));
-                    found.is_some()
-                };
-                let previous = (0..place).rev().find(is_scored);
-                let next = (place + 1..spec.tasks.len()).find(is_scored);
-                Some(PlacedResult {
-                    result: ScoredTask::of(task, &facts),
-                    previous: previous.and_then(|place| spec.tasks.get(place)),
-                    next: next.and_then(|place| spec.tasks.get(place)),
+        let found = match self.result_of_ended(tenant, run, task).await? {
+            Some(found) => found,
+            None => {
+                self.with_eval_state(tenant, run, |spec, state| {
+                    let place = spec.tasks.position(task)?;
+                    let facts = state.eval.scored(task)?;
+                    let is_scored =
+                        |place| state.eval.scored_task(spec.tasks.text(place)).is_some();
+                    Some(placed(&spec.tasks, (place, task), &facts, is_scored))
                 })
-            })
-            .await?;
+                .await?
+            }
+        };
         let mut found = found.ok_or_else(|| {
             Problem::new(
                 ErrorCode::NotFound,
@@ -87,6 +101,9 @@ impl Runs {
         run: &RunId,
         tasks: &[TaskId],
     ) -> Result<Vec<ScoredTask>, Problem> {
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut results: Vec<ScoredTask> = self
             .with_eval_state(tenant, run, |_, state| {
                 let result = |id| Some(ScoredTask::of(id, &*state.eval.scored(id)?));
@@ -95,6 +112,30 @@ impl Runs {
             .await?;
         self.add_annotations(run, &mut results).await?;
         Ok(results)
+    }
+
+    /// As [`page_of_ended`](Self::page_of_ended), for one task.
+    async fn result_of_ended(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        task: &TaskId,
+    ) -> Result<Option<Option<PlacedResult>>, Problem> {
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        let Some(place) = eval.tasks.position(task) else {
+            return Ok(Some(None));
+        };
+        let Some(facts) = self.facts_of_ended(run, &eval, place..=place).await else {
+            return Ok(None);
+        };
+        let Some(ended) = self.projections.ended_results(run, &eval.tasks).await else {
+            return Ok(None);
+        };
+        let is_scored = |place| ended.results.results.row(place).is_some();
+        let found = facts.first();
+        Ok(Some(found.map(|(_, facts)| {
+            placed(&eval.tasks, (place, task), facts, is_scored)
+        })))
     }
 
     async fn add_annotations(
