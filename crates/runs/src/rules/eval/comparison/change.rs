@@ -3,36 +3,28 @@
 use super::document::{ChangeKind, MeanChange, TaskResult};
 use crate::rules::eval::scoring::EPSILON;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, Comparison, Evidence, Trials, TrialsByTask, difference_interval, in_both,
+    CONFIDENCE, Comparison, Evidence, Pairs, Trials, difference_interval,
 };
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::statistics::{Interval, RegressionVerdict, average, paired};
 
 /// Change of the score, with the interval that also decides about a regression.
-pub fn score_change(before: &TrialsByTask, now: &TrialsByTask) -> Option<MeanChange> {
-    let pairs = pairs(before, now, Trials::mean_score);
+pub fn score_change(tasks: &Pairs<'_>) -> Option<MeanChange> {
+    let pairs = pairs(tasks, Trials::mean_score);
     mean_change(&pairs, difference_interval(&pairs, CONFIDENCE))
 }
 
 /// Change of a cost or latency, with Student's interval if the differences vary.
-pub fn change<'a>(
-    before: &'a TrialsByTask,
-    now: &'a TrialsByTask,
-    of: impl Fn(Trials<'a>) -> Option<f64>,
-) -> Option<MeanChange> {
-    let pairs = pairs(before, now, of);
+pub fn change<'a>(tasks: &Pairs<'a>, of: impl Fn(Trials<'a>) -> Option<f64>) -> Option<MeanChange> {
+    let pairs = pairs(tasks, of);
     let found = paired(pairs.iter().copied(), CONFIDENCE)?;
     let varies = found.p_two_sided.is_some();
     mean_change(&pairs, found.interval.filter(|_| varies))
 }
 
 /// The values of the tasks that have one in both runs.
-fn pairs<'a>(
-    before: &'a TrialsByTask,
-    now: &'a TrialsByTask,
-    of: impl Fn(Trials<'a>) -> Option<f64>,
-) -> Vec<(f64, f64)> {
-    let both = in_both(before, now);
+fn pairs<'a>(tasks: &Pairs<'a>, of: impl Fn(Trials<'a>) -> Option<f64>) -> Vec<(f64, f64)> {
+    let both = tasks.iter();
     both.filter_map(|(before, now)| Some((of(before)?, of(now)?)))
         .collect()
 }

@@ -184,12 +184,13 @@ pub fn excluded(
     let are_equal = baseline
         .tasks
         .are_all_of(&candidate.tasks, &candidate.order);
-    let order = candidate.order.iter().enumerate();
-    let of_candidate = order.filter_map(|(place, id)| {
+    let places = 0..candidate.order.len();
+    let of_candidate = places.filter_map(|place| {
         let is_judged = judged.iter().all(|it| it.has(place));
         if are_equal && is_judged {
             return None;
         }
+        let id = candidate.order.get(place)?;
         let reason = match baseline.tasks.with(&candidate.tasks, &id) {
             Some(Some(reason)) => reason,
             Some(None) if is_judged => return None,

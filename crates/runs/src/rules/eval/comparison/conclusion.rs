@@ -12,8 +12,8 @@ use super::document::{
 };
 use super::notes::notes;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, Evidence, Places, REGRESSION_CONFIDENCE, RunResults, Trials, TrialsByTask, by_task,
-    difference,
+    CONFIDENCE, Evidence, Pairs, Places, REGRESSION_CONFIDENCE, RunResults, Trials, TrialsByTask,
+    by_task, difference,
 };
 use crate::rules::run::task_ids::TaskIds;
 use touchstone_kit::statistics::RegressionVerdict;
@@ -121,14 +121,15 @@ struct Comparable<'a> {
 impl Comparable<'_> {
     fn concluded(mut self, diff_ref: String) -> RunComparison {
         let [was, is] = &self.runs;
-        let tested = difference(&self.now, &self.before, &was.run_id);
+        let tasks = Pairs::of(&self.before, &self.now);
+        let tested = difference(&tasks, &was.run_id);
         self.notes.extend(flips_note(&tested));
         let is_whole = is_whole(was.missing_trials + is.missing_trials, &self.left_out);
         RunComparison {
             n_tasks: self.now.count(),
-            score: score_change(&self.before, &self.now),
-            cost_usd: change(&self.before, &self.now, Trials::mean_cost),
-            latency_ms: change(&self.before, &self.now, Trials::mean_latency),
+            score: score_change(&tasks),
+            cost_usd: change(&tasks, Trials::mean_cost),
+            latency_ms: change(&tasks, Trials::mean_latency),
             confidence: CONFIDENCE,
             fixed: tested.fixed,
             broke: tested.broken,

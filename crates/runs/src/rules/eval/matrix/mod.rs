@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use self::grid::{CellOutcome, MatrixCell, MatrixTask};
 use super::report::{RunTotals, Verdict};
 use super::statistics::{
-    CONFIDENCE, Evidence, ListedRun, RunResults, Trials, TrialsByTask, by_task,
-    difference_interval, in_both, mean_interval, statistics,
+    CONFIDENCE, Evidence, ListedRun, Pairs, RunResults, Trials, TrialsByTask, by_task,
+    difference_interval, mean_interval, statistics,
 };
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_kit::money::NanoUsd;
@@ -275,7 +275,8 @@ fn pairs(variants: &[Variant<'_>], trials: &[TrialsByTask]) -> Vec<MatrixPair> {
     let mut pairs = Vec::new();
     for (number, (first, before)) in &numbered {
         for (_, (second, now)) in numbered.iter().skip(number + 1) {
-            let scores: Vec<(f64, f64)> = in_both(before, now)
+            let scores: Vec<(f64, f64)> = Pairs::of(before, now)
+                .iter()
                 .filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)))
                 .collect();
             let Some(found) = paired(scores.iter().copied(), CONFIDENCE) else {

@@ -25,7 +25,7 @@ use self::gate::Pool;
 pub use self::results::{
     CollectedResults, FigureSums, RunResults, TaskFigures, TaskResultRow, judged_scores,
 };
-pub use self::trials::{Clusters, Places, Trials, TrialsByTask, by_task, in_both};
+pub use self::trials::{Clusters, Pairs, Places, Trials, TrialsByTask, by_task};
 use super::attempts::AttemptIds;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::statistics::{
@@ -200,7 +200,7 @@ pub fn statistics(
     let tasks = by_task(&results);
     let comparison = baseline.map(|baseline| {
         let before = by_task(&[&baseline.results]);
-        difference(&tasks, &before, &baseline.report.run_id)
+        difference(&Pairs::of(&before, &tasks), &baseline.report.run_id)
     });
     let pool = Pool {
         trials: runs.iter().map(|run| &run.report).collect(),
@@ -312,9 +312,9 @@ fn mean_of(scores: impl Iterator<Item = f64> + Clone) -> Option<Estimate> {
     Some(estimate(found.value, found.se, found.interval, Method::T))
 }
 
-/// Compares trials of the same tasks: `now` with `before`, the trials of `baseline`.
-pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -> Comparison {
-    let both = || in_both(before, now);
+/// Compares trials of the same tasks with those of `baseline`.
+pub fn difference(tasks: &Pairs<'_>, baseline: &RunId) -> Comparison {
+    let both = || tasks.iter();
     let scores = both().filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)));
     let pairs: Vec<(f64, f64)> = scores.collect();
     let flips = |from: bool| {
@@ -329,7 +329,7 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
     Comparison {
         run_id: baseline.clone(),
         n_paired: pairs.len(),
-        unpaired_dropped: now.count() + before.count() - 2 * both().count(),
+        unpaired_dropped: tasks.now.count() + tasks.before.count() - 2 * tasks.count(),
         mean_difference: found.map(|found| found.mean),
         se_paired: found.and_then(|found| found.se),
         low: interval.map(|it| it.low),

@@ -389,6 +389,11 @@ impl RunResults {
         }
     }
 
+    /// The result of the task at a place, if it is judged.
+    pub(super) fn judged_at(&self, place: usize) -> Option<&TaskResultRow> {
+        self.row(place).filter(|row| row.is_judged)
+    }
+
     /// The judged tasks in the order of their ids. Unjudged ones say nothing about the agent. A task
     /// that a report has twice is there twice, in the order of the report.
     pub fn judged(&self) -> impl Iterator<Item = (&str, &TaskResultRow)> + Clone {

@@ -59,10 +59,13 @@ impl Clusters {
 }
 
 /// The judged trials of every task that has any, in the order of the ids: 32 bytes a task with one
-/// trial, and its id.
+/// trial.
 #[derive(Debug, Default)]
 pub struct TrialsByTask {
-    ids: TaskIdsBuilder,
+    /// Those of a run, or of all runs.
+    ids: TaskIds,
+    /// Where the ids of the tasks are in `ids`.
+    places: Vec<u32>,
     passed: Vec<u32>,
     scores: Clusters,
     costs: Clusters,
@@ -76,8 +79,11 @@ const MISSING: u32 = u32::MAX;
 
 impl Places {
     fn get(&self, place: usize) -> Option<usize> {
-        let found = *self.0.get(place)?;
-        (found != MISSING).then_some(found as usize)
+        self.number(place).map(|number| number as usize)
+    }
+
+    fn number(&self, place: usize) -> Option<u32> {
+        self.0.get(place).copied().filter(|it| *it != MISSING)
     }
 
     pub fn has(&self, place: usize) -> bool {
@@ -136,9 +142,9 @@ fn counted(items: impl Iterator) -> u32 {
 impl TrialsByTask {
     /// Trials of which only the scores are known, each task once. A score of 1 passes.
     pub fn of_scores(tasks: &BTreeMap<&TaskId, &[f64]>) -> Self {
-        let mut trials = Self::default();
-        for (id, scores) in tasks {
-            trials.ids.push(id.as_str());
+        let mut trials = Self::with_room(tasks.keys().copied().collect(), tasks.len());
+        for (place, scores) in (0..).zip(tasks.values()) {
+            trials.places.push(place);
             trials
                 .passed
                 .push(counted(scores.iter().filter(|score| **score >= 1.0)));
@@ -149,11 +155,11 @@ impl TrialsByTask {
         trials
     }
 
-    /// Has room for tasks whose ids have so many bytes in total, because a list that grows takes up
-    /// to twice the memory.
-    fn with_room(tasks: usize, bytes: usize) -> Self {
+    /// Has room for so many tasks, because a list that grows takes up to twice the memory.
+    fn with_room(ids: TaskIds, tasks: usize) -> Self {
         Self {
-            ids: TaskIdsBuilder::with_room(tasks, bytes),
+            ids,
+            places: Vec::with_capacity(tasks),
             passed: Vec::with_capacity(tasks),
             scores: Clusters::with_room(tasks),
             costs: Clusters::with_room(tasks),
@@ -161,9 +167,9 @@ impl TrialsByTask {
         }
     }
 
-    /// Adds the rows of a task.
-    fn push(&mut self, id: &str, rows: &[&TaskResultRow]) {
-        self.ids.push(id);
+    /// Adds the rows of the task whose id is at a place.
+    fn push(&mut self, place: u32, rows: &[&TaskResultRow]) {
+        self.places.push(place);
         self.passed
             .push(counted(rows.iter().filter(|row| row.passed)));
         self.scores.push(rows.iter().map(|row| row.score));
@@ -179,7 +185,12 @@ impl TrialsByTask {
 
     /// Number of tasks.
     pub fn count(&self) -> usize {
-        self.ids.len()
+        self.places.len()
+    }
+
+    fn id(&self, number: usize) -> &str {
+        let place = self.places.get(number).copied();
+        place.map_or("", |place| self.ids.text(place as usize))
     }
 
     pub fn get(&self, task: &str) -> Option<Trials<'_>> {
@@ -194,7 +205,7 @@ impl TrialsByTask {
         let (mut from, mut to) = (0, self.count());
         while from < to {
             let middle = usize::midpoint(from, to);
-            match self.ids.text(middle).cmp(task) {
+            match self.id(middle).cmp(task) {
                 Ordering::Less => from = middle + 1,
                 Ordering::Equal => return Some(middle),
                 Ordering::Greater => to = middle,
@@ -206,13 +217,21 @@ impl TrialsByTask {
     /// Where the tasks of a suite are, which is faster than to find each of them.
     pub fn places_in(&self, suite: &TaskIds) -> Places {
         let mut places = vec![MISSING; suite.len()];
+        if suite.shares_distinct(&self.ids) {
+            for (number, place) in (0..).zip(&self.places) {
+                if let Some(found) = places.get_mut(*place as usize) {
+                    *found = number;
+                }
+            }
+            return Places(places);
+        }
         let mut next = 0;
         for place in suite.sorted() {
             let id = suite.text(place);
-            while next < self.count() && self.ids.text(next) < id {
+            while next < self.count() && self.id(next) < id {
                 next += 1;
             }
-            let is_there = next < self.count() && self.ids.text(next) == id;
+            let is_there = next < self.count() && self.id(next) == id;
             if let (true, Some(found)) = (is_there, places.get_mut(place)) {
                 *found = u32::try_from(next).unwrap_or(MISSING);
             }
@@ -226,8 +245,8 @@ impl TrialsByTask {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, Trials<'_>)> + Clone {
-        let places = 0..self.count();
-        places.map(|place| (self.ids.text(place), self.at(place)))
+        let numbers = 0..self.count();
+        numbers.map(|number| (self.id(number), self.at(number)))
     }
 
     pub fn values(&self) -> impl Iterator<Item = Trials<'_>> + Clone {
@@ -245,9 +264,12 @@ impl TrialsByTask {
         if !self.iter().any(|(id, _)| left_out(id)) {
             return self;
         }
-        let mut kept = Self::default();
-        for (id, trials) in self.iter().filter(|(id, _)| !left_out(id)) {
-            kept.ids.push(id);
+        let mut kept = Self::with_room(self.ids.clone(), self.count());
+        for (place, (id, trials)) in self.places.iter().zip(self.iter()) {
+            if left_out(id) {
+                continue;
+            }
+            kept.places.push(*place);
             kept.passed
                 .push(u32::try_from(trials.passed).unwrap_or(u32::MAX));
             kept.scores.push(trials.scores.iter().copied());
@@ -267,43 +289,188 @@ impl TrialsByTask {
     }
 }
 
-/// The trials of the tasks that both have, in the order of the ids: before and now.
-pub fn in_both<'a>(
-    before: &'a TrialsByTask,
-    now: &'a TrialsByTask,
-) -> impl Iterator<Item = (Trials<'a>, Trials<'a>)> + Clone {
-    now.iter()
-        .scan(0, |place, (id, now)| {
-            while *place < before.count() && before.ids.text(*place) < id {
-                *place += 1;
+/// The tasks that two have trials of, in the order of the ids.
+pub struct Pairs<'a> {
+    pub before: &'a TrialsByTask,
+    pub now: &'a TrialsByTask,
+    /// The numbers of a task in both.
+    numbers: Vec<(u32, u32)>,
+}
+
+impl<'a> Pairs<'a> {
+    pub fn of(before: &'a TrialsByTask, now: &'a TrialsByTask) -> Self {
+        Self {
+            before,
+            now,
+            numbers: numbers_in_both(before, now),
+        }
+    }
+
+    /// Number of tasks.
+    pub const fn count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The trials of each task: before and now.
+    pub fn iter(&self) -> impl Iterator<Item = (Trials<'a>, Trials<'a>)> + Clone {
+        let (before, now) = (self.before, self.now);
+        let at = move |(was, is): &(u32, u32)| (before.at(*was as usize), now.at(*is as usize));
+        self.numbers.iter().map(at)
+    }
+}
+
+fn numbers_in_both(before: &TrialsByTask, now: &TrialsByTask) -> Vec<(u32, u32)> {
+    let mut both = Vec::with_capacity(before.count().min(now.count()));
+    if before.ids.shares_distinct(&now.ids) {
+        let places = before.places_in(&now.ids);
+        for (is, place) in (0..).zip(&now.places) {
+            if let Some(was) = places.number(*place as usize) {
+                both.push((was, is));
             }
-            let is_there = *place < before.count() && before.ids.text(*place) == id;
-            Some(is_there.then(|| (before.at(*place), now)))
-        })
-        .flatten()
+        }
+        return both;
+    }
+    let mut was: u32 = 0;
+    let is_left = |was: u32| (was as usize) < before.count();
+    for is in (0..).take(now.count()) {
+        let id = now.id(is as usize);
+        while is_left(was) && before.id(was as usize) < id {
+            was += 1;
+        }
+        if is_left(was) && before.id(was as usize) == id {
+            both.push((was, is));
+        }
+    }
+    both
 }
 
 /// Collects the trials of every task, in the order of the runs. Unjudged trials are skipped, because
 /// they say nothing about the agent.
 pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
-    let sizes = runs.iter().map(|run| {
-        let ids = run.judged().map(|(id, _)| id.len());
-        ids.fold((0, 0), |(tasks, bytes), id| (tasks + 1, bytes + id))
-    });
-    let (most, bytes) = sizes.max().unwrap_or_default();
-    let mut tasks = TrialsByTask::with_room(most, bytes);
+    let Some((first, others)) = runs.split_first() else {
+        return TrialsByTask::default();
+    };
+    let most = runs.iter().map(|run| run.rows.len()).max();
+    let mut rows: Vec<&TaskResultRow> = Vec::with_capacity(runs.len());
+    if others
+        .iter()
+        .chain([first])
+        .all(|it| it.ids.shares_distinct(&first.ids))
+    {
+        let mut tasks = TrialsByTask::with_room(first.ids.clone(), most.unwrap_or_default());
+        for place in first.ids.sorted() {
+            rows.clear();
+            rows.extend(runs.iter().filter_map(|run| run.judged_at(place)));
+            if let Some(row) = rows.first() {
+                tasks.push(row.place, &rows);
+            }
+        }
+        return tasks;
+    }
     let mut cursors: Vec<_> = runs.iter().map(|run| run.judged().peekable()).collect();
-    let mut rows = Vec::with_capacity(runs.len());
-    loop {
+    let mut ids = TaskIdsBuilder::default();
+    let mut tasks = TrialsByTask::with_room(TaskIds::default(), most.unwrap_or_default());
+    for place in 0.. {
         let heads = cursors.iter_mut().filter_map(|cursor| cursor.peek());
         let Some(id) = heads.map(|(id, _)| *id).min() else {
-            return tasks;
+            break;
         };
         rows.clear();
         for cursor in &mut cursors {
             let of_task = std::iter::from_fn(|| cursor.next_if(|(other, _)| *other == id));
             rows.extend(of_task.map(|(_, row)| row));
         }
-        tasks.push(id, &rows);
+        ids.push(id);
+        tasks.push(place, &rows);
+    }
+    tasks.ids = ids.finish();
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Task = (Option<f64>, bool);
+
+    /// A run of the tasks `task-0`, `task-1`, …: the score if it has judged the task, and whether it has
+    /// scored it at all.
+    fn run(ids: &TaskIds, tasks: &[Task]) -> RunResults {
+        let row = |(place, (score, is_scored)): (u32, &Task)| {
+            (*is_scored || score.is_some()).then(|| TaskResultRow {
+                place,
+                number: place,
+                score: score.unwrap_or_default(),
+                cost: 7,
+                latency: u64::from(place),
+                reason: 0,
+                critical: 0,
+                is_judged: score.is_some(),
+                passed: *score == Some(1.0),
+                is_reused: false,
+            })
+        };
+        let rows = (0..).zip(tasks).filter_map(row).collect();
+        RunResults::new(
+            ids.clone(),
+            rows,
+            Vec::new(),
+            Vec::new(),
+            Default::default(),
+        )
+    }
+
+    fn ids(tasks: usize) -> TaskIds {
+        (0..tasks)
+            .map(|n| TaskId::from(format!("task-{n}")))
+            .collect()
+    }
+
+    fn described(tasks: &TrialsByTask) -> Vec<(String, String)> {
+        let of_task = |(id, trials): (&str, Trials<'_>)| (id.to_owned(), format!("{trials:?}"));
+        tasks.iter().map(of_task).collect()
+    }
+
+    proptest! {
+        /// Runs of one suite share their ids in memory, which only makes the statistics faster.
+        #[test]
+        fn shared_ids_change_nothing(
+            runs in (0_usize..30).prop_flat_map(|tasks| {
+                let score = proptest::option::of(prop_oneof![Just(0.0), Just(0.5), Just(1.0)]);
+                let run = prop::collection::vec((score, any::<bool>()), tasks);
+                prop::collection::vec(run, 2..4)
+            }),
+        ) {
+            let all = ids(runs[0].len());
+            let shared: Vec<RunResults> = runs.iter().map(|it| run(&all, it)).collect();
+            let copied: Vec<RunResults> = runs.iter().map(|it| run(&ids(it.len()), it)).collect();
+            let [shared, copied] = [&shared, &copied].map(|runs| {
+                let pooled = by_task(&runs.iter().collect::<Vec<_>>());
+                let [before, now] = [&runs[0], &runs[1]].map(|it| by_task(&[it]));
+                let pairs = Pairs::of(&before, &now);
+                let pairs: Vec<String> = pairs.iter().map(|it| format!("{it:?}")).collect();
+                let places = before.places_in(&all).0;
+                let kept = by_task(&[&runs[0]]).without(|id| id.ends_with('1'));
+                (described(&pooled), described(&before), pairs, places, described(&kept))
+            });
+            prop_assert_eq!(&shared, &copied);
+            let in_order = shared.0.is_sorted_by(|(a, _), (b, _)| a < b);
+            prop_assert!(in_order);
+        }
+    }
+
+    #[test]
+    fn a_task_that_a_report_has_twice_has_two_trials() {
+        let twice = TaskIds::from_iter(["b", "a", "b"]);
+        let found = run(
+            &twice,
+            &[(Some(1.0), true), (Some(0.5), true), (Some(0.0), true)],
+        );
+        let tasks = by_task(&[&found]);
+        let scores: Vec<_> = tasks.iter().map(|(id, it)| (id, it.scores())).collect();
+        let expected: [(&str, &[f64]); 2] = [("a", &[0.5]), ("b", &[1.0, 0.0])];
+        assert_eq!(scores, expected);
     }
 }

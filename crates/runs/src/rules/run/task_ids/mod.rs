@@ -33,10 +33,18 @@ struct Ids {
     text: String,
     /// Where each id ends in `text`.
     ends: Vec<u32>,
-    /// Their places in the order of the ids, made when they are needed.
-    sorted: OnceLock<Box<[u32]>>,
+    /// Made when it is needed.
+    sorted: OnceLock<Sorted>,
     /// Number of ids that were looked up before that.
     searched: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Sorted {
+    /// The places of the ids in their order.
+    places: Box<[u32]>,
+    /// Whether no id is there twice.
+    is_distinct: bool,
 }
 
 impl Ids {
@@ -56,7 +64,7 @@ impl Ids {
         self.text.get(start..*self.ends.get(place)? as usize)
     }
 
-    fn sorted(&self) -> &[u32] {
+    fn sorted(&self) -> &Sorted {
         self.sorted.get_or_init(|| {
             let id = |place: u32| self.get(place as usize).unwrap_or_default();
             let common = self.common_prefix();
@@ -68,7 +76,13 @@ impl Ids {
             keys.sort_unstable_by(|(a, at), (b, bt)| {
                 a.cmp(b).then_with(|| id(*at).cmp(id(*bt))).then(at.cmp(bt))
             });
-            keys.into_iter().map(|(_, place)| place).collect()
+            let is_distinct = keys
+                .windows(2)
+                .all(|pair| matches!(pair, [(a, at), (b, bt)] if a != b || id(*at) != id(*bt)));
+            Sorted {
+                places: keys.into_iter().map(|(_, place)| place).collect(),
+                is_distinct,
+            }
         })
     }
 
@@ -142,7 +156,12 @@ impl TaskIds {
 
     /// The places in the order of the ids.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
-        self.ids.sorted().iter().map(|place| *place as usize)
+        self.ids.sorted().places.iter().map(|place| *place as usize)
+    }
+
+    /// Whether these are the same ids in memory, each of which is there once.
+    pub fn shares_distinct(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.ids, &other.ids) && self.ids.sorted().is_distinct
     }
 
     /// The place of an id. The first look-ups read all ids, the next one sorts them.
@@ -151,7 +170,7 @@ impl TaskIds {
         if !is_sorted && self.ids.searched.fetch_add(1, Relaxed) < SEARCHES {
             return self.texts().position(|text| text == id.as_str());
         }
-        let sorted = self.ids.sorted();
+        let sorted = &self.ids.sorted().places;
         let text = |place: &u32| self.text(*place as usize);
         let found = sorted.partition_point(|place| text(place) < id.as_str());
         let place = sorted.get(found).filter(|it| text(it) == id.as_str())?;
@@ -175,24 +194,8 @@ pub struct TaskIdsBuilder {
 }
 
 impl TaskIdsBuilder {
-    /// With room for ids that have so many bytes in total.
-    pub fn with_room(ids: usize, bytes: usize) -> Self {
-        Self {
-            ids: Ids {
-                text: String::with_capacity(bytes + ids * SEPARATOR.len_utf8()),
-                ends: Vec::with_capacity(ids),
-                ..Ids::default()
-            },
-        }
-    }
-
     pub fn push(&mut self, id: &str) {
         self.ids.push(id);
-    }
-
-    /// The text of an id; empty beyond the last one.
-    pub fn text(&self, place: usize) -> &str {
-        self.ids.get(place).unwrap_or_default()
     }
 
     pub fn len(&self) -> usize {

@@ -20,7 +20,7 @@ use super::document::{
 use super::short::ShortComparison;
 use crate::rules::eval::report::RunTotals;
 use crate::rules::eval::statistics::{
-    CONFIDENCE, ListedRun, REGRESSION_CONFIDENCE, TrialsByTask, by_task, difference,
+    CONFIDENCE, ListedRun, Pairs, REGRESSION_CONFIDENCE, TrialsByTask, by_task, difference,
 };
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::statistics::RegressionVerdict;
@@ -104,7 +104,8 @@ pub fn compare_with_log(log: &ScoredLog, run: &ListedRun) -> Result<LogCompariso
     let before = before.without(|task| left.contains(task));
     let now = now.without(|task| left.contains(task));
     // The id is only for results that name their baseline, and this one names a log.
-    let tested = difference(&now, &before, &RunId::from("log"));
+    let tasks = Pairs::of(&before, &now);
+    let tested = difference(&tasks, &RunId::from("log"));
     let changed = |task: &str| {
         let (was, is) = (before.get(task)?, now.get(task)?);
         let turn = change_kind(was, is)?;
@@ -126,7 +127,7 @@ pub fn compare_with_log(log: &ScoredLog, run: &ListedRun) -> Result<LogCompariso
         candidate: compared_run(&run.run.report),
         notes,
         n_tasks: now.count(),
-        score: score_change(&before, &now),
+        score: score_change(&tasks),
         confidence: CONFIDENCE,
         fixed: tested.fixed,
         broke: tested.broken,
