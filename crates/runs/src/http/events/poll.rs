@@ -140,7 +140,7 @@ pub async fn collect(
             let reached = head.sequence.min(position);
             poll.last_sequence = (reached > 0).then(|| form.numbers().sequence(reached));
             poll.is_terminal = complete;
-            poll.status = status(state, run).await?;
+            poll.status = status(state, record).await?;
             poll.tail()
         }
     };
@@ -150,13 +150,12 @@ pub async fn collect(
 }
 
 /// The run's status, as its snapshot shows it.
-async fn status(state: &RunsApi, run: &RunId) -> Result<&'static str, Problem> {
-    let cancelling = store::queue::cancel_requested(&state.host.store, run).await;
+async fn status(state: &RunsApi, run: &RunRecord) -> Result<&'static str, Problem> {
+    let cancelling = store::queue::cancel_requested(&state.host.store, &run.run_id).await;
     let cancelling = cancelling.map_err(|cause| internal(&cause))?.is_some();
-    let folded = state
-        .projections
-        .with_state(run, |folded| visible_status(folded, cancelling).as_str());
-    folded.await.map_err(|cause| internal(&cause))
+    let runs = &state.runs;
+    runs.with_sums(run, |folded| visible_status(folded, cancelling).as_str())
+        .await
 }
 
 /// The error when there is not enough memory for event logs at the moment.

@@ -192,7 +192,10 @@ impl Executor {
             Some((state.sequence, results?))
         });
         if let Ok(Some((at, results))) = results.await {
-            ended::store(&self.store, &run.run_id, at, results).await;
+            let is_stored = ended::store(&self.store, &run.run_id, at, results).await;
+            if is_stored {
+                self.projections.release(&run.run_id).await;
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::Projections;
+use super::computing::computed;
 use crate::rules::eval::statistics::ended::EndedResults;
 use crate::rules::run::fold::stored::Reader;
 use crate::rules::run::fold::{RunState, TaskFacts};
@@ -40,7 +41,9 @@ impl Projections {
         }
         let stored = read(run, results::load(&self.store, run).await)??;
         let at = stored.sequence;
-        let results = EndedResults::decode(run, at, ids, &stored.results);
+        let (id, octets, tasks) = (run.clone(), stored.results, ids.clone());
+        let decode = move || EndedResults::decode(&id, at, &tasks, &octets);
+        let results = computed(ids.len(), decode).await.ok().flatten();
         let head = Reader::new(run, stored.format, at, &stored.head).ok();
         let (Some(results), Some(head)) = (results, head) else {
             warn!(run_id = %run, "ignored the stored results of a run; its state is used instead");
@@ -96,13 +99,14 @@ impl Projections {
     }
 }
 
-/// Stores the results of a run that ended with the event `at`.
-pub async fn store(store: &Database, run: &RunId, at: u64, results: EndedResults) {
+/// Stores the results of a run that ended with the event `at`, and returns whether it could.
+pub async fn store(store: &Database, run: &RunId, at: u64, results: EndedResults) -> bool {
     let id = run.clone();
     let encoded = tokio::task::spawn_blocking(move || results.encode(&id, at)).await;
-    if let Ok(Some(octets)) = encoded {
-        read(run, results::store(store, run, at, &octets).await);
-    }
+    let Ok(Some(octets)) = encoded else {
+        return false;
+    };
+    read(run, results::store(store, run, at, &octets).await).is_some()
 }
 
 fn read<T>(run: &RunId, found: Result<T, StoreError>) -> Option<T> {

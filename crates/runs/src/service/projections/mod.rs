@@ -4,6 +4,7 @@
 //! 100,000 tasks costs only the events since the last read. The state of a long log is also stored
 //! (ADR 70), so that the first read after a start need not fold the log. Both affect speed only.
 
+pub mod computing;
 pub mod ended;
 pub mod stored;
 
@@ -31,6 +32,10 @@ use touchstone_kit::ids::{RunId, TenantId};
 const CACHED_RECORDS: usize = 16 * 1024 * 1024;
 const CACHED_STATES: usize = 64 * 1024 * 1024;
 const CACHED_ENDED: usize = 16 * 1024 * 1024;
+/// Size from which the state of an ended run is not kept beside its stored results.
+const LARGE_STATE: usize = 16 * 1024 * 1024;
+/// How long a state is kept that nobody reads.
+const STATE_HOLDS: Duration = Duration::from_secs(300);
 /// How long the results of an ended run are kept for the next page.
 const ENDED_HOLDS: Duration = Duration::from_secs(30);
 /// Estimated bytes of a record without tasks.
@@ -66,6 +71,7 @@ impl States {
         let cached = Cache::builder()
             .max_capacity(bytes as u64)
             .weigher(weigher)
+            .time_to_idle(STATE_HOLDS)
             // The state in use is kept, however often others are read.
             .eviction_policy(EvictionPolicy::lru())
             .build();
@@ -159,6 +165,15 @@ impl Projections {
     /// again.
     pub async fn keep(&self, run: &RunId, state: RunState) {
         self.states.insert(run, state).await;
+    }
+
+    /// Drops the state of a run whose results are stored, if it is large: views read the results and the
+    /// parts of the stored state that they need.
+    pub async fn release(&self, run: &RunId) {
+        let cached = self.states.cached.get(run).await;
+        if cached.is_some_and(|cached| cached.weight.load(Relaxed) >= LARGE_STATE) {
+            self.states.cached.invalidate(run).await;
+        }
     }
 
     /// Reads the state of a finished run, if it is cached or stored. A stored one is not cached:

@@ -78,8 +78,8 @@ async fn take(subscription: &Subscription) -> Result<Snapshot, Problem> {
         .map_err(|cause| internal(&cause))?
         .is_some();
     let folded = state
-        .projections
-        .with_state(&run.run_id, |folded| {
+        .runs
+        .with_sums(run, |folded| {
             let payload = serde_json::to_value(snapshot(kinds, run, folded, cancelling));
             payload.map(|payload| Snapshot {
                 events: folded.sequence,
@@ -87,8 +87,7 @@ async fn take(subscription: &Subscription) -> Result<Snapshot, Problem> {
                 payload,
             })
         })
-        .await
-        .map_err(|cause| internal(&cause))?;
+        .await?;
     folded.map_err(|cause| internal(&cause))
 }
 

@@ -6,7 +6,9 @@ use crate::rules::eval::comparison::comparable::{TaskDigester, TaskDigests, deci
 use crate::rules::eval::comparison::{ComparisonSide, RunComparison, compare};
 use crate::rules::eval::report::Verdict;
 use crate::rules::run::record::EvalSpec;
+use crate::service::projections::computing::computed;
 use crate::service::runs::{Runs, unreadable_suite};
+use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::suite::Thresholds;
@@ -72,20 +74,23 @@ impl Runs {
                 self.thresholds(&now).await?,
             ],
         };
-        compare(
-            ComparisonSide {
-                evidence: &before_runs,
-                spec: &before,
-                thresholds: was,
-                digests: digests.as_ref().map(|(before, _)| before),
-            },
-            ComparisonSide {
-                evidence: &now_runs,
-                spec: &now,
-                thresholds: is,
-                digests: digests.as_ref().map(|(_, now)| now),
-            },
-        )
-        .map_err(|cause| Problem::validation("baseline", cause.to_string()))
+        let compared = computed(now.tasks.len(), move || {
+            compare(
+                ComparisonSide {
+                    evidence: &before_runs,
+                    spec: &before,
+                    thresholds: was,
+                    digests: digests.as_ref().map(|(before, _)| before),
+                },
+                ComparisonSide {
+                    evidence: &now_runs,
+                    spec: &now,
+                    thresholds: is,
+                    digests: digests.as_ref().map(|(_, now)| now),
+                },
+            )
+        });
+        let compared = compared.await.map_err(|cause| internal(&cause))?;
+        compared.map_err(|cause| Problem::validation("baseline", cause.to_string()))
     }
 }

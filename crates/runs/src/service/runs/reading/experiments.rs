@@ -8,6 +8,7 @@ use crate::rules::eval::statistics::{Evidence, EvidenceRun, Statistics, statisti
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord};
 use crate::rules::run::trials::counting_trials;
+use crate::service::projections::computing::computed;
 use crate::service::projections::ended;
 use crate::service::projections::stored::LONG_LOG;
 use crate::service::runs::Runs;
@@ -206,12 +207,12 @@ impl Runs {
         named: EvidenceRun,
     ) -> Result<(EvidenceRun, Statistics), Problem> {
         if named.report.verdict == Verdict::Pending {
-            return Ok(alone(named));
+            return alone(eval, named).await;
         }
         match self.pooled_attempts(record, eval).await {
             Ok(attempts) => self.with_statistics(record, eval, named, attempts).await,
             Err(problem) if problem.code == ErrorCode::Conflict => {
-                let (mut named, found) = alone(named);
+                let (mut named, found) = alone(eval, named).await?;
                 named.report.notes.push(TOO_MANY_ATTEMPTS.to_owned());
                 Ok((named, found))
             }
@@ -245,8 +246,7 @@ impl Runs {
             ..self.experiment_of(record, eval, named).await?
         };
         let baseline = self.baseline_of(&record.tenant, &evidence.run).await?;
-        let found = statistics(&evidence, baseline.as_ref(), None);
-        Ok((evidence.run, found))
+        statistics_of(eval, evidence, baseline).await
     }
 
     /// The baseline that the run names; `None` if it was deleted.
@@ -277,16 +277,25 @@ impl Runs {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let named = self.evidence_run(&record, &eval).await?;
         let baseline = self.baseline_of(tenant, &named).await?;
-        Ok(statistics(
-            &Evidence::of_run(named),
-            baseline.as_ref(),
-            None,
-        ))
+        let evidence = Evidence::of_run(named);
+        let (_, found) = statistics_of(&eval, evidence, baseline).await?;
+        Ok(found)
     }
 }
 
-fn alone(named: EvidenceRun) -> (EvidenceRun, Statistics) {
-    let evidence = Evidence::of_run(named);
-    let found = statistics(&evidence, None, None);
-    (evidence.run, found)
+async fn alone(eval: &EvalSpec, named: EvidenceRun) -> Result<(EvidenceRun, Statistics), Problem> {
+    statistics_of(eval, Evidence::of_run(named), None).await
+}
+
+/// The named run of the evidence and the statistics.
+async fn statistics_of(
+    eval: &EvalSpec,
+    evidence: Evidence,
+    baseline: Option<EvidenceRun>,
+) -> Result<(EvidenceRun, Statistics), Problem> {
+    let computed = computed(eval.tasks.len(), move || {
+        let found = statistics(&evidence, baseline.as_ref(), None);
+        (evidence.run, found)
+    });
+    computed.await.map_err(|cause| internal(&cause))
 }
