@@ -297,4 +297,21 @@ mod tests {
             .await
             .unwrap();
     }
+
+    /// Otherwise each execution of a statement with a bound `LIMIT` prepares it again.
+    #[tokio::test]
+    async fn sqlite_is_built_so_that_plans_do_not_depend_on_bound_values() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&dir.path().join("test.db"), &[])
+            .await
+            .unwrap();
+        let options: Vec<String> = sqlx::query_scalar("PRAGMA compile_options")
+            .fetch_all(&store.writer)
+            .await
+            .unwrap();
+        assert!(
+            options.contains(&"ENABLE_QPSG".to_owned()),
+            "`LIBSQLITE3_FLAGS` of `.cargo/config.toml` was not read: {options:?}"
+        );
+    }
 }
