@@ -256,7 +256,9 @@ impl Parts {
 impl Services {
     pub fn new(parts: Parts) -> Self {
         let (store, clock, ids) = (&parts.store, &parts.clock, &parts.ids);
-        let projections = Arc::new(Projections::new(store.clone()));
+        let keeps_large = parts.content.ends_with_runs();
+        let projections = Projections::new(store.clone()).keeping_large(keeps_large);
+        let projections = Arc::new(projections);
         let deployed = Arc::new(DeploymentQueries {
             store: store.clone(),
             fixtures: parts.fixtures,

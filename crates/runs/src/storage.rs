@@ -145,6 +145,11 @@ pub enum ContentRetention {
 }
 
 impl ContentRetention {
+    /// Whether task content is deleted when runs end.
+    pub const fn ends_with_runs(self) -> bool {
+        matches!(self, Self::Failures | Self::Never)
+    }
+
     /// What logs keep of runs created before a time; `None` if they keep everything.
     pub fn due(self, now: Timestamp) -> Option<(ContentKept, Timestamp)> {
         match self {

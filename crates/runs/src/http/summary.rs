@@ -22,8 +22,8 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::summary::{EvalSummary, TaskSummary};
 
-/// Tasks of one part of the body: as many as a part of the stored state has, because each is read for
-/// one part of the body then.
+/// Tasks of one part of the body: as many as a part of the stored state has, which is read for one or
+/// two parts of the body then.
 const PART: usize = 4096;
 
 pub async fn show(

@@ -124,15 +124,17 @@ async fn large_pages_are_read_once_while_a_reader_holds_them() {
     let mut recorder = Recorder::of(&host).await;
     recorder.append(vec![started()]).await;
     for count in [256, 200] {
-        let events = (0..count).map(|n| padded(n, 16 * 1024)).collect();
+        let events = (0..count).map(|n| padded(n, 24 * 1024)).collect();
         recorder.append(events).await;
     }
     let reader = LogReader::with_cache_bytes(host.store.clone(), 1024 * 1024);
     let stored = run_store::runs::find(&host.store, &"acme".into(), &recorder.run).await;
     let record = stored.unwrap().unwrap();
     let run = &recorder.run;
+    let cut = reader.page_after(run, 0, 257).await.unwrap().last();
+    assert!(cut < 256, "the first page is full because of its size");
     // A reader that knows one event of the second page gets what the page has by then.
-    for (position, head) in [(0, 257), (256, 257), (256, 457)] {
+    for (position, head) in [(0, 257), (cut, 257), (256, 257), (256, 457)] {
         for major in [Major::V1, Major::V2] {
             let form = LogForm::of(&record, major);
             let asks = (0..16).map(|_| reader.page_for(run, position, head, &form));

@@ -39,7 +39,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 256;
 /// How long a client may leave everything unread that is sent to it. It holds memory that others may
 /// wait for.
-pub const STALL_TIMEOUT: Duration = Duration::from_secs(20);
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long requests in progress may take after shutdown was requested.
 const DRAIN: Duration = Duration::from_secs(10);
 const AFTER_ACCEPT_FAILURE: Duration = Duration::from_millis(50);

@@ -15,7 +15,7 @@ const TOTAL_BYTES: usize = 64 * 1024 * 1024;
 /// Granularity in bytes.
 const UNIT_BYTES: usize = 1024;
 /// How long a reader waits for memory.
-pub const WAIT: Duration = Duration::from_secs(30);
+pub const WAIT: Duration = Duration::from_secs(40);
 
 /// No memory is free, and none was returned in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -97,6 +97,8 @@ pub struct LogReader {
     followers: Followers,
     memory: ReadMemory,
     turns: Semaphore,
+    /// The reader of a page after a cut; others of the page wait for it.
+    turns_after_cuts: Cache<(RunId, u64), Arc<Mutex<()>>>,
 }
 
 impl LogReader {
@@ -130,6 +132,10 @@ impl LogReader {
             followers: Followers::default(),
             memory: ReadMemory::default(),
             turns: Semaphore::new(AT_ONCE),
+            turns_after_cuts: Cache::builder()
+                .max_capacity(HELD)
+                .time_to_idle(TAIL_IDLE)
+                .build(),
         }
     }
 
@@ -209,15 +215,19 @@ impl LogReader {
         let page = if head < end {
             self.tail(run, first, head).await?
         } else {
-            self.full
-                .try_get_with((run.clone(), first), async {
-                    match self.held(run, first, end).await {
-                        Some(page) => Ok(page),
-                        None => self.load(run, first, end).await,
-                    }
-                })
-                .await
-                .map_err(|cause: Arc<Error>| (*cause).clone())?
+            let key = (run.clone(), first);
+            let known = match self.full.get(&key).await {
+                Some(page) => Some(page),
+                None => self.held(run, first, end).await,
+            };
+            match known {
+                Some(page) => page,
+                None => {
+                    let load = self.load(run, first, end);
+                    let loaded = self.full.try_get_with(key, load).await;
+                    loaded.map_err(|cause: Arc<Error>| (*cause).clone())?
+                }
+            }
         };
         if page.last() > position {
             return Ok(page);
@@ -241,6 +251,11 @@ impl LogReader {
             return Ok(page);
         }
         let last = end.min(head);
+        let turn = self
+            .turns_after_cuts
+            .get_with(key.clone(), async { Arc::default() });
+        let turn = turn.await;
+        let _turn = turn.lock().await;
         if let Some(page) = self.held(run, first, last).await {
             return Ok(page);
         }
@@ -273,7 +288,8 @@ impl LogReader {
                 if permit.is_none() && page.bytes() > SMALL_BYTES {
                     permit = Some(self.memory.reserve(page.bytes() + SMALL_BYTES).await?);
                 }
-                self.share(run, page.extended(more, permit)).await
+                // It is not shared: deleted content would be held longer than a page that is read again.
+                Arc::new(page.extended(more, permit))
             }
             None => {
                 if let Some(page) = self.held(run, first, head).await {
@@ -294,19 +310,14 @@ impl LogReader {
 
     async fn load(&self, run: &RunId, first: u64, last: u64) -> Result<Arc<Page>, Error> {
         let (events, permit) = self.read(run, first - 1, last).await?;
-        let page = Page::new(first, Layout::STORED, events, permit);
-        Ok(self.share(run, page).await)
-    }
-
-    /// Lets other readers find a page while it is held.
-    async fn share(&self, run: &RunId, page: Page) -> Arc<Page> {
-        let page = Arc::new(page);
-        let key = (run.clone(), page.first());
+        let page = Arc::new(Page::new(first, Layout::STORED, events, permit));
+        let key = (run.clone(), first);
         self.held.insert(key, Arc::downgrade(&page)).await;
-        page
+        Ok(page)
     }
 
-    /// The page from `first` to at least `last`, if a reader holds it.
+    /// The page from `first` to at least `last`, if a reader holds it. It is not cached again: deleted
+    /// content disappears in time.
     async fn held(&self, run: &RunId, first: u64, last: u64) -> Option<Arc<Page>> {
         let held = self.held.get(&(run.clone(), first)).await?;
         let page = held.upgrade()?;

@@ -107,7 +107,7 @@ impl Projections {
         Ok(page)
     }
 
-    /// What is known of a page, with the time of its first projection.
+    /// A page that is cached or held, with the time of its first projection.
     async fn known(&self, key: &Key) -> Option<(Arc<Page>, Instant)> {
         if let Some(known) = self.pages.get(key).await {
             return Some(known);

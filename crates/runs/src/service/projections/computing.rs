@@ -1,21 +1,43 @@
-//! Computations over all tasks of a run.
+//! Computations over the results of many tasks.
 
+use tokio::sync::Semaphore;
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Number of tasks from which a computation takes milliseconds.
+/// Number of results from which a computation takes milliseconds.
 const MANY: usize = 10_000;
 
-/// Computes something over so many tasks. If they are many, it gets a thread of its own, because other
-/// requests would wait for it.
+/// Large computations at the same time, because each takes a hundred bytes a result.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
+/// Computes something over a number of results. If they are many, it runs on another thread, so that
+/// other requests do not wait for it.
 ///
 /// # Errors
 /// The computation panicked.
 pub async fn computed<T: Send + 'static>(
-    tasks: usize,
+    results: usize,
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    match tasks < MANY {
-        true => Ok(compute()),
-        false => spawn_blocking(compute).await,
+    if results < MANY {
+        return Ok(compute());
+    }
+    let _turn = TURNS.acquire().await;
+    spawn_blocking(compute).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_large_computations_run_on_another_thread() {
+        let here = thread::current().id();
+        let thread = || thread::current().id();
+        assert_eq!(computed(MANY - 1, thread).await.unwrap(), here);
+        assert_ne!(computed(MANY, thread).await.unwrap(), here);
+        let failed = computed(MANY, || panic!("no result")).await;
+        assert!(failed.unwrap_err().is_panic());
     }
 }

@@ -10,7 +10,7 @@ use tracing::warn;
 use super::Projections;
 use super::computing::computed;
 use crate::rules::eval::statistics::ended::EndedResults;
-use crate::rules::run::fold::stored::Reader;
+use crate::rules::run::fold::stored::{Reader, Span, Unusable};
 use crate::rules::run::fold::{RunState, TaskFacts};
 use crate::rules::run::task_ids::TaskIds;
 use crate::store::projection::results::{self, StoredPart};
@@ -77,6 +77,24 @@ impl Projections {
         run: &RunId,
         numbers: &[u32],
     ) -> Option<HashMap<u32, TaskFacts>> {
+        let found = self.stored(run, numbers, Reader::facts_in).await?;
+        Some(found.into_iter().collect())
+    }
+
+    /// As [`RunState::span_of`], from the stored state.
+    pub async fn stored_span(&self, run: &RunId, numbers: &[u32]) -> Option<Span> {
+        let found = self.stored(run, numbers, Reader::spans_in).await?;
+        let spans = found.into_iter().map(|(_, span)| span);
+        spans.reduce(|(first, last), span| (first.min(span.0), last.max(span.1)))
+    }
+
+    /// What `read_chunk` reads of the stored tasks with these numbers, chunk by chunk.
+    async fn stored<T>(
+        &self,
+        run: &RunId,
+        numbers: &[u32],
+        read_chunk: impl Fn(&Reader, u32, &[u8], &[u32]) -> Result<Vec<(u32, T)>, Unusable>,
+    ) -> Option<Vec<(u32, T)>> {
         let mut by_chunk: HashMap<u32, Vec<u32>> = HashMap::new();
         for number in numbers {
             let chunk = Reader::chunk_of(*number);
@@ -88,12 +106,12 @@ impl Projections {
         let mut parts = parts.into_iter();
         let head = parts.next().filter(|head| head.part == 0)?;
         let reader = Reader::new(run, head.format, head.sequence, &head.octets).ok()?;
-        let mut found = HashMap::with_capacity(numbers.len());
+        let mut found = Vec::with_capacity(numbers.len());
         for StoredPart { part, octets, .. } in parts {
             let chunk = u32::try_from(part.checked_sub(1)?).ok()?;
             let mut wanted = by_chunk.remove(&chunk)?;
             wanted.sort_unstable();
-            found.extend(reader.facts_in(chunk, &octets, &wanted).ok()?);
+            found.extend(read_chunk(&reader, chunk, &octets, &wanted).ok()?);
         }
         by_chunk.is_empty().then_some(found)
     }
@@ -106,7 +124,7 @@ pub async fn store(store: &Database, run: &RunId, at: u64, results: EndedResults
     let Ok(Some(octets)) = encoded else {
         return false;
     };
-    read(run, results::store(store, run, at, &octets).await).is_some()
+    read(run, results::store(store, run, at, &octets).await).unwrap_or_default()
 }
 
 fn read<T>(run: &RunId, found: Result<T, StoreError>) -> Option<T> {

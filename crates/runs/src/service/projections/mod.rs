@@ -34,7 +34,7 @@ const CACHED_STATES: usize = 64 * 1024 * 1024;
 const CACHED_ENDED: usize = 16 * 1024 * 1024;
 /// Size from which the state of an ended run is not kept beside its stored results.
 const LARGE_STATE: usize = 16 * 1024 * 1024;
-/// How long a state is kept that nobody reads.
+/// How long a state is kept after it was read.
 const STATE_HOLDS: Duration = Duration::from_secs(300);
 /// How long the results of an ended run are kept for the next page.
 const ENDED_HOLDS: Duration = Duration::from_secs(30);
@@ -50,6 +50,7 @@ pub struct Projections {
     records: Cache<RunId, Arc<RunRecord>>,
     states: States,
     ended: Cache<RunId, Arc<Ended>>,
+    keeps_large: bool,
 }
 
 /// Folded states, limited by the memory that they take.
@@ -92,6 +93,14 @@ impl States {
         self.cached.get_with(run.clone(), empty).await
     }
 
+    /// Drops the state of a run if it has at least so many bytes.
+    async fn drop_from(&self, run: &RunId, bytes: usize) {
+        let cached = self.cached.get(run).await;
+        if cached.is_some_and(|cached| cached.weight.load(Relaxed) >= bytes) {
+            self.cached.invalidate(run).await;
+        }
+    }
+
     /// Tells the cache the size of a state if it has changed considerably.
     async fn weigh(&self, run: &RunId, cached: &Arc<CachedState>, bytes: usize) {
         let known = cached.weight.load(Relaxed);
@@ -131,6 +140,17 @@ impl Projections {
                 .time_to_idle(ENDED_HOLDS)
                 .eviction_policy(EvictionPolicy::lru())
                 .build(),
+            keeps_large: false,
+        }
+    }
+
+    /// Whether [`release`](Self::release) does nothing, because stored states and results are deleted with
+    /// task content when runs end.
+    #[must_use]
+    pub fn keeping_large(self, keeps_large: bool) -> Self {
+        Self {
+            keeps_large,
+            ..self
         }
     }
 
@@ -170,9 +190,8 @@ impl Projections {
     /// Drops the state of a run whose results are stored, if it is large: views read the results and the
     /// parts of the stored state that they need.
     pub async fn release(&self, run: &RunId) {
-        let cached = self.states.cached.get(run).await;
-        if cached.is_some_and(|cached| cached.weight.load(Relaxed) >= LARGE_STATE) {
-            self.states.cached.invalidate(run).await;
+        if !self.keeps_large {
+            self.states.drop_from(run, LARGE_STATE).await;
         }
     }
 
@@ -303,6 +322,19 @@ mod tests {
         states.insert(&"large".into(), state(9000)).await;
         let found = kept(&states, &["b", "d", "large"]).await;
         assert_eq!(found, [false, false, true]);
+    }
+
+    #[tokio::test]
+    async fn only_large_states_are_dropped() {
+        let size = state(1000).bytes();
+        let states = States::new(10 * size);
+        states.insert(&"small".into(), state(100)).await;
+        states.insert(&"large".into(), state(1000)).await;
+        for run in ["small", "large", "unknown"] {
+            states.drop_from(&run.into(), size).await;
+        }
+        let found = kept(&states, &["small", "large", "unknown"]).await;
+        assert_eq!(found, [true, false, false]);
     }
 
     #[tokio::test]

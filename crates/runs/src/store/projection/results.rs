@@ -127,19 +127,20 @@ pub async fn chunks(
     parts.collect()
 }
 
-/// Stores the results of a run that ended with the event `at`, if its state is stored.
+/// Stores the results of a run that ended with the event `at`, if its state is stored; returns whether
+/// they are stored.
 pub async fn store(
     database: &Database,
     run: &RunId,
     at: u64,
     octets: &[u8],
-) -> Result<(), StoreError> {
-    query(STORE)
+) -> Result<bool, StoreError> {
+    let stored = query(STORE)
         .bind(run.as_str())
         .bind(i64::from(FORMAT))
         .bind(column("run_projection", "sequence").number::<_, i64>(at)?)
         .bind(octets)
         .execute(database.writer()?)
         .await?;
-    Ok(())
+    Ok(stored > 0)
 }

@@ -8,7 +8,7 @@ use crate::http::support::host::{SUITE, TestHost, create_body, says, suite};
 use crate::store::Engine::{self, Postgres, Sqlite};
 use touchstone_host::http::HttpSettings;
 use touchstone_host::store::sql::query;
-use touchstone_kit::ids::RunId;
+use touchstone_kit::ids::{RunId, TaskId};
 
 /// Their logs are long enough for a stored state.
 const TASKS: usize = 700;
@@ -28,6 +28,8 @@ async fn views(host: &TestHost, run: &RunId, before: &RunId) -> Vec<(String, Val
     let middle = TASKS / 2;
     let paths = [
         format!("/v1/runs/{run}/eval-summary"),
+        format!("/v1/host/touchstone/runs/{run}/tasks/task-{middle}"),
+        format!("/v1/host/touchstone/runs/{run}/tasks/task-0"),
         format!("/v1/host/touchstone/runs/{run}/report"),
         format!("/v1/host/touchstone/runs/{run}/report?tasks=none"),
         format!("/v1/host/touchstone/runs/{run}/results?limit=50"),
@@ -40,6 +42,12 @@ async fn views(host: &TestHost, run: &RunId, before: &RunId) -> Vec<(String, Val
         format!("/v1/host/touchstone/runs/{run}/comparison?baseline={before}&limit=50"),
     ];
     let mut views = Vec::new();
+    for place in [0, 1, middle, TASKS - 1] {
+        let task = TaskId::from(format!("task-{place}"));
+        let found = host.runs.result(&"acme".into(), run, &task).await.unwrap();
+        let around = [&found.previous, &found.next];
+        views.push((task.to_string(), json!([found.result, around])));
+    }
     for path in paths {
         let reply = host.get(&path).await;
         assert_eq!(reply.status.as_u16(), 200, "{path}: {reply:?}");
@@ -76,7 +84,8 @@ async fn views_are_the_same_from_memory_from_stored_results_and_from_the_state(
     let [before, run] = runs.try_into().unwrap();
     let expected = views(&host, &run, &before).await;
     let failed = TASKS.div_ceil(9);
-    assert_eq!(expected[0].1["passedCount"], TASKS - failed);
+    assert_eq!(expected[0].1[1], json!([null, "task-1"]));
+    assert_eq!(expected[4].1["passedCount"], TASKS - failed);
 
     let count = "SELECT COUNT(*) FROM run_task_results";
     let stored: i64 = query(count).fetch_one(host.store.readers()).await.unwrap();

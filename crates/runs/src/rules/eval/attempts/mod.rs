@@ -174,8 +174,19 @@ impl Attempt {
 /// tasks in the order of their ids.
 pub fn scores(attempts: &[Attempt]) -> Clusters {
     let counted = attempts.iter().filter(|attempt| attempt.counts());
-    let mut cursors: Vec<_> = counted.map(|it| it.tasks.scores().peekable()).collect();
-    let mut clusters = Clusters::default();
+    let counted: Vec<&AttemptTasks> = counted.map(|attempt| &*attempt.tasks).collect();
+    let mut clusters = Clusters::with_room(counted.iter().map(|tasks| tasks.len()).sum());
+    if let Some(places) = AttemptTasks::shared_places(&counted) {
+        for place in places {
+            let scores = counted.iter().filter_map(|tasks| tasks.score(place));
+            let mut of_task = scores.peekable();
+            if of_task.peek().is_some() {
+                clusters.push(of_task);
+            }
+        }
+        return clusters;
+    }
+    let mut cursors: Vec<_> = counted.iter().map(|it| it.scores().peekable()).collect();
     let mut of_task = Vec::new();
     loop {
         let heads = cursors.iter_mut().filter_map(|cursor| cursor.peek());
@@ -267,8 +278,10 @@ fn judged_before<'a>(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;
+    use touchstone_kit::ids::TaskId;
 
     use super::*;
     use crate::rules::run::task_ids::TaskIds;
@@ -411,6 +424,41 @@ mod tests {
         let ids = AttemptIds::of(&attempts);
         assert_eq!((ids.looks, ids.run_ids.len()), (2, 2));
         assert_eq!(ids.voided, [RunId::from("b")]);
+    }
+
+    proptest! {
+        /// Runs of one suite share their ids in memory, which only makes the scores faster.
+        #[test]
+        fn attempts_with_shared_ids_have_the_same_scores(
+            runs in (0_usize..20).prop_flat_map(|tasks| {
+                let run = prop::collection::vec(prop::option::of(0_u8..3), tasks);
+                prop::collection::vec((run, any::<bool>()), 1..4)
+            }),
+        ) {
+            let ids: TaskIds = (0..runs[0].0.len()).map(|n| TaskId::from(format!("task-{n}"))).collect();
+            let shared: Vec<Attempt> = runs.iter().map(|(run, is_void)| {
+                let judged = (0..).zip(run).filter_map(|(place, score)| {
+                    let judgment = Judgment {
+                        score: f64::from((*score)?) / 2.0,
+                        passed: *score == Some(2),
+                        critical: Vec::new(),
+                    };
+                    Some((place, judgment))
+                });
+                let tasks = Arc::new(AttemptTasks::at_places(&ids, judged));
+                let found = Attempt { tasks, ..attempt("a", &[]) };
+                if *is_void { void(found) } else { found }
+            }).collect();
+            let copied: Vec<Attempt> = shared.iter().map(|it| {
+                let tasks = Arc::new(it.tasks.iter().collect());
+                Attempt { tasks, ..it.clone() }
+            }).collect();
+            let [shared, copied] = [shared, copied].map(|attempts| {
+                let found = scores(&attempts);
+                found.iter().map(<[f64]>::to_vec).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(shared, copied);
+        }
     }
 
     #[test]

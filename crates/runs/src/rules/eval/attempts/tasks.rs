@@ -115,6 +115,18 @@ impl AttemptTasks {
         places.filter_map(|place| Some((self.ids.text(place), self.row(place)?.score)))
     }
 
+    /// The places of the ids in their order, if all of these have the same ids in memory.
+    pub fn shared_places<'a>(all: &[&'a Self]) -> Option<impl Iterator<Item = usize> + 'a> {
+        let (first, others) = all.split_first()?;
+        let is_shared = |it: &&Self| it.ids.shares_distinct(&first.ids);
+        (is_shared(first) && others.iter().all(is_shared)).then(|| first.ids.sorted())
+    }
+
+    /// The score of the task whose id is at a place.
+    pub fn score(&self, place: usize) -> Option<f64> {
+        Some(self.row(place)?.score)
+    }
+
     fn row(&self, place: usize) -> Option<&Row> {
         let is_it = |row: &&Row| row.place as usize == place;
         // Most attempts have judged every task.

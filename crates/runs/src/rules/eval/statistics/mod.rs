@@ -208,7 +208,7 @@ pub fn statistics(
         attempts: &evidence.attempts,
     };
     let suite = &evidence.run.report.suite;
-    let attempts = tasks.values().map(Trials::attempts);
+    let attempts = tasks.attempts();
     let counts = attempts.clone().map(|task| task.trials);
     let per_task = Range {
         min: counts.clone().min().unwrap_or_default(),

@@ -18,9 +18,10 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    fn with_room(lists: usize) -> Self {
+    /// Has room for so many numbers, because a list that grows takes up to twice the memory.
+    pub fn with_room(numbers: usize) -> Self {
         Self {
-            values: Vec::with_capacity(lists),
+            values: Vec::with_capacity(numbers),
             ..Self::default()
         }
     }
@@ -62,7 +63,7 @@ impl Clusters {
 /// trial.
 #[derive(Debug, Default)]
 pub struct TrialsByTask {
-    /// Those of a run, or of all runs.
+    /// The ids of a run's tasks, or of those of all runs.
     ids: TaskIds,
     /// Where the ids of the tasks are in `ids`.
     places: Vec<u32>,
@@ -142,7 +143,7 @@ fn counted(items: impl Iterator) -> u32 {
 impl TrialsByTask {
     /// Trials of which only the scores are known, each task once. A score of 1 passes.
     pub fn of_scores(tasks: &BTreeMap<&TaskId, &[f64]>) -> Self {
-        let mut trials = Self::with_room(tasks.keys().copied().collect(), tasks.len());
+        let mut trials = Self::with_room(tasks.keys().copied().collect(), tasks.len(), tasks.len());
         for (place, scores) in (0..).zip(tasks.values()) {
             trials.places.push(place);
             trials
@@ -155,15 +156,15 @@ impl TrialsByTask {
         trials
     }
 
-    /// Has room for so many tasks, because a list that grows takes up to twice the memory.
-    fn with_room(ids: TaskIds, tasks: usize) -> Self {
+    /// Has room for so many tasks and trials.
+    fn with_room(ids: TaskIds, tasks: usize, trials: usize) -> Self {
         Self {
             ids,
             places: Vec::with_capacity(tasks),
             passed: Vec::with_capacity(tasks),
-            scores: Clusters::with_room(tasks),
-            costs: Clusters::with_room(tasks),
-            latencies: Clusters::with_room(tasks),
+            scores: Clusters::with_room(trials),
+            costs: Clusters::with_room(trials),
+            latencies: Clusters::with_room(trials),
         }
     }
 
@@ -253,6 +254,18 @@ impl TrialsByTask {
         (0..self.count()).map(|place| self.at(place))
     }
 
+    /// The number of trials of each task, and of passed ones.
+    pub fn attempts(&self) -> impl Iterator<Item = Attempts> + Clone {
+        let passed = self.passed.iter();
+        self.scores
+            .iter()
+            .zip(passed)
+            .map(|(scores, passed)| Attempts {
+                trials: scores.len(),
+                passed: *passed as usize,
+            })
+    }
+
     /// The scores of the trials of each task.
     pub fn scores(&self) -> impl Iterator<Item = &[f64]> + Clone {
         self.scores.iter()
@@ -264,7 +277,7 @@ impl TrialsByTask {
         if !self.iter().any(|(id, _)| left_out(id)) {
             return self;
         }
-        let mut kept = Self::with_room(self.ids.clone(), self.count());
+        let mut kept = Self::with_room(self.ids.clone(), self.count(), self.scores.values.len());
         for (place, (id, trials)) in self.places.iter().zip(self.iter()) {
             if left_out(id) {
                 continue;
@@ -289,7 +302,7 @@ impl TrialsByTask {
     }
 }
 
-/// The tasks that two have trials of, in the order of the ids.
+/// The tasks that have trials before and now, in the order of their ids.
 pub struct Pairs<'a> {
     pub before: &'a TrialsByTask,
     pub now: &'a TrialsByTask,
@@ -350,14 +363,15 @@ pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
     let Some((first, others)) = runs.split_first() else {
         return TrialsByTask::default();
     };
-    let most = runs.iter().map(|run| run.rows.len()).max();
+    let sizes = runs.iter().map(|run| run.rows.len());
+    let (most, all) = (sizes.clone().max().unwrap_or_default(), sizes.sum());
     let mut rows: Vec<&TaskResultRow> = Vec::with_capacity(runs.len());
     if others
         .iter()
         .chain([first])
         .all(|it| it.ids.shares_distinct(&first.ids))
     {
-        let mut tasks = TrialsByTask::with_room(first.ids.clone(), most.unwrap_or_default());
+        let mut tasks = TrialsByTask::with_room(first.ids.clone(), most, all);
         for place in first.ids.sorted() {
             rows.clear();
             rows.extend(runs.iter().filter_map(|run| run.judged_at(place)));
@@ -369,7 +383,7 @@ pub fn by_task(runs: &[&RunResults]) -> TrialsByTask {
     }
     let mut cursors: Vec<_> = runs.iter().map(|run| run.judged().peekable()).collect();
     let mut ids = TaskIdsBuilder::default();
-    let mut tasks = TrialsByTask::with_room(TaskIds::default(), most.unwrap_or_default());
+    let mut tasks = TrialsByTask::with_room(TaskIds::default(), most, all);
     for place in 0.. {
         let heads = cursors.iter_mut().filter_map(|cursor| cursor.peek());
         let Some(id) = heads.map(|(id, _)| *id).min() else {
@@ -404,7 +418,7 @@ mod tests {
                 number: place,
                 score: score.unwrap_or_default(),
                 cost: 7,
-                latency: u64::from(place),
+                latency: 5,
                 reason: 0,
                 critical: 0,
                 is_judged: score.is_some(),
@@ -445,7 +459,15 @@ mod tests {
         ) {
             let all = ids(runs[0].len());
             let shared: Vec<RunResults> = runs.iter().map(|it| run(&all, it)).collect();
-            let copied: Vec<RunResults> = runs.iter().map(|it| run(&ids(it.len()), it)).collect();
+            // Reports of other hosts may list the tasks in another order.
+            let copied = (0..).zip(&runs).map(|(n, of_run)| match n % 2 {
+                0 => run(&ids(of_run.len()), of_run),
+                _ => {
+                    let reversed: TaskIds = all.iter().rev().collect();
+                    run(&reversed, &of_run.iter().rev().copied().collect::<Vec<_>>())
+                }
+            });
+            let copied: Vec<RunResults> = copied.collect();
             let [shared, copied] = [&shared, &copied].map(|runs| {
                 let pooled = by_task(&runs.iter().collect::<Vec<_>>());
                 let [before, now] = [&runs[0], &runs[1]].map(|it| by_task(&[it]));

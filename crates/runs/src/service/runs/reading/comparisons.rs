@@ -74,7 +74,8 @@ impl Runs {
                 self.thresholds(&now).await?,
             ],
         };
-        let compared = computed(now.tasks.len(), move || {
+        let runs = now_runs.trials().len() + before_runs.trials().len();
+        let compared = computed(now.tasks.len().saturating_mul(runs), move || {
             compare(
                 ComparisonSide {
                     evidence: &before_runs,

@@ -293,7 +293,8 @@ async fn statistics_of(
     evidence: Evidence,
     baseline: Option<EvidenceRun>,
 ) -> Result<(EvidenceRun, Statistics), Problem> {
-    let computed = computed(eval.tasks.len(), move || {
+    let runs = 1 + evidence.further.len() + evidence.attempts.len();
+    let computed = computed(eval.tasks.len().saturating_mul(runs), move || {
         let found = statistics(&evidence, baseline.as_ref(), None);
         (evidence.run, found)
     });

@@ -10,7 +10,7 @@ use crate::rules::eval::judged::parts::JudgedParts;
 use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
 use crate::rules::eval::task_details::{Measure, TaskDetails, task_details};
-use crate::rules::run::fold::TaskFacts;
+use crate::rules::run::fold::{RunState, TaskFacts};
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::audit::{Decision, Outcome};
@@ -64,11 +64,16 @@ impl Runs {
         run: &RunId,
         task: &TaskId,
     ) -> Result<TaskDetails, Problem> {
-        let facts = self
-            .with_eval_state(&caller.tenant, run, |_, state| {
-                state.eval.scored(task).map(Cow::into_owned)
-            })
-            .await?;
+        let tenant = &caller.tenant;
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        let place = eval.tasks.position(task);
+        let facts = match self.facts_of_ended(run, &eval, place.into_iter()).await {
+            Some(found) => found.into_iter().next().map(|(_, facts)| facts),
+            None => {
+                let scored = |state: &RunState| state.eval.scored(task).map(Cow::into_owned);
+                self.with_state(run, scored).await?
+            }
+        };
         let Some(facts) = facts else {
             return Err(Problem::new(
                 ErrorCode::NotFound,
@@ -257,17 +262,17 @@ impl Runs {
         }
         let mut logs = HashMap::new();
         for (executed_in, tasks) in by_run {
-            match self.record(&caller.tenant, executed_in).await {
-                Ok(_) => {}
+            let record = match self.record(&caller.tenant, executed_in).await {
+                Ok(record) => record,
                 // It was deleted, with its content.
                 Err(problem) if problem.code == ErrorCode::NotFound => {
                     logs.extend(tasks.into_iter().map(|id| (id.clone(), TaskLog::deleted())));
                     continue;
                 }
                 Err(problem) => return Err(problem),
-            }
-            let span = self.with_state(executed_in, |state| state.span_of(tasks.iter().copied()));
-            let span = span.await?.unwrap_or((1, u64::MAX));
+            };
+            let span = self.span_of(&record, &tasks).await?;
+            let span = span.unwrap_or((1, u64::MAX));
             self.read_task_logs(executed_in, span, &tasks, &mut logs)
                 .await
                 .map_err(|cause| internal(&cause))?;

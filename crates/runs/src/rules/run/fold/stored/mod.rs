@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest as _, Sha256};
 
-use super::table::{CHUNK, TaskTable, Totals};
+use super::table::{CHUNK, StoredTask, TaskTable, Totals};
 use super::{RunState, TaskFacts};
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::RunId;
@@ -34,6 +34,9 @@ pub const FORMAT: u32 = 1;
 pub const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 pub(crate) const DIGEST_BYTES: usize = 32;
+
+/// The sequences of the first and last event of a task.
+pub type Span = (u64, u64);
 
 /// Which tasks to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,23 +249,46 @@ impl Reader {
         octets: &[u8],
         numbers: &[u32],
     ) -> Result<Vec<(u32, TaskFacts)>, Unusable> {
-        let found = self.try_facts_in(chunk, octets, numbers);
+        let facts = |task: StoredTask<'_>| self.state.eval.tasks.stored_facts(task.row?);
+        let found = self.read_in(chunk, octets, numbers, facts);
         found.ok_or(Unusable::Damaged("tasks"))
     }
 
-    fn try_facts_in(
+    /// The sequences of the first and last event of these tasks of a chunk by their numbers, which
+    /// ascend.
+    ///
+    /// # Errors
+    /// The chunk is not the one that the head names, or the sequences are unknown.
+    pub fn spans_in(
         &self,
         chunk: u32,
         octets: &[u8],
         numbers: &[u32],
-    ) -> Option<Vec<(u32, TaskFacts)>> {
+    ) -> Result<Vec<(u32, Span)>, Unusable> {
+        let eval = &self.state.eval;
+        let is_known = eval.unreadable == 0 && !eval.tasks.spans_are_unknown();
+        let span = |task: StoredTask<'_>| {
+            let (first, last) = task.span;
+            (is_known && first > 0).then_some((u64::from(first), u64::from(last)))
+        };
+        let found = self.read_in(chunk, octets, numbers, span);
+        found.ok_or(Unusable::Damaged("spans"))
+    }
+
+    fn read_in<T>(
+        &self,
+        chunk: u32,
+        octets: &[u8],
+        numbers: &[u32],
+        read: impl Fn(StoredTask<'_>) -> Option<T>,
+    ) -> Option<Vec<(u32, T)>> {
         let digest = self.digests.get(chunk as usize)?;
         (hex(&Sha256::digest(octets)) == *digest).then_some(())?;
         let mut number = chunk.checked_mul(CHUNK)?;
         let mut found = Vec::with_capacity(numbers.len());
         chunk::read(&uncompressed(octets)?, |task| {
             if numbers.binary_search(&number).is_ok() {
-                found.push((number, self.state.eval.tasks.stored_facts(task.row?)?));
+                found.push((number, read(task)?));
             }
             number += 1;
             Some(())
