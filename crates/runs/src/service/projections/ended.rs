@@ -53,6 +53,8 @@ impl Projections {
         state.status.is_terminal().then_some(())?;
         let ended = Arc::new(Ended { state, results });
         self.ended.insert(run.clone(), ended.clone()).await;
+        // Otherwise the cache keeps the results of earlier runs until it is used again.
+        self.ended.run_pending_tasks().await;
         Some(ended)
     }
 

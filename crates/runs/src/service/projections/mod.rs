@@ -85,6 +85,12 @@ impl States {
             state: state.into(),
         };
         self.cached.insert(run.clone(), Arc::new(cached)).await;
+        self.evict().await;
+    }
+
+    /// Frees what was displaced or dropped. Otherwise the cache keeps it until it is used again.
+    async fn evict(&self) {
+        self.cached.run_pending_tasks().await;
     }
 
     /// The state of a run, which is empty if it is not cached.
@@ -98,6 +104,7 @@ impl States {
         let cached = self.cached.get(run).await;
         if cached.is_some_and(|cached| cached.weight.load(Relaxed) >= bytes) {
             self.cached.invalidate(run).await;
+            self.evict().await;
         }
     }
 
@@ -117,6 +124,7 @@ impl States {
             })
         };
         self.cached.entry_by_ref(run).and_compute_with(put).await;
+        self.evict().await;
     }
 }
 

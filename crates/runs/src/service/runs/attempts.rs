@@ -90,6 +90,8 @@ impl Runs {
             self.finished_attempts
                 .insert(record.run_id.clone(), kept)
                 .await;
+            // Frees what it displaces.
+            self.finished_attempts.run_pending_tasks().await;
         }
         Ok(attempt)
     }
