@@ -15,6 +15,7 @@ use futures_util::{StreamExt, stream};
 use crate::http::RunsApi;
 use crate::http::extract::RunPath;
 use crate::rules::eval::report::NoTasks;
+use crate::rules::run::fold::stored::CHUNK_TASKS;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
@@ -22,9 +23,9 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::summary::{EvalSummary, TaskSummary};
 
-/// Tasks of one part of the body: as many as a part of the stored state has, which is read for one or
-/// two parts of the body then.
-const PART: usize = 4096;
+/// Tasks of one part of the body. With as many as a chunk of the stored state has, each chunk is read
+/// for one or two parts.
+const PART: usize = CHUNK_TASKS;
 
 pub async fn show(
     State(state): State<Arc<RunsApi>>,

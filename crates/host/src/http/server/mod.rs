@@ -37,8 +37,8 @@ use crate::telemetry::names;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// More than the API accepts, so that the API refuses with an error envelope.
 const MAX_HEADERS: usize = 256;
-/// How long a client may leave everything unread that is sent to it. It holds memory that others may
-/// wait for.
+/// How long a client may read nothing while data is waiting for it. Such a client holds memory that
+/// other clients may need.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long requests in progress may take after shutdown was requested.
 const DRAIN: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
 //! The memory for large pages and responses, shared by all readers of this process.
 //!
 //! A reader first reserves memory for anything large; it is returned once the last reader has
-//! dropped the content. A stalled reader holds its memory until its connection is closed, so others
-//! wait longer than that takes.
+//! dropped the content. A stalled reader holds its memory until its connection is closed, so other
+//! readers wait longer than its timeout.
 
 use std::sync::Arc;
 use std::time::Duration;

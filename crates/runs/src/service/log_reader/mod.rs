@@ -5,8 +5,8 @@
 //! of a page loads it, the others wait for it. A consumer holds only its position, so a slow
 //! consumer does not delay the others.
 //!
-//! A consumer that does not read holds its page, so a page is read once for as long as anyone holds it,
-//! even if it is too large or too old for a cache.
+//! A consumer that does not read holds its page. Other consumers share that page for as long as it is
+//! held, even if it is too large for a cache.
 //!
 //! A page ends after [`PAGE_EVENTS`] events or [`PAGE_BYTES`] bytes. A page cut by its bytes is
 //! followed by pages that start at the reader's position. Pages count against the memory of all
@@ -54,7 +54,7 @@ const SMALL_BYTES: usize = 16 * 1024;
 const LARGEST_TAIL: usize = 128 * 1024;
 /// Number of runs whose last page is cached.
 const TAILS: u64 = 64;
-/// Number of pages that are found while a reader holds them.
+/// Maximum number of pages that readers share only because one of them holds the page.
 const HELD: u64 = 4096;
 /// How long pages are cached, in every replica.
 const CONTENT_TTL: Duration = Duration::from_secs(60);
@@ -97,7 +97,7 @@ pub struct LogReader {
     followers: Followers,
     memory: ReadMemory,
     turns: Semaphore,
-    /// The reader of a page after a cut; others of the page wait for it.
+    /// Held by the reader that loads a page after a cut; other readers of that page wait.
     turns_after_cuts: Cache<(RunId, u64), Arc<Mutex<()>>>,
 }
 
@@ -288,7 +288,8 @@ impl LogReader {
                 if permit.is_none() && page.bytes() > SMALL_BYTES {
                     permit = Some(self.memory.reserve(page.bytes() + SMALL_BYTES).await?);
                 }
-                // It is not shared: deleted content would be held longer than a page that is read again.
+                // Not shared: it repeats events that were read earlier, so deleted content would be shown
+                // for longer than `CONTENT_TTL`.
                 Arc::new(page.extended(more, permit))
             }
             None => {
@@ -316,8 +317,8 @@ impl LogReader {
         Ok(page)
     }
 
-    /// The page from `first` to at least `last`, if a reader holds it. It is not cached again: deleted
-    /// content disappears in time.
+    /// The page from `first` to at least `last`, if a reader holds it. It is not cached again, so that
+    /// deleted content disappears within [`CONTENT_TTL`].
     async fn held(&self, run: &RunId, first: u64, last: u64) -> Option<Arc<Page>> {
         let held = self.held.get(&(run.clone(), first)).await?;
         let page = held.upgrade()?;

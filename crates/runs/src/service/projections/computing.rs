@@ -6,11 +6,11 @@ use tokio::task::{JoinError, spawn_blocking};
 /// Number of results from which a computation takes milliseconds.
 const MANY: usize = 10_000;
 
-/// Large computations at the same time, because each takes a hundred bytes a result.
+/// Limits large computations that run at the same time. Each takes about 100 bytes of memory a result.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
-/// Computes something over a number of results. If they are many, it runs on another thread, so that
-/// other requests do not wait for it.
+/// Runs a computation over a number of results. A large one runs on another thread, so that it does not
+/// delay other requests.
 ///
 /// # Errors
 /// The computation panicked.
@@ -21,8 +21,13 @@ pub async fn computed<T: Send + 'static>(
     if results < MANY {
         return Ok(compute());
     }
-    let _turn = TURNS.acquire().await;
-    spawn_blocking(compute).await
+    let turn = TURNS.acquire().await;
+    // The computation continues if the request is cancelled, so it holds the turn itself.
+    spawn_blocking(move || {
+        let _turn = turn;
+        compute()
+    })
+    .await
 }
 
 #[cfg(test)]

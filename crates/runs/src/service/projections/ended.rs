@@ -53,7 +53,7 @@ impl Projections {
         state.status.is_terminal().then_some(())?;
         let ended = Arc::new(Ended { state, results });
         self.ended.insert(run.clone(), ended.clone()).await;
-        // Otherwise the cache keeps the results of earlier runs until it is used again.
+        // Without this, displaced results stay in memory until the next use of the cache.
         self.ended.run_pending_tasks().await;
         Some(ended)
     }
@@ -119,7 +119,7 @@ impl Projections {
     }
 }
 
-/// Stores the results of a run that ended with the event `at`, and returns whether it could.
+/// Stores the results of a run that ended with the event `at`; returns whether they are stored.
 pub async fn store(store: &Database, run: &RunId, at: u64, results: EndedResults) -> bool {
     let id = run.clone();
     let encoded = tokio::task::spawn_blocking(move || results.encode(&id, at)).await;

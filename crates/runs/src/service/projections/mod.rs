@@ -32,7 +32,7 @@ use touchstone_kit::ids::{RunId, TenantId};
 const CACHED_RECORDS: usize = 16 * 1024 * 1024;
 const CACHED_STATES: usize = 64 * 1024 * 1024;
 const CACHED_ENDED: usize = 16 * 1024 * 1024;
-/// Size from which the state of an ended run is not kept beside its stored results.
+/// Size in bytes from which the state of an ended run is dropped once its results are stored.
 const LARGE_STATE: usize = 16 * 1024 * 1024;
 /// How long a state is kept after it was read.
 const STATE_HOLDS: Duration = Duration::from_secs(300);
@@ -88,7 +88,7 @@ impl States {
         self.evict().await;
     }
 
-    /// Frees what was displaced or dropped. Otherwise the cache keeps it until it is used again.
+    /// Frees displaced and dropped states. Without this, the cache keeps them until its next use.
     async fn evict(&self) {
         self.cached.run_pending_tasks().await;
     }
@@ -99,7 +99,7 @@ impl States {
         self.cached.get_with(run.clone(), empty).await
     }
 
-    /// Drops the state of a run if it has at least so many bytes.
+    /// Drops the state of a run if it has at least this many bytes.
     async fn drop_from(&self, run: &RunId, bytes: usize) {
         let cached = self.cached.get(run).await;
         if cached.is_some_and(|cached| cached.weight.load(Relaxed) >= bytes) {

@@ -90,7 +90,7 @@ impl Runs {
             self.finished_attempts
                 .insert(record.run_id.clone(), kept)
                 .await;
-            // Frees what it displaces.
+            // Without this, displaced attempts stay in memory until the next use of the cache.
             self.finished_attempts.run_pending_tasks().await;
         }
         Ok(attempt)

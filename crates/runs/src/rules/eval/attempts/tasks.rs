@@ -115,7 +115,7 @@ impl AttemptTasks {
         places.filter_map(|place| Some((self.ids.text(place), self.row(place)?.score)))
     }
 
-    /// The places of the ids in their order, if all of these have the same ids in memory.
+    /// The places of the ids in the order of the ids, if all attempts share their ids in memory.
     pub fn shared_places<'a>(all: &[&'a Self]) -> Option<impl Iterator<Item = usize> + 'a> {
         let (first, others) = all.split_first()?;
         let is_shared = |it: &&Self| it.ids.shares_distinct(&first.ids);

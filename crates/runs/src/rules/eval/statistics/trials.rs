@@ -18,7 +18,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Has room for so many numbers, because a list that grows takes up to twice the memory.
+    /// Allocates for this many numbers, because a list that grows takes up to twice the memory.
     pub fn with_room(numbers: usize) -> Self {
         Self {
             values: Vec::with_capacity(numbers),
@@ -63,7 +63,7 @@ impl Clusters {
 /// trial.
 #[derive(Debug, Default)]
 pub struct TrialsByTask {
-    /// The ids of a run's tasks, or of those of all runs.
+    /// The ids of the tasks of one run, or of all runs together.
     ids: TaskIds,
     /// Where the ids of the tasks are in `ids`.
     places: Vec<u32>,
@@ -156,7 +156,7 @@ impl TrialsByTask {
         trials
     }
 
-    /// Has room for so many tasks and trials.
+    /// Allocates for this many tasks and trials.
     fn with_room(ids: TaskIds, tasks: usize, trials: usize) -> Self {
         Self {
             ids,

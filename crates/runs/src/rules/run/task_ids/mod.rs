@@ -33,7 +33,7 @@ struct Ids {
     text: String,
     /// Where each id ends in `text`.
     ends: Vec<u32>,
-    /// Made when it is needed.
+    /// Computed at the first use.
     sorted: OnceLock<Sorted>,
     /// Number of ids that were looked up before that.
     searched: AtomicU32,
@@ -43,7 +43,7 @@ struct Ids {
 struct Sorted {
     /// The places of the ids in their order.
     places: Box<[u32]>,
-    /// Whether no id is there twice.
+    /// Whether all ids differ.
     is_distinct: bool,
 }
 
@@ -159,7 +159,7 @@ impl TaskIds {
         self.ids.sorted().places.iter().map(|place| *place as usize)
     }
 
-    /// Whether these are the same ids in memory, each of which is there once.
+    /// Whether both share their ids in memory, and all ids differ.
     pub fn shares_distinct(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.ids, &other.ids) && self.ids.sorted().is_distinct
     }

@@ -1,6 +1,6 @@
 //! The results of the tasks of eval runs, page by page. Free of task content.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::rules::eval::report::ScoredTask;
 use crate::rules::eval::statistics::TaskResultRow;
 use crate::rules::eval::task_list::{TaskListPage, TaskListQuery, page_of, places_of};
 use crate::rules::run::fold::TaskFacts;
-use crate::rules::run::record::{EvalSpec, RunRecord};
+use crate::rules::run::record::EvalSpec;
 use crate::rules::run::task_ids::TaskIds;
 use crate::service::runs::Runs;
 use crate::store;
@@ -213,7 +213,7 @@ impl Runs {
 
     /// The scored tasks at these places of an ended run whose state is not in memory, with their numbers
     /// in its stored state.
-    async fn numbers_of_ended(
+    pub(in crate::service::runs) async fn numbers_of_ended(
         &self,
         run: &RunId,
         eval: &EvalSpec,
@@ -226,33 +226,6 @@ impl Runs {
         let rows = places.filter_map(|place| ended.results.results.row(place));
         let numbered = rows.filter_map(|row| Some((eval.tasks.get(row.place())?, row.number)));
         Some(numbered.collect())
-    }
-
-    /// The part of the log of a run with all events of these tasks; `None` if any event may belong to
-    /// them.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub(in crate::service::runs) async fn span_of(
-        &self,
-        record: &RunRecord,
-        tasks: &HashSet<&TaskId>,
-    ) -> Result<Option<(u64, u64)>, Problem> {
-        let run = &record.run_id;
-        if let Some(eval) = record.spec.eval() {
-            let places = tasks.iter().filter_map(|id| eval.tasks.position(id));
-            let numbered = self.numbers_of_ended(run, eval, places).await;
-            let numbers = numbered.map(|it| it.into_iter().map(|(_, number)| number).collect());
-            let numbers: Vec<u32> = numbers.unwrap_or_default();
-            // Tasks that were not scored have events too.
-            if numbers.len() == tasks.len()
-                && let Some(span) = self.projections.stored_span(run, &numbers).await
-            {
-                return Ok(Some(span));
-            }
-        }
-        self.with_state(run, |state| state.span_of(tasks.iter().copied()))
-            .await
     }
 
     /// The results of the scored tasks of an eval run, also while it is in progress.

@@ -11,6 +11,7 @@ use crate::rules::eval::report::{TaskOutcome, outcome_of};
 use crate::rules::eval::task_details::transcript::TaskLog;
 use crate::rules::eval::task_details::{Measure, TaskDetails, task_details};
 use crate::rules::run::fold::{RunState, TaskFacts};
+use crate::rules::run::record::RunRecord;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::audit::{Decision, Outcome};
@@ -292,6 +293,30 @@ impl Runs {
             }
         }
         Ok(logs)
+    }
+
+    /// The part of the log of a run with all events of these tasks; `None` if any event may belong to
+    /// them.
+    async fn span_of(
+        &self,
+        record: &RunRecord,
+        tasks: &HashSet<&TaskId>,
+    ) -> Result<Option<(u64, u64)>, Problem> {
+        let run = &record.run_id;
+        if let Some(eval) = record.spec.eval() {
+            let places = tasks.iter().filter_map(|id| eval.tasks.position(id));
+            let numbered = self.numbers_of_ended(run, eval, places).await;
+            let numbers = numbered.map(|it| it.into_iter().map(|(_, number)| number).collect());
+            let numbers: Vec<u32> = numbers.unwrap_or_default();
+            // Tasks that were not scored have events too.
+            if numbers.len() == tasks.len()
+                && let Some(span) = self.projections.stored_span(run, &numbers).await
+            {
+                return Ok(Some(span));
+            }
+        }
+        self.with_state(run, |state| state.span_of(tasks.iter().copied()))
+            .await
     }
 
     async fn read_task_logs(

@@ -35,6 +35,9 @@ pub const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 pub(crate) const DIGEST_BYTES: usize = 32;
 
+/// Number of tasks in a chunk.
+pub const CHUNK_TASKS: usize = CHUNK as usize;
+
 /// The sequences of the first and last event of a task.
 pub type Span = (u64, u64);
 
